@@ -6,6 +6,7 @@ package agenthost
 import (
 	"context"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -14,6 +15,9 @@ import (
 func (s *System) HNSNetwork(_ context.Context, name string) (bool, error) {
 	return s.has(networks, name)
 }
+
+// HNSNetworks implements [engine.System]. There are those of [overlayService] only.
+func (s *System) HNSNetworks(context.Context) ([]api.HNSNetwork, error) { return nil, nil }
 
 // RemoveHNSNetwork implements [engine.System].
 func (s *System) RemoveHNSNetwork(_ context.Context, name string) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -35,7 +36,8 @@ func protectFile(ctx context.Context, h *Host) error {
 	return nil
 }
 
-// cleanUp takes everything away, once.
+// cleanUp takes everything away, once. It has a variable that needs a restart, if that is allowed; the
+// host knows that until it has restarted.
 func cleanUp(ctx context.Context, h *Host) error {
 	result, err := h.change(ctx, api.CommandCleanup, nil, nil)
 	if err != nil {
@@ -44,8 +46,21 @@ func cleanUp(ctx context.Context, h *Host) error {
 	if result.Outcome != api.OutcomeRemoved {
 		return fmt.Errorf("got outcome %s", result.Outcome)
 	}
-	if result, err = h.change(ctx, api.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 {
-		return fmt.Errorf("the second time: %w", orElse(err, errors.New("something was left to do")))
+	due := result.Reboot
+	if result, err = h.change(ctx, api.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 || !slices.Equal(result.Reboot, due) {
+		return fmt.Errorf("the second time: %w", orElse(err, errors.New("something was left to do, or the restart is forgotten")))
+	}
+	if h.AllowRestart != (len(due) > 0) {
+		return fmt.Errorf("it has to restart for %q", due)
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	if err := h.restart(ctx); err != nil {
+		return err
+	}
+	if result, err = h.change(ctx, api.CommandCleanup, nil, nil); err != nil || len(result.Changed)+len(result.Reboot) > 0 {
+		return fmt.Errorf("after the restart: %w", orElse(err, errors.New("something is left to do")))
 	}
 	return nil
 }

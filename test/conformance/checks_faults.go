@@ -158,22 +158,8 @@ func restart(ctx context.Context, h *Host) error {
 	if result.Outcome != api.OutcomeRebootRequired {
 		return fmt.Errorf("got outcome %s", result.Outcome)
 	}
-	var boot api.BootFacts
-	if err := h.ask(ctx, api.CommandBoot, nil, &boot); err != nil {
+	if err := h.restart(ctx); err != nil {
 		return err
-	}
-	var answer api.RestartAnswer
-	asked := h.ask(ctx, api.CommandRestart, api.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer)
-	if answer.Refused != "" {
-		return fmt.Errorf("the host does not restart: %s", answer.Refused)
-	}
-	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
-		h.pool.Forget(h.Target)
-		var now api.BootFacts
-		err := h.ask(ctx, api.CommandBoot, nil, &now)
-		return err == nil && now.ID != boot.ID, err
-	}); err != nil {
-		return errors.Join(err, asked) // a host that restarts may go down with its answer
 	}
 	if result, err = h.apply(ctx, b, nil); err != nil {
 		return err

@@ -142,6 +142,28 @@ func (h *Host) ask(ctx context.Context, command string, request, answer any) err
 	return nil
 }
 
+// restart restarts the host, and waits until it is back.
+func (h *Host) restart(ctx context.Context) error {
+	var boot api.BootFacts
+	if err := h.ask(ctx, api.CommandBoot, nil, &boot); err != nil {
+		return err
+	}
+	var answer api.RestartAnswer
+	asked := h.ask(ctx, api.CommandRestart, api.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer)
+	if answer.Refused != "" {
+		return fmt.Errorf("the host does not restart: %s", answer.Refused)
+	}
+	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
+		h.pool.Forget(h.Target)
+		var now api.BootFacts
+		err := h.ask(ctx, api.CommandBoot, nil, &now)
+		return err == nil && now.ID != boot.ID, err
+	}); err != nil {
+		return errors.Join(err, asked) // a host that restarts may go down with its answer
+	}
+	return nil
+}
+
 func (h *Host) facts(ctx context.Context) (*api.Facts, error) {
 	facts := &api.Facts{}
 	return facts, h.ask(ctx, api.CommandFacts, nil, facts)

@@ -84,6 +84,9 @@ type Result struct {
 	// AtBoot names what is still in use after everything was removed. Windows removes it when it
 	// restarts the next time, whenever that is; nothing waits for that.
 	AtBoot []string `json:"atBoot,omitempty"`
+	// Networks names what stays of the Host Networking Service after everything was removed, as others
+	// have made it, and holds the address of an adapter.
+	Networks []string `json:"networks,omitempty"`
 	// Reason and Error are set for Failed only.
 	Reason FailureReason `json:"reason,omitempty"`
 	Error  string        `json:"error,omitempty"`

@@ -502,19 +502,32 @@ func (a *application) cleanup(ctx context.Context) error {
 		return err
 	}
 	a.result.Outcome, a.cleaningUp = api.OutcomeRemoved, true
+	a.keepRemovals()
 	if err := a.execute(ctx); err != nil {
 		return err
 	}
-	for _, item := range a.result.Changed {
-		if item.Impact == config.ImpactReboot {
-			a.result.Reboot = append(a.result.Reboot, item.String())
-		}
+	if a.Reboot != nil {
+		a.result.Reboot = a.Reboot.Reasons
 	}
+	a.result.Networks = a.networksLeft(ctx)
 	return a.removeState()
 }
 
+// keepRemovals drops what an apply has the host restarted for, except what it removed: a feature or
+// a name, which stay, need no restart to be cleaned.
+func (a *application) keepRemovals() {
+	if a.Reboot == nil {
+		return
+	}
+	a.Reboot.Reasons = slices.DeleteFunc(a.Reboot.Reasons, func(reason string) bool { return !strings.HasPrefix(reason, string(api.ActionDelete)+" ") })
+	if len(a.Reboot.Reasons) == 0 {
+		a.Reboot = nil
+	}
+}
+
 // removeState removes the state of the agent, the inventory last. What is in the trash and in use
-// is left for the next boot.
+// is left for the next boot. While the host has to restart, the inventory says so, and nothing else:
+// whoever cleans it again before that must know.
 func (a *application) removeState() error {
 	s := a.System
 	a.sweep()
@@ -540,10 +553,18 @@ func (a *application) removeState() error {
 			return err
 		}
 	}
-	for _, path := range []string{appliedPath, driftPath, inventoryPath} {
+	for _, path := range []string{appliedPath, driftPath} {
 		if err := a.removeOwn(path); err != nil {
 			return err
 		}
+	}
+	if due := a.Reboot; due != nil {
+		a.inventory = newInventory()
+		a.Reboot = due
+		return a.save()
+	}
+	if err := a.removeOwn(inventoryPath); err != nil {
+		return err
 	}
 	a.written = nil
 	if _, err := s.Names(stateDirectory); errors.Is(err, fs.ErrNotExist) {

@@ -279,6 +279,12 @@ func (f *fake) checkClean(t *testing.T, before map[string]string) {
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("it is not as it was (-before +after):\n%s", diff)
 	}
+	if inv, err := f.inventory(); err == nil && inv.Reboot != nil {
+		f.boot()
+		if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || len(r.Reboot) > 0 {
+			t.Errorf("cleaned up after the restart: %+v", r)
+		}
+	}
 	for path := range f.files {
 		if strings.HasPrefix(path, fold(stateDirectory)) {
 			t.Errorf("%s is left", path)

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -60,7 +61,9 @@ type fake struct {
 	endpoints   map[string]bool
 	// networks are made by the service overlay.
 	networks map[string]bool
-	boots    int
+	// networkTypes are those that are not Overlay, by name.
+	networkTypes map[string]string
+	boots        int
 	// inUse are files that cannot be replaced, only renamed.
 	inUse map[string]bool
 	// closed are files and directories that cannot be inspected.
@@ -641,6 +644,16 @@ func (f *fake) SetAntivirusExclusion(program string, excluded bool) error {
 func (f *fake) HNSNetwork(_ context.Context, name string) (there bool, err error) {
 	err = f.call("HNSNetwork", false, func() error { there = f.networks[name]; return nil })
 	return there, err
+}
+
+func (f *fake) HNSNetworks(context.Context) (list []api.HNSNetwork, err error) {
+	err = f.call("HNSNetworks", false, func() error {
+		for name := range f.networks {
+			list = append(list, api.HNSNetwork{Name: name, Type: cmp.Or(f.networkTypes[name], "Overlay")})
+		}
+		return nil
+	})
+	return list, err
 }
 
 func (f *fake) RemoveHNSNetwork(_ context.Context, name string) error {

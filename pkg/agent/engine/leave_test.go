@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -150,5 +151,114 @@ func TestNewestFirst(t *testing.T) {
 	names := []string{"1", "10", "2", "9"}
 	if newestFirst(names); !slices.Equal(names, []string{"10", "9", "2", "1"}) {
 		t.Errorf("got %v", names)
+	}
+}
+
+// TestCleanupNeedsARestart: a host that has to restart after it was cleaned is restarted, also when
+// the first attempt ended before that, and its answer was lost.
+func TestCleanupNeedsARestart(t *testing.T) {
+	first, _ := bundles(t)
+	want := []string{"Delete Environment HTTP_PROXY", "Delete Environment NO_PROXY"}
+	clean := func(t *testing.T, f *fake) *api.Result {
+		t.Helper()
+		r := engineOf(f).Cleanup(t.Context())
+		if r.Outcome != api.OutcomeRemoved {
+			t.Fatalf("%+v", r)
+		}
+		return r
+	}
+	t.Run("asked again", func(t *testing.T) {
+		f := usedHost(t, first)
+		before := f.picture()
+		converge(t, f, first)
+		empty := config.Bundle{Document: config.Document{Version: config.SchemaVersion}}
+		if p, err := engineOf(f).Plan(t.Context(), &empty); err != nil || p.Impact != config.ImpactReboot {
+			t.Errorf("it is not known before that it restarts: %+v, %v", p, err)
+		}
+		for range 3 {
+			if r := clean(t, f); !slices.Equal(r.Reboot, want) {
+				t.Errorf("it has to restart because of %q", r.Reboot)
+			}
+		}
+		if state, err := ReadState(f, f.clock); err != nil || state.AppliedRevision != "" || state.ApplyingRevision != "" {
+			t.Errorf("it counts as configured: %+v, %v", state, err)
+		}
+		if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first}); r.Outcome != api.OutcomeRebootRequired {
+			t.Errorf("it is configured again before it has restarted: %+v", r)
+		}
+		f.boot()
+		if r := clean(t, f); len(r.Reboot) > 0 {
+			t.Errorf("it has to restart once more because of %q", r.Reboot)
+		}
+		f.checkClean(t, before)
+	})
+	t.Run("broken off", func(t *testing.T) {
+		f := usedHost(t, first)
+		converge(t, f, first)
+		ctx, cancel := context.WithCancel(t.Context())
+		e := engineOf(f)
+		e.Events = func(v api.Event) {
+			if v.State == api.EventDone && v.Item == want[1] {
+				cancel()
+			}
+		}
+		if r := e.Cleanup(ctx); r.Outcome != api.OutcomeFailed {
+			t.Fatalf("it was not broken off: %+v", r)
+		}
+		if r := clean(t, f); !slices.Equal(r.Reboot, want) {
+			t.Errorf("it has to restart because of %q", r.Reboot)
+		}
+	})
+	t.Run("a feature is pending", func(t *testing.T) {
+		f := usedHost(t, first)
+		b := first
+		b.Document.Environment = nil
+		b.Secrets = config.Secrets{"kubeconfig": []byte(secretText)}
+		send(t, f, b)
+		if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b}); r.Outcome != api.OutcomeRebootRequired {
+			t.Fatalf("%+v", r)
+		}
+		if r := clean(t, f); len(r.Reboot) > 0 {
+			t.Errorf("it has to restart because of %q", r.Reboot)
+		}
+	})
+}
+
+// TestNetworksLeft: networks that others have made stay, and whoever cleans the host is told of those
+// that keep it from another cluster.
+func TestNetworksLeft(t *testing.T) {
+	first, _ := bundles(t)
+	for _, tt := range []struct {
+		name    string
+		service ServiceState
+		fails   bool
+		want    []string
+	}{
+		{name: "there are some", service: ServiceRunning, want: []string{"cbr0", "flannel.4096"}},
+		{name: "nobody may start the service", service: ServiceStopped},
+		{name: "there is no service"},
+		{name: "it does not answer", service: ServiceRunning, fails: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := usedHost(t, first)
+			converge(t, f, first)
+			for _, name := range []string{"flannel.4096", "cbr0", "nat", "Default Switch"} {
+				f.networks[name] = true
+			}
+			f.networkTypes = map[string]string{"nat": "nat", "Default Switch": "ICS", "cbr0": "L2Bridge"}
+			if tt.service != "" {
+				f.services["hns"] = fakeService{state: tt.service}
+			}
+			if tt.fails {
+				f.failing["HNSNetworks"] = errors.New("no")
+			}
+			r := engineOf(f).Cleanup(t.Context())
+			if r.Outcome != api.OutcomeRemoved || !slices.Equal(r.Networks, tt.want) {
+				t.Errorf("got %q: %+v", r.Networks, r)
+			}
+			if f.networks["net"] || !f.networks["cbr0"] {
+				t.Errorf("the networks are %v", f.networks)
+			}
+		})
 	}
 }

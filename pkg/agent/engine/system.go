@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -199,6 +200,8 @@ type MachineSettings interface {
 
 	// HNSNetwork reports whether the Host Networking Service has a network.
 	HNSNetwork(ctx context.Context, name string) (bool, error)
+	// HNSNetworks returns all networks of the Host Networking Service, which it may start.
+	HNSNetworks(ctx context.Context) ([]api.HNSNetwork, error)
 	RemoveHNSNetwork(ctx context.Context, name string) error
 	// HNSEndpoint returns the address of an endpoint. [ErrNotYet] is wrapped when there is none.
 	HNSEndpoint(ctx context.Context, name string) (address string, err error)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/windows"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -96,6 +97,12 @@ func hnsValue(v config.Variable) (string, error) {
 func (s *windowsSystem) HNSNetwork(_ context.Context, name string) (bool, error) {
 	network, err := hnsFind("networks", name)
 	return network != nil, err
+}
+
+// HNSNetworks implements [engine.System].
+func (s *windowsSystem) HNSNetworks(context.Context) ([]api.HNSNetwork, error) {
+	list, err := hnsRequest[[]hnsObject]("GET", "/networks/", nil)
+	return networkFacts(list), err
 }
 
 // RemoveHNSNetwork implements [engine.System].

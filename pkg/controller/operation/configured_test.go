@@ -51,6 +51,8 @@ type configured struct {
 	cleanupReboots bool
 	// leaves is what is in use after the removal.
 	leaves []string
+	// networks are those of others.
+	networks []string
 	// certificate is what the host says of the client certificate of its kubelet.
 	certificate *api.KubeletCertificate
 	// agentThere: our agent is on the host.
@@ -67,8 +69,11 @@ func (h *scriptedHost) plan(want string) *api.Plan {
 	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}, KubeletCertificate: h.certificate}
 	if h.is != want {
 		p.Impact = h.impact
-		if p.Impact == "" {
+		if p.Impact == "" || want == "" {
 			p.Impact = config.ImpactNone
+		}
+		if want == "" && h.cleanupReboots {
+			p.Impact = config.ImpactReboot
 		}
 		p.Items = append(p.Items, api.Item{Kind: api.KindFile, Name: `C:\k\kubelet.conf`, Action: api.ActionUpdate, Impact: p.Impact, Reason: "has another content"})
 		if h.needsFiles {
@@ -199,7 +204,7 @@ func (h *scriptedHost) Cleanup(ctx context.Context, _ *v1alpha1.WindowsInstance,
 			return done, nil
 		}
 	}
-	done := &api.Result{Outcome: api.OutcomeRemoved, Changed: []api.Item{}}
+	done := &api.Result{Outcome: api.OutcomeRemoved, Changed: []api.Item{}, Networks: h.networks}
 	if h.is != "" {
 		item := api.Item{Kind: api.KindNetwork, Name: "OVNKubernetesHybridOverlayNetwork", Action: api.ActionDelete}
 		report(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted})
@@ -209,11 +214,14 @@ func (h *scriptedHost) Cleanup(ctx context.Context, _ *v1alpha1.WindowsInstance,
 		}
 		done.Changed = append(done.Changed, item)
 		if h.cleanupReboots {
-			done.Reboot = []string{"Update Environment PATH"}
+			h.waitsForEndOf = h.boots
 		}
 		done.AtBoot = h.leaves
 	}
-	h.is, h.agentThere = "", false
+	if h.waitsForEndOf == h.boots {
+		done.Reboot = []string{"Delete Environment HTTP_PROXY"}
+	}
+	h.is, h.agentThere = "", len(done.Reboot) > 0
 	return done, nil
 }
 

@@ -27,6 +27,11 @@ func (e *execution) describeSuccess() string {
 			}
 		}
 		return message
+	case v1alpha1.OperationRemove:
+		// The message of the event: the instance goes now.
+		if step := op.FindStep(v1alpha1.StepCleanup); step != nil {
+			return step.Message
+		}
 	}
 	return op.Steps[len(op.Steps)-1].Message
 }

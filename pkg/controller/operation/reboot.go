@@ -38,6 +38,9 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 		if r.refusal, err = e.superseded(ctx); err == nil && r.refusal == "" {
 			r.skips, err = e.claim(ctx)
 		}
+		if err == nil && r.refusal == "" && r.skips == nil {
+			r.refusal, err = e.keepsFromCleanup(ctx)
+		}
 	case op.Type == v1alpha1.OperationReboot && rebootMode(op) == v1alpha1.RebootGraceful:
 		err = e.ensureNobodyAtWork(ctx)
 	}
@@ -46,15 +49,21 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 
 // ensureNobodyAtWork finds out before the pods leave that Windows will refuse the restart.
 func (e *execution) ensureNobodyAtWork(ctx context.Context) error {
-	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
-	if err != nil {
-		return nil //nolint:nilerr // a host that does not know it may restart all the same
-	}
-	if names := api.AtWork(facts.Sessions); len(names) > 0 {
+	if names := e.atWork(ctx); names != "" {
 		return fmt.Errorf("the host has to be restarted, and these people are logged on: %s; have them log off, or restart it without regard to them: kubectl windows reboot %s -n %s --mode=Force",
-			words.Enumerate(names, maxNamed), e.instance.Name, e.instance.Namespace)
+			names, e.instance.Name, e.instance.Namespace)
 	}
 	return nil
+}
+
+// atWork names the people because of whom Windows will refuse a restart. Empty: there are none, or
+// the host does not say; it may restart all the same.
+func (e *execution) atWork(ctx context.Context) string {
+	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
+	if err != nil {
+		return ""
+	}
+	return words.Enumerate(api.AtWork(facts.Sessions), maxNamed)
 }
 
 // ensureRestartable finds out, before the pods of a host leave and once more before it is changed,

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -56,6 +58,27 @@ func (e *execution) superseded(ctx context.Context) (why string, err error) {
 	return why, err
 }
 
+// keepsFromCleanup says why a host that can be reached is not cleaned now, empty if it is: it has to
+// be restarted after that, and Windows will refuse it. Then its pods stay. A host that does not say
+// what a cleanup needs is cleaned all the same: if it cannot be, that says why.
+func (e *execution) keepsFromCleanup(ctx context.Context) (why string, err error) {
+	nothing := config.Bundle{Document: config.Document{Version: config.SchemaVersion}}
+	plan, err := ask(ctx, e.clock, time.Time{}, planTimeout, func(ctx context.Context) (*api.Plan, error) {
+		return e.Hosts.PlanConfiguration(ctx, e.instance, &nothing)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil || plan.Impact != config.ImpactReboot:
+		return "", nil //nolint:nilerr // see above
+	}
+	names := e.atWork(ctx)
+	if names == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("The host has to be restarted when it has been cleaned, and these people are logged on: %s. Nothing was changed. Have them log off; the removal is tried again by itself.", names), nil
+}
+
 // cleanup takes everything of ours off the host and puts back what was there before.
 func (e *execution) cleanup(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
@@ -65,7 +88,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	r := result{message: describeLeft(done.AtBoot) + " " + describeChanges(done.Changed)}
+	r := result{message: describeLeft(done.AtBoot) + " " + describeChanges(done.Changed) + describeNetworks(done.Networks)}
 	if len(done.Reboot) == 0 {
 		const needless = "Nothing needs a restart of Windows."
 		r.skips = map[string]string{v1alpha1.StepRestart: needless, v1alpha1.StepBoot: needless}
@@ -81,6 +104,16 @@ func describeLeft(atBoot []string) string {
 		return "Nothing of ours is on the host any more."
 	}
 	return fmt.Sprintf("Nothing of ours runs on the host any more. Still in use, and removed when Windows restarts the next time: %s.", words.Enumerate(atBoot, maxNamed))
+}
+
+// describeNetworks says which networks of others are on the host after it was cleaned, as the end of
+// a message. Empty: there are none. A host chooses their names, so they are in no command.
+func describeNetworks(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" These networks of the Host Networking Service stay, because others have made them: %s. They hold the address of an adapter; "+
+		"remove them before the host joins another cluster, in PowerShell on it: Get-HnsNetwork | Where-Object Name -eq 'NAME' | Remove-HnsNetwork", words.Enumerate(names, maxNamed))
 }
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 )
 
 // configuredBefore is a host that an operation of ours has configured.
@@ -110,6 +112,11 @@ func TestRemove(t *testing.T) {
 			wantStep:  `Still in use, and removed when Windows restarts the next time: C:\k\shim.exe, a, b, c, d and 1 more.`,
 		},
 		{
+			name: "networks of others stay", set: func(f *fixture) { f.host.networks = []string{"cbr0", "flannel.4096"} }, want: succeeded,
+			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantMessage: []string{"others have made them: cbr0, flannel.4096.", "Remove-HnsNetwork"},
+		},
+		{
 			name: "the connection drops with the networks", set: func(f *fixture) { f.host.cuts = 2 }, want: succeeded,
 			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
@@ -194,6 +201,74 @@ func TestRemove(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRemoveWithSessions: whether people keep Windows from the restart that a removal needs is known
+// before pods leave.
+func TestRemoveWithSessions(t *testing.T) {
+	t.Parallel()
+	left, atWork := api.Session{ID: 2, User: `W\ann`, Disconnected: true}, api.Session{ID: 3, User: `W\bob`}
+	for _, tt := range []struct {
+		name     string
+		reboots  bool
+		sessions []api.Session
+		fail     string // what the host does not answer
+		want     v1alpha1.OperationPhase
+	}{
+		{name: "somebody works", reboots: true, sessions: []api.Session{left, atWork}, want: v1alpha1.OperationFailed},
+		{name: "somebody has left", reboots: true, sessions: []api.Session{left}, want: v1alpha1.OperationSucceeded},
+		{name: "nothing needs a restart", sessions: []api.Session{atWork}, want: v1alpha1.OperationSucceeded},
+		{name: "it does not say who works", reboots: true, sessions: []api.Session{atWork}, fail: "Facts", want: v1alpha1.OperationSucceeded},
+		{name: "it does not say what it needs", reboots: true, sessions: []api.Session{atWork}, fail: "Plan", want: v1alpha1.OperationSucceeded},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
+			f.configure()
+			f.host.agentThere, f.host.cleanupReboots, f.host.sessions = true, tt.reboots, tt.sessions
+			if tt.fail != "" {
+				f.failWith(tt.fail, errors.New("no"))
+			}
+			op := f.finish()
+			if op.Phase != tt.want {
+				t.Fatalf("it is %s: %s", op.Phase, op.Message)
+			}
+			if tt.want == v1alpha1.OperationSucceeded {
+				return
+			}
+			if !op.Untouched() || op.HostUnreached() || f.drain.runs > 0 || f.node().Spec.Unschedulable || f.host.count("Cleanup") > 0 {
+				t.Errorf("something was done, or the host counts as away: %v", states(op))
+			}
+			if !strings.Contains(op.Message, `W\bob (session 3)`) || strings.Contains(op.Message, "ann") || strings.Contains(op.Message, "Force") {
+				t.Errorf("the message is %q", op.Message)
+			}
+		})
+	}
+}
+
+// TestRemovalRestartsLater: the restart that a removal needs is not forgotten when Windows refuses it
+// at first.
+func TestRemovalRestartsLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
+		f.configure()
+		f.host.agentThere, f.host.cleanupReboots = true, true
+		f.failWith("Restart", &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("another shutdown of the host is scheduled")})
+		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || op.FindStep(v1alpha1.StepRestart).State != v1alpha1.StepFailed || op.BootID != "" {
+			t.Fatalf("it is %s: %s", op.Phase, op.Message)
+		}
+		delete(f.host.fail, "Restart")
+		f.edit(func(i *v1alpha1.WindowsInstance) {
+			again := removeOperation()
+			again.ID, again.RequestedBy, again.Phase = "op-2", "alice", v1alpha1.OperationPending
+			if err := i.Status.Record(&again); err != nil {
+				t.Error(err)
+			}
+		})
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.host.agentThere {
+			t.Errorf("it is %s, restarted %d times, our agent is there: %v: %s", op.Phase, f.host.restarts(), f.host.agentThere, op.Message)
+		}
+	})
 }
 
 // TestRemovalIsInterrupted ends the process at every write of the record, before it is
