@@ -5,8 +5,13 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +20,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/openshift/windows-instance-api/pkg/version"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -27,7 +34,8 @@ func request(t *testing.T, address, path string) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,6 +127,11 @@ func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	// An informer that missed a deletion hands out something else.
+	missed := toolscache.DeletedFinalStateUnknown{Key: "win-1", Obj: node}
+	if got, err := stripNode(missed); got != any(missed) || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
 }
 
 func TestReaders(t *testing.T) {
@@ -142,6 +155,88 @@ func TestCommandRefusesBadFlagsBeforeItDoesAnything(t *testing.T) {
 	err := cmd.Execute()
 	if err == nil || !strings.Contains(err.Error(), "--agent-dir") || !strings.Contains(err.Error(), "--concurrent-probes") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// command runs the program until it ends, with a kubeconfig that leads to a server.
+func command(ctx context.Context, t *testing.T, api http.HandlerFunc, args ...string) error {
+	t.Helper()
+	server := httptest.NewServer(api)
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, server.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := NewCommand()
+	cmd.SilenceErrors = true
+	cmd.SetContext(ctx)
+	cmd.SetOut(t.Output())
+	cmd.SetErr(t.Output())
+	cmd.SetArgs(append([]string{"--kubeconfig", file, "--agent-dir", t.TempDir(), "--metrics-bind-address=0", "--v=1"}, args...))
+	return cmd.Execute()
+}
+
+// A process that waits for its turn answers the probes of the kubelet, is not ready, and ends when it is told to.
+func TestCommandWaits(t *testing.T) {
+	t.Setenv(namespaceVariable, "ours")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	asked := make(chan string, 1000)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- command(ctx, t, func(w http.ResponseWriter, r *http.Request) {
+			asked <- r.UserAgent()
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, "--namespace=", "--health-probe-bind-address", address)
+	}()
+	select {
+	case agent := <-asked:
+		if agent != "windows-controller/"+version.Version {
+			t.Errorf("it calls itself %s", agent)
+		}
+	case err := <-ended:
+		t.Fatalf("it does not wait: %v", err)
+	}
+	if got, _ := request(t, address, "/livez"); got != 200 {
+		t.Errorf("alive: got %d", got)
+	}
+	if got, body := request(t, address, "/readyz/caches"); got != 500 || !strings.Contains(body, "waiting for ") {
+		t.Errorf("ready: got %d %s", got, body)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("when it is stopped: %v", err)
+	}
+}
+
+// What keeps the controllers from running ends the process, with what is wrong and without a text about flags.
+func TestCommandFails(t *testing.T) {
+	var out strings.Builder
+	cmd := NewCommand()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--version"})
+	if err := cmd.Execute(); err != nil || !strings.HasPrefix(out.String(), "windows-controller version "+version.Version) {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+	err := command(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
+		// There is no APIService, and nothing changes.
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1",
+			"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}, "--health-probe-bind-address=0")
+	if err == nil || !strings.Contains(err.Error(), "--agent-dir: ") {
+		t.Errorf("without an agent: %v", err)
 	}
 }
 

@@ -39,6 +39,9 @@ func TestEventsOfOneReason(t *testing.T) {
 		got = nil
 		for _, e := range list.Items {
 			got = append(got, e.Message)
+			if e.Source.Component != "windows-controller" {
+				t.Errorf("it comes from %q", e.Source.Component)
+			}
 		}
 		slices.Sort(got)
 		return len(got) == len(want), nil

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -33,6 +34,9 @@ func TestLeads(t *testing.T) {
 		// A leader that does not hear of its Lease ends after ten seconds: it asks more than once until then.
 		if got := r.URL.Query().Get("timeout"); got != "5s" {
 			t.Errorf("the server may take %q to answer", got)
+		}
+		if got := r.UserAgent(); !strings.HasSuffix(got, "/leader-election") {
+			t.Errorf("asked by %q", got)
 		}
 		name, _ := holder.Load().(*string)
 		w.Header().Set("Content-Type", "application/json")

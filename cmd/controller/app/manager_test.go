@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/test/standin"
 )
 
 // Only the leader works, by the Lease that is asked who leads; no Secret is kept, nobody reads
@@ -52,7 +56,7 @@ func TestManagerOptions(t *testing.T) {
 	if !slices.ContainsFunc(got.Client.Cache.DisableFor, func(o client.Object) bool { _, ok := o.(*corev1.Secret); return ok }) {
 		t.Error("Secrets are kept")
 	}
-	if m := got.Metrics; !m.SecureServing || m.FilterProvider == nil || m.BindAddress != ":9443" || m.CertDir != "/certificates" || got.HealthProbeBindAddress != "0" || got.Scheme == nil {
+	if m := got.Metrics; !m.SecureServing || m.FilterProvider == nil || m.BindAddress != ":9443" || m.CertDir != "/certificates" || got.HealthProbeBindAddress != "0" || got.Scheme == nil || got.Logger.GetSink() == nil {
 		t.Errorf("served are %+v and %s", m, got.HealthProbeBindAddress)
 	}
 	for object, by := range got.Cache.ByObject {
@@ -100,10 +104,12 @@ func TestConfigMapOptions(t *testing.T) {
 // The controllers begin once the API is there, and end without it when they are stopped.
 func TestWaitForAPI(t *testing.T) {
 	var there atomic.Bool
+	asked := make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/apis/windows.openshift.io/v1alpha1" {
 			t.Errorf("asked for %s", r.URL.Path)
 		}
+		asked <- struct{}{}
 		if !there.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
@@ -117,8 +123,8 @@ func TestWaitForAPI(t *testing.T) {
 	go func() { begun <- waitForAPI(ctx, &rest.Config{Host: server.URL}) }()
 	select {
 	case err := <-begun:
-		t.Errorf("the controllers begin without the API, %v", err)
-	default:
+		t.Fatalf("the controllers begin without the API, %v", err)
+	case <-asked:
 	}
 	stop()
 	if err := <-begun; err != nil {
@@ -138,6 +144,7 @@ type readers struct {
 }
 
 func (r readers) GetAPIReader() client.Reader { return r.cluster }
+func (r readers) GetClient() client.Client    { return r.cluster }
 
 // Hosts are only watched without a payload, and on OpenShift, where they do not join with tokens.
 func TestConfigureOnlyWatched(t *testing.T) {
@@ -155,6 +162,59 @@ func TestConfigureOnlyWatched(t *testing.T) {
 	unreadable := clientfake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
 	if err := (&controllers{Manager: readers{cluster: unreadable}}).configure(t.Context(), &payload.Payload{}); err == nil {
 		t.Error("how hosts join was guessed")
+	}
+}
+
+// Hosts of other clusters are configured once there is a payload.
+func TestConfigure(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := configv1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*payload.Payload{"no payload": nil, "a payload": {}} {
+		c := &controllers{
+			Manager: readers{cluster: clientfake.NewClientBuilder().WithScheme(scheme).Build()},
+			hosts:   hosts{Client: agentclient.New(agentclient.Options{})}, kube: fake.NewClientset(), options: newOptions(),
+		}
+		if err := c.configure(t.Context(), p); err != nil || (c.desired != nil) != (p != nil) || (c.tokens != nil) != (p != nil) {
+			t.Errorf("%s: got %v, %v, %v", name, c.desired, c.tokens, err)
+		}
+	}
+}
+
+// What is shipped is opened with its limits, and what is temporary is removed in the end.
+func TestOpenPayload(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "payload")
+	if err := standin.WritePayload(t.Context(), dir, standin.PayloadOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		payload string
+		want    bool
+		fails   bool
+	}{{"", false, false}, {dir, true, false}, {t.TempDir(), false, true}} {
+		o := newOptions()
+		o.Desired.Payload, o.HostUploadLimit, o.TotalUploadLimit = tt.payload, "1Mi", "2Mi"
+		got, err := openPayload(t.Context(), ssh.Options{}, o)
+		if err != nil {
+			if !tt.fails {
+				t.Errorf("%q: %v", tt.payload, err)
+			}
+			continue
+		}
+		want := agentclient.TransferLimits{}
+		if tt.want {
+			want = agentclient.TransferLimits{HostBytesPerSecond: 1 << 20, TotalBytesPerSecond: 2 << 20}
+		}
+		if (got.payload != nil) != tt.want || (got.connections != nil) != tt.want || got.limits != want {
+			t.Errorf("%q: got %+v", tt.payload, got)
+		}
+		got.close()
+		if tt.want {
+			if err := got.connections.Ping(t.Context(), ssh.Target{Address: "10.1.42.1"}); err == nil || !strings.Contains(err.Error(), "closed") {
+				t.Errorf("its connections are left open: %v", err)
+			}
+		}
 	}
 }
 

@@ -152,8 +152,8 @@ func (o *options) uploadLimits() (host, total int64, err error) {
 		if value == "" {
 			return 0
 		}
-		quantity, err := resource.ParseQuantity(value)
-		if err != nil || quantity.Value() < minUploadLimit {
+		quantity, _ := resource.ParseQuantity(value) // what is none is zero
+		if quantity.Value() < minUploadLimit {
 			errs = append(errs, fmt.Errorf("--%s: %q is no quantity of at least 16Ki bytes a second, as 10Mi", flag, value))
 		}
 		return quantity.Value()

@@ -55,7 +55,7 @@ func (s *shipment) close() {
 // bootstrappers are the users that the host of an instance may join as.
 func (c *controllers) bootstrappers(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 	user, err := c.tokens.User(ctx, instance)
-	if err != nil || user == "" {
+	if user == "" {
 		return nil, err
 	}
 	return []string{user}, nil
