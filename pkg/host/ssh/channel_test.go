@@ -216,6 +216,24 @@ func TestBrokenConnection(t *testing.T) {
 	})
 }
 
+// TestConnectionThatEndsBeforeItsUse: what was reserved on it is given back, and another may be tried.
+func TestConnectionThatEndsBeforeItsUse(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, p *Pool, s *peer, _ *conn) {
+		c, err := p.acquire(t.Context(), s.target(), kindSession)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.raw.Close()
+		<-c.done
+		if _, err := c.openStream(t.Context(), sessionChannel); !errors.Is(err, errTryAgain) {
+			t.Errorf("got %v", err)
+		}
+		if c.used[kindSession] != 0 || c.opening != 0 {
+			t.Errorf("%d sessions are counted, %d are being opened", c.used[kindSession], c.opening)
+		}
+	})
+}
+
 // TestLateConnection: one that is made while the pool is closed does not keep it from closing, nor stay.
 func TestLateConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -249,7 +267,7 @@ func TestOldestIdleConnectionMakesRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		fresh, err := s.join(p)
+		fresh, err := newPeer(t).join(p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -212,10 +212,7 @@ func (e *ExitError) Error() string {
 
 func lastLine(s string) string {
 	s = strings.TrimSpace(s)
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		s = s[i+1:]
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }
 
 // contextError turns the end of a caller's context into an *Error.

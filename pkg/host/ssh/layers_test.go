@@ -115,7 +115,7 @@ func TestLayers(t *testing.T) {
 			options: hostssh.Options{AllowAddress: refuseLoopback, Resolver: resolver{addrs: []string{"127.0.0.1", "::1"}}},
 			layer:   hostssh.LayerConnect, reason: hostssh.ReasonAddressRefused, says: "::1"},
 		{name: "closed port", change: func(t *hostssh.Target) { t.Port = closedPort() },
-			layer: hostssh.LayerConnect, reason: hostssh.ReasonConnectionRefused},
+			layer: hostssh.LayerConnect, reason: hostssh.ReasonConnectionRefused, says: "connect: connection refused"},
 
 		{name: "silence instead of a banner", script: script{raw: silent}, options: quick,
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeTimedOut},
@@ -140,6 +140,8 @@ func TestLayers(t *testing.T) {
 		{name: "garbage after the banner", script: script{raw: says("SSH-2.0-x\r\n" + strings.Repeat("garbage!", 100))},
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeFailed},
 		{name: "no common cipher", script: script{ciphers: []string{ssh.CipherChaCha20Poly1305}},
+			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeFailed, says: "no common algorithm"},
+		{name: "no host key but of a broken algorithm", script: script{hostKeys: []ssh.Signer{onlySHA1(t, rsaKey)}}, change: func(t *hostssh.Target) { t.HostKeys = nil },
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonHandshakeFailed, says: "no common algorithm"},
 		{name: "reset in the key exchange", script: script{wrap: after(writesBeforeKexReply, cuts)},
 			layer: hostssh.LayerHandshake, reason: hostssh.ReasonConnectionReset},
@@ -210,6 +212,16 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// onlySHA1 is an RSA key that signs with ssh-rsa only.
+func onlySHA1(t *testing.T, key ssh.Signer) ssh.Signer {
+	t.Helper()
+	weak, err := ssh.NewSignerWithAlgorithms(key.(ssh.AlgorithmSigner), []string{ssh.KeyAlgoRSA})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return weak
+}
+
 func TestHostKeyErrorHasBothKeys(t *testing.T) {
 	present, pinned := newSigner(t, ssh.KeyAlgoRSA), newSigner(t, ssh.KeyAlgoECDSA256)
 	s := newServer(t, script{hostKeys: []ssh.Signer{present}})
@@ -273,6 +285,34 @@ func TestHostKeyDoesNotAuthenticate(t *testing.T) {
 	}
 	if c := p.Stats().Connections; c != 0 {
 		t.Errorf("%d connections are kept, want none", c)
+	}
+}
+
+// TestHostKeyFailures are at the layers of any other failure.
+func TestHostKeyFailures(t *testing.T) {
+	quick := hostssh.Options{HandshakeTimeout: 100 * time.Millisecond}
+	for _, tt := range []struct {
+		name   string
+		script script
+		change func(*hostssh.Target)
+		layer  hostssh.Layer
+		reason hostssh.Reason
+	}{
+		{"no address", script{}, func(t *hostssh.Target) { t.Address = "" }, hostssh.LayerDNS, hostssh.ReasonNameNotResolved},
+		{"closed port", script{}, func(t *hostssh.Target) { t.Port = closedPort() }, hostssh.LayerConnect, hostssh.ReasonConnectionRefused},
+		{"silence", script{raw: silent}, func(*hostssh.Target) {}, hostssh.LayerHandshake, hostssh.ReasonHandshakeTimedOut},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newServer(t, tt.script)
+			p := newPool(t, quick)
+			target := s.target()
+			tt.change(&target)
+			key, err := p.HostKey(testContext(t), target)
+			wantError(t, err, tt.layer, tt.reason)
+			if key != nil {
+				t.Errorf("got the key %v, too", key)
+			}
+		})
 	}
 }
 

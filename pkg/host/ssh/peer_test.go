@@ -20,10 +20,11 @@ import (
 
 // peer is an SSH server at the other end of a pipe.
 type peer struct {
-	t     *testing.T
-	key   ssh.Signer
-	deaf  atomic.Bool  // answers no keepalives
-	asked atomic.Int32 // keepalives
+	t       *testing.T
+	key     ssh.Signer
+	address string
+	deaf    atomic.Bool  // answers no keepalives
+	asked   atomic.Int32 // keepalives
 	// config are the algorithms of the peer.
 	config ssh.Config
 	// open answers a request for a channel. Default: it accepts them.
@@ -54,11 +55,11 @@ func newPeer(t *testing.T) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &peer{t: t, key: key, open: accept}
+	return &peer{t: t, key: key, address: "192.0.2.1", open: accept}
 }
 
 func (s *peer) target() Target {
-	return Target{Address: "192.0.2.1", User: "admin", Credential: Credential{Password: "right"}, HostKeys: []PublicKey{s.key.PublicKey()}}
+	return Target{Address: s.address, User: "admin", Credential: Credential{Password: "right"}, HostKeys: []PublicKey{s.key.PublicKey()}}
 }
 
 func (s *peer) serve(raw net.Conn) {
@@ -156,6 +157,7 @@ func inBubble(t *testing.T, o Options, test func(t *testing.T, p *Pool, s *peer,
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // until the peer has set its fields
 		test(t, p, s, c)
 	})
 }

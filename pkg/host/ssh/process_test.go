@@ -201,6 +201,9 @@ func TestDialRefused(t *testing.T) {
 	p := newPool(t, ssh.Options{})
 	_, err := p.Dial(testContext(t), s.target(), uint16(closedPort()))
 	wantError(t, err, ssh.LayerSession, ssh.ReasonConnectionRefused)
+	if !strings.Contains(err.Error(), "connect failed") {
+		t.Errorf("%v does not say what the host said", err)
+	}
 	eventually(t, "nothing is in use", func() bool { return p.Stats().Forwards == 0 })
 }
 

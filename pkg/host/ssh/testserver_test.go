@@ -492,8 +492,8 @@ func wantError(t testing.TB, err error, layer hostssh.Layer, reason hostssh.Reas
 	if !ok {
 		t.Fatalf("got error %v (%T), want %s/%s", err, err, layer, reason)
 	}
-	if e.Layer != layer || e.Reason != reason {
-		t.Fatalf("got %s/%s (%v), want %s/%s", e.Layer, e.Reason, err, layer, reason)
+	if e.Layer != layer || e.Reason != reason || e.Address == "" {
+		t.Fatalf("got %s/%s at %q (%v), want %s/%s", e.Layer, e.Reason, e.Address, err, layer, reason)
 	}
 	return e
 }
