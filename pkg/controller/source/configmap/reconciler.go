@@ -64,6 +64,7 @@ type Reconciler struct {
 	// deleted has the instances that this controller deleted and that are still there, as far as the
 	// cache knows.
 	deleted map[types.UID]bool
+	left    leavers
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -127,6 +128,7 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 			return again, err
 		}
 	}
+	r.left.retain(&p)
 	failed := r.applyInstances(ctx, &p)
 	d, err := r.ration(ctx, pool, &p)
 	if err != nil {
@@ -225,6 +227,9 @@ func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 	for _, entry := range p.apply {
 		have := p.ours[entry.Name]
 		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, &entry))
+		if err == nil {
+			err = r.giveBack(ctx, &entry)
+		}
 		if err != nil {
 			bad[entry.Key] = true
 		}

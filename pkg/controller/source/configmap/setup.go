@@ -84,7 +84,10 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		unguarded: o.RemoveWithoutConfirmation,
 		now:       time.Now,
 	}
-	toPool := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+	toPool := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+		if instance, ok := obj.(*v1alpha1.WindowsInstance); ok {
+			r.left.see(instance)
+		}
 		return []reconcile.Request{{NamespacedName: configMap}}
 	})
 	inNamespace := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == o.Namespace })

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+)
+
+// leavers are the last states of instances that were deleted, by name, as long as their entry may be
+// put back: one of the same name follows only when they are gone. It is safe for concurrent use.
+type leavers struct {
+	mu   sync.Mutex
+	last map[string]*v1alpha1.WindowsInstance
+}
+
+// see notes an instance that is being deleted, or is gone.
+func (l *leavers) see(instance *v1alpha1.WindowsInstance) {
+	if instance.DeletionTimestamp.IsZero() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = map[string]*v1alpha1.WindowsInstance{}
+	}
+	l.last[instance.Name] = instance
+}
+
+// retain forgets all that are gone and have no entry.
+func (l *leavers) retain(p *plan) {
+	keep := maps.Clone(p.leaving)
+	for _, entry := range slices.Concat(p.apply, p.waiting) {
+		keep[entry.Name] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.last, func(name string, _ *v1alpha1.WindowsInstance) bool { return !keep[name] })
+}
+
+func (l *leavers) get(name string) *v1alpha1.WindowsInstance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[name]
+}
+
+func (l *leavers) forget(instance *v1alpha1.WindowsInstance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last[instance.Name] == instance {
+		delete(l.last, instance.Name)
+	}
+}
+
+// giveBack gives the instance of an entry that was put back what people had set on the one before
+// and the host key that is trusted. All else it finds on its host, as any instance does that takes
+// a host over.
+func (r *Reconciler) giveBack(ctx context.Context, entry *Entry) error {
+	before := r.left.get(entry.Name)
+	if before == nil {
+		return nil
+	}
+	if belongs(before, r.configMap) && before.Spec.Address == entry.Address && before.Spec.Port == entry.Port {
+		if err := r.handOver(ctx, before); err != nil {
+			return err
+		}
+	}
+	r.left.forget(before)
+	return nil
+}
+
+func (r *Reconciler) handOver(ctx context.Context, before *v1alpha1.WindowsInstance) error {
+	next := &v1alpha1.WindowsInstance{}
+	next.Namespace, next.Name = before.Namespace, before.Name
+	// The key first: an instance that is held and has none was restored without its status.
+	if len(before.Status.HostKeys) > 0 {
+		known := map[string]any{"status": map[string]any{"hostKeys": before.Status.HostKeys}}
+		if err := patch(known, func(p client.Patch) error { return r.client.Status().Patch(ctx, next, p) }); err != nil {
+			return fmt.Errorf("give WindowsInstance %s the host key of the one before: %w", next.Name, err)
+		}
+	}
+	people, err := apply.OfOthers(before, fieldManager)
+	if err != nil {
+		return fmt.Errorf("find what people had set on WindowsInstance %s: %w", next.Name, err)
+	}
+	given := acwindowsv1alpha1.WindowsInstance(next.Name, next.Namespace)
+	if people.ObjectMetaApplyConfiguration != nil {
+		given.WithLabels(people.Labels).WithAnnotations(people.Annotations)
+	}
+	if given.Spec = people.Spec; given.Spec != nil && given.Spec.Removal != nil {
+		given.Spec.Removal.Policy = nil // it was about the one before
+	}
+	if before.Status.MachineID != "" {
+		// Something of ours is on the host. It goes with the next one, also if that is deleted before
+		// it has reached the host.
+		given.WithFinalizers(v1alpha1.HostFinalizer)
+	}
+	if err := patch(given, func(p client.Patch) error { return r.client.Patch(ctx, next, p) }); err != nil {
+		return fmt.Errorf("give WindowsInstance %s what people had set on the one before: %w", next.Name, err)
+	}
+	return nil
+}
+
+// patch sends content as a merge patch.
+func patch(content any, send func(client.Patch) error) error {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return send(client.RawPatch(types.MergePatchType, data))
+}

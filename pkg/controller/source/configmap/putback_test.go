@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestPutBack: an entry is removed and put back before its instance is gone. The instance that
+// follows has what people had set on the one before, and trusts the key that this one trusted.
+func TestPutBack(t *testing.T) {
+	const address = "10.1.42.0"
+	set := func(i *v1alpha1.WindowsInstance) {
+		i.Labels = map[string]string{"rack": "7"}
+		i.Annotations["note"] = "of the night shift"
+		i.Spec.Paused, i.Spec.ProviderID = true, "vm-7"
+		i.Spec.Removal = &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: new(int64(60))}
+	}
+	for _, tt := range []struct {
+		name string
+		// after is what is done when the instance was deleted and is still there.
+		after func(f *fixture)
+		given bool
+	}{
+		{"put back", func(f *fixture) { f.setData(map[string]string{address: "username=b"}) }, true},
+		{"put back at another port", func(f *fixture) { f.setData(map[string]string{address: "username=b\nport=2222"}) }, false},
+		{"put back later", func(*fixture) {}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, emptyPool(), configMapOf(map[string]string{address: "username=a"}))
+			f.settle()
+			before := f.instances()[address]
+			set(&before)
+			before.Finalizers = []string{v1alpha1.HostFinalizer}
+			if err := f.Update(t.Context(), &before, client.FieldOwner("kubectl-edit")); err != nil {
+				t.Fatal(err)
+			}
+			before.Status.HostKeys = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}
+			before.Status.MachineID, before.Status.CurrentRevision = "firmware-1", "r"
+			if err := f.Status().Update(t.Context(), &before); err != nil {
+				t.Fatal(err)
+			}
+			f.r.unguarded = true
+			f.setData(map[string]string{})
+			f.settle()
+			tt.after(f)
+			f.settle()
+			gone := f.instances()[address]
+			if gone.DeletionTimestamp.IsZero() {
+				t.Fatal("it was not deleted")
+			}
+			gone.Finalizers = nil
+			f.r.left.see(&gone) // as the watch does
+			if err := f.Update(t.Context(), &gone); err != nil {
+				t.Fatal(err)
+			}
+			f.settle()
+			if !tt.given {
+				f.setData(map[string]string{address: "username=b"})
+				f.settle()
+			}
+
+			got, there := f.instances()[address]
+			if !there || got.UID == before.UID || got.Spec.Username != "b" {
+				t.Fatalf("got %+v", got)
+			}
+			want := v1alpha1.WindowsInstance{}
+			want.Spec = v1alpha1.WindowsInstanceSpec{Address: address, Port: got.Spec.Port, Username: "b", PoolRef: before.Spec.PoolRef}
+			want.Annotations = map[string]string{v1alpha1.SourceAnnotation: before.Annotations[v1alpha1.SourceAnnotation]}
+			if tt.given {
+				set(&want)
+				want.Spec.Removal.Policy = ""
+				want.Finalizers = before.Finalizers
+				want.Status.HostKeys = before.Status.HostKeys
+			}
+			got = v1alpha1.WindowsInstance{Spec: got.Spec, Status: got.Status, ObjectMeta: metav1.ObjectMeta{Labels: got.Labels, Annotations: got.Annotations, Finalizers: got.Finalizers}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			// What the entry has is still its own.
+			f.setData(map[string]string{address: "username=c"})
+			if f.pass(); f.instances()[address].Spec.Username != "c" {
+				t.Error("the entry decides no longer")
+			}
+		})
+	}
+}
