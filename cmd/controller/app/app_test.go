@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/openshift/windows-instance-api/pkg/apiservice"
 	"github.com/openshift/windows-instance-api/pkg/version"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -152,7 +155,13 @@ func TestCommandRefusesBadFlagsBeforeItDoesAnything(t *testing.T) {
 	cmd.SetContext(t.Context())
 	cmd.SetArgs([]string{"--agent-dir=/nowhere/agent", "--concurrent-probes=0"})
 	cmd.SilenceErrors = true
+	var out strings.Builder
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
 	err := cmd.Execute()
+	if out.Len() > 0 {
+		t.Errorf("what is wrong is lost in %q", out.String())
+	}
 	if err == nil || !strings.Contains(err.Error(), "--agent-dir") || !strings.Contains(err.Error(), "--concurrent-probes") {
 		t.Errorf("got %v", err)
 	}
@@ -209,7 +218,7 @@ func TestCommandWaits(t *testing.T) {
 	if got, _ := request(t, address, "/livez"); got != 200 {
 		t.Errorf("alive: got %d", got)
 	}
-	if got, body := request(t, address, "/readyz/caches"); got != 500 || !strings.Contains(body, "waiting for ") {
+	if got, body := request(t, address, "/readyz/caches"); got != 500 || !strings.Contains(body, "waiting for APIService v1alpha1.windows.openshift.io to be read") {
 		t.Errorf("ready: got %d %s", got, body)
 	}
 	stop()
@@ -227,16 +236,39 @@ func TestCommandFails(t *testing.T) {
 	if err := cmd.Execute(); err != nil || !strings.HasPrefix(out.String(), "windows-controller version "+version.Version) {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
-	err := command(t.Context(), t, func(w http.ResponseWriter, r *http.Request) {
-		// There is no APIService, and nothing changes.
+	// There is no APIService at first, and another installation gets it when the controllers are
+	// about to begin: as soon as they ask for their API.
+	var begun sync.Once
+	asked := make(chan struct{})
+	api := func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/apis/windows.openshift.io/") {
+			begun.Do(func() { close(asked) })
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"type":"BOOKMARK","object":{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1",
 			"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-asked:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, `{"type":"ADDED","object":{"kind":"APIService","apiVersion":"apiregistration.k8s.io/v1",
+			"metadata":{"name":"v1alpha1.windows.openshift.io","resourceVersion":"2"},"spec":{"service":{"namespace":"theirs"}}}}`)
+		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
-	}, "--health-probe-bind-address=0")
-	if err == nil || !strings.Contains(err.Error(), "--agent-dir: ") {
+	}
+	if err := command(t.Context(), t, api, "--health-probe-bind-address=0"); err == nil || !strings.Contains(err.Error(), "--agent-dir: ") {
 		t.Errorf("without an agent: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "windows-node-agent.exe"), []byte("agent"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, ok := errors.AsType[*apiservice.ElsewhereError](command(t.Context(), t, api, "--health-probe-bind-address=0", "--agent-dir", dir))
+	if !ok || elsewhere.Namespace != "theirs" {
+		t.Errorf("another installation gets the hosts: %v", elsewhere)
 	}
 }
 

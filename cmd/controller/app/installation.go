@@ -22,7 +22,7 @@ func waitForInstallation(ctx context.Context, client dynamic.Interface, own stri
 		health.setAwaited("the hosts of this cluster: " + cause.Error())
 	})
 	health.setAwaited("the API " + apiGroupVersion)
-	return err == nil && ctx.Err() == nil
+	return err == nil
 }
 
 // watchInstallation fails when another installation gets the hosts of the cluster. The process

@@ -203,7 +203,7 @@ func TestNamespaceIsBlamedOnce(t *testing.T) {
 }
 
 func TestTheSameAddressTwice(t *testing.T) {
-	if _, err := parse(t, "--agent-dir", t.TempDir(), "--metrics-bind-address=:8081"); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--metrics-bind-address=:8081"); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address: ") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := parse(t, "--agent-dir", t.TempDir(), "--metrics-bind-address=0", "--health-probe-bind-address=0"); err != nil {

@@ -31,7 +31,7 @@ func openPayload(ctx context.Context, connections ssh.Options, o *options) (*shi
 		return nil, err
 	}
 	p, err := o.Desired.Open(ctx)
-	if err != nil || p == nil {
+	if p == nil {
 		return &shipment{}, err
 	}
 	klog.InfoS("Hosts are configured with a payload", "name", p.Manifest.Name, "version", p.Manifest.Version, "files", len(p.Manifest.Files))
