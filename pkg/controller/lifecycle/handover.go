@@ -53,10 +53,11 @@ func otherMachine(a, b *v1alpha1.WindowsInstanceSpec) bool {
 	return a.ProviderID != "" && b.ProviderID != "" && a.ProviderID != b.ProviderID
 }
 
-// sharesEndpoint says whether two instances are contacted at the same endpoint.
+// sharesEndpoint says whether two instances are contacted at the same endpoint. That both say they are
+// the same machine proves nothing.
 func sharesEndpoint(a, b *v1alpha1.WindowsInstance) bool {
-	of := identity.Endpoints(b)
-	return slices.ContainsFunc(identity.Endpoints(a), func(at string) bool { return slices.Contains(of, at) })
+	of := identity.Contacts(b)
+	return slices.ContainsFunc(identity.Contacts(a), func(at string) bool { return slices.Contains(of, at) })
 }
 
 // sharesKey says whether nothing speaks against two instances having a host key in common: the
@@ -189,8 +190,8 @@ func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 		c.ObservedGeneration = to.Generation
 		meta.SetStatusCondition(&to.Status.Conditions, *c)
 	}
-	if len(to.Status.Addresses) == 0 && sharesEndpoint(s.instance, s.heir) {
-		to.Status.Addresses = from.Addresses
+	if s.heir.Status.MachineID == "" {
+		to.Status.Addresses = from.Addresses // its own are those where it was not found yet
 	}
 	if err := r.client.Status().Update(ctx, to); err != nil {
 		return fmt.Errorf("handing the host over to instance %s: %w", to.Name, err)

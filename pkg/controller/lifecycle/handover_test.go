@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
 // member is an instance of a pool at an address, with a known host.
@@ -69,6 +70,7 @@ func TestHeir(t *testing.T) {
 	}{
 		{"the same endpoint", member("new", "10.0.0.5", duplicate), true, false},
 		{"another machine of the provider that got its address", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-2" }), false, false},
+		{"another address, and it says it is the same machine", member("new", "10.0.0.9", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), false, false},
 		{"a name for the same endpoint", member("new", "host5.example.com", duplicate, resolved("10.0.0.5")), true, false},
 		{"a name that was not resolved yet", member("new", "host5.example.com", fresh), false, true},
 		{"the same host at another address", member("new", "10.0.0.9"), true, false},
@@ -139,6 +141,55 @@ func TestHandOver(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, got.Status); diff != "" {
 		t.Errorf("handed over (-want +got)\n%s", diff)
+	}
+}
+
+// With a host goes where it was found, and not where an instance claims it is that was never logged
+// in to.
+func TestHandOverOfAddresses(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		heir *v1alpha1.WindowsInstance
+		want []string
+	}{
+		{"nothing is known", member("new", "10.0.0.5", duplicate), []string{"10.0.0.5"}},
+		{"a name with another address as well", member("new", "host5.example.com", duplicate, func(i *v1alpha1.WindowsInstance) {
+			i.Status.Addresses = []string{"10.0.0.9", "10.0.0.5"}
+		}), []string{"10.0.0.5"}},
+		{"it was found there", member("new", "10.0.0.9"), []string{"10.0.0.9"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, member("win-1", "10.0.0.5", held, has(revision1), func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) }), test.heir)
+			f.delete()
+			f.settle()
+			got := &v1alpha1.WindowsInstance{}
+			if err := f.Get(t.Context(), client.ObjectKeyFromObject(test.heir), got); err != nil {
+				t.Fatal(err)
+			}
+			if f.get() != nil || !slices.Equal(got.Status.Addresses, test.want) {
+				t.Errorf("handed over: %t, addresses %q", f.get() == nil, got.Status.Addresses)
+			}
+		})
+	}
+}
+
+// A tenant says of an instance with the address of a host of the operator that it is the machine of a
+// host of theirs, and deletes that one: the host of the operator, taken back, stays with the operator.
+func TestHandOverTakesNobodysHost(t *testing.T) {
+	const theirs = "10.0.0.9"
+	sameMachine := func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "foo" }
+	old := member("win-1", "10.0.0.5", held, has(revision1), ops(op(reconfigure, succeeded, time.Hour, hostChanged)), sameMachine,
+		func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) })
+	f := newFixture(t, handMadePool(), old, member("new", "10-0-0-9.nip.io", duplicate, sameMachine, func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = []string{theirs} }))
+	f.delete()
+	f.settle()
+	got := &v1alpha1.WindowsInstance{}
+	if err := f.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "new"}, got); err != nil {
+		t.Fatal(err)
+	}
+	takenBack := member("z", theirs, has(revision1), func(i *v1alpha1.WindowsInstance) { i.Namespace, i.Status.MachineID = "home", "firmware-9/windows-9" })
+	if !identity.Precedes(takenBack, got, "home") {
+		t.Errorf("the host belongs to the instance of the tenant: %+v", got.Status)
 	}
 }
 

@@ -80,10 +80,20 @@ func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
 		slices.Contains(instance.Status.Addresses, CanonicalAddress(instance.Spec.Address))
 }
 
-// Endpoints is where an instance is contacted, as far as IP addresses are known: those of its
-// status, and that in its spec. Besides, the machine that it says it is: nobody gets at the Node
-// of another instance by naming its machine.
+// Endpoints is where an instance is contacted, see [Contacts]. Besides, the machine that it says it
+// is: nobody gets at the Node of another instance by naming its machine.
 func Endpoints(instance *v1alpha1.WindowsInstance) []string {
+	out := Contacts(instance)
+	if id := instance.Spec.ProviderID; id != "" {
+		out = append(out, OfProvider(id))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Contacts is where an instance is contacted, as far as IP addresses are known: those of its status,
+// and that in its spec.
+func Contacts(instance *v1alpha1.WindowsInstance) []string {
 	port := strconv.Itoa(int(instance.Spec.Port))
 	var out []string
 	for _, address := range addressesOf(instance) {
@@ -91,11 +101,7 @@ func Endpoints(instance *v1alpha1.WindowsInstance) []string {
 			out = append(out, net.JoinHostPort(CanonicalAddress(address), port))
 		}
 	}
-	if id := instance.Spec.ProviderID; id != "" {
-		out = append(out, OfProvider(id))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
 // OfMachine is what [MachineIndex] holds of an instance: what hosts have in common that may be one

@@ -317,7 +317,7 @@ func TestPrecedes(t *testing.T) {
 		})
 	}
 	configured := func(i *v1alpha1.WindowsInstance, addresses ...string) *v1alpha1.WindowsInstance {
-		i.Status.Addresses = addresses
+		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", addresses
 		i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
 		return i
 	}
@@ -327,14 +327,21 @@ func TestPrecedes(t *testing.T) {
 	}
 	// found is an instance whose host had a configuration when it was logged in to first.
 	found := func(i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
-		i.Status.Addresses, i.Status.CurrentRevision = []string{"10.1.42.7"}, "r"
+		i.Status.MachineID, i.Status.Addresses, i.Status.CurrentRevision = "firmware-1/windows-1", []string{"10.1.42.7"}, "r"
 		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured}}
+		return i
+	}
+	// nameless is an instance whose host does not say which machine it is, so that its addresses are
+	// those of its name.
+	nameless := func(i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+		i.Status.MachineID = ""
 		return i
 	}
 	tests := []struct {
 		name          string
 		first, second *v1alpha1.WindowsInstance
 	}{
+		{"home before one that was not found at the address", named(at("home", "z", 0), "10.1.42.7"), nameless(configured(at("a", "a", time.Hour), "10.1.42.7"))},
 		{"home before one that only found it configured", named(at("home", "z", 0), "10.1.42.7"), found(at("a", "a", time.Hour))},
 		{"configured at home before one that only found it configured", found(at("home", "z", 0)), found(at("a", "a", time.Hour))},
 		{"configured before one at home that only found it configured", configured(at("a", "a", 0), "10.1.42.7"), found(at("home", "z", time.Hour))},

@@ -57,7 +57,8 @@ func reaches(instance, other *v1alpha1.WindowsInstance) bool {
 	if instance.Status.SameHost(&other.Status) {
 		return true
 	}
-	// A name with several addresses does not say which of them is that of its host.
+	// A name with several addresses does not say which of them is that of its host. Those of a host
+	// that has not said which machine it is are those of its name, whether it was found there or not.
 	addresses := instance.Status.Addresses
-	return len(addresses) == 1 && slices.Contains(OfInstance(other), addressIdentity(addresses[0]))
+	return instance.Status.MachineID != "" && len(addresses) == 1 && slices.Contains(OfInstance(other), addressIdentity(addresses[0]))
 }
