@@ -5,9 +5,12 @@ package agentclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +107,72 @@ func TestDeliverNoFiles(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	if err := s.client.Deliver(t.Context(), s.Instance, nil, nil); err != nil || s.Pool.Stats().Dials > 0 {
 		t.Errorf("after %d dials: %v", s.Pool.Stats().Dials, err)
+	}
+}
+
+// TestItems: what is sent is what the payload has, under the name that the host waits for, and once for all its names.
+func TestItems(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	one, other := c.file(t, random), c.file(t, compressible)
+	again := one
+	items, err := c.client.items(t.Context(), []api.PayloadFile{one, other, again})
+	if err != nil || len(items) != 2 {
+		t.Fatalf("got %+v, %v", items, err)
+	}
+	for i, f := range []api.PayloadFile{one, other} {
+		if got := items[i]; got.Name != f.Name || got.HostPath != f.Path || got.Size != f.Size || digestPrefix+got.SHA256 != f.Digest || (got.Gzip != nil) != (f.Name == compressible) {
+			t.Errorf("got %+v for %+v", got, f)
+		}
+		content, err := items[i].Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(content)
+		if err != nil || config.Digest(all) != f.Digest {
+			t.Errorf("%s: %d bytes, %v", f.Name, len(all), err)
+		}
+		_ = content.Close()
+	}
+}
+
+// TestManyFiles: the agent reads requests of a bounded size, so it is asked more than once, and answers in order.
+func TestManyFiles(t *testing.T) {
+	var requests []int
+	s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
+		var request api.FilesRequest
+		if err := json.NewDecoder(c.Stdin).Decode(&request); err != nil {
+			return 1, true
+		}
+		requests = append(requests, len(request.Files))
+		var answer api.FilesAnswer
+		for _, f := range request.Files {
+			answer.Files = append(answer.Files, api.FileState{Exists: f.Size%2 == 0, Volume: "C:", FreeBytes: -1})
+		}
+		_ = json.NewEncoder(c.Stdout).Encode(answer)
+		return 0, true
+	}})
+	s.place(t, "hostile")
+	var files []api.WantedFile
+	for i := range 201 {
+		files = append(files, api.WantedFile{Path: api.PayloadPath(config.Digest([]byte{byte(i)})), Size: int64(i)})
+	}
+	states, err := remote{s.client}.Inspect(t.Context(), mustTarget(t, s), files)
+	if err != nil || len(states) != len(files) || !slices.Equal(requests, []int{100, 100, 1}) {
+		t.Fatalf("got %d answers to requests for %v, %v", len(states), requests, err)
+	}
+	for i, state := range states {
+		if state.Exists != (i%2 == 0) {
+			t.Errorf("file %d has the answer of another one", i)
+		}
+	}
+}
+
+// TestTimeForWork grows with what a host has to read.
+func TestTimeForWork(t *testing.T) {
+	for size, want := range map[int64]time.Duration{0: 30 * time.Second, 2 << 20: 31 * time.Second, 600 << 20: 330 * time.Second} {
+		if got := reading(size); got != want {
+			t.Errorf("%d bytes: %s, want %s", size, got, want)
+		}
 	}
 }
 
@@ -239,6 +308,27 @@ func TestDeliverSilence(t *testing.T) {
 	if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "reported nothing new") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestDeliverStandsStill: progress that is none is silence.
+func TestDeliverStandsStill(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
+		t.Fatal(err)
+	}
+	c.client.transfer = transfer.New(transfer.Options{Pool: c.Pool, Remote: remote{c.client}, HostBytesPerSecond: megabytes << 20, ProgressInterval: 10 * time.Millisecond})
+	c.client.patience.silence = time.Second
+	frozen := false
+	err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, func(p transfer.Progress) {
+		if !frozen && p.Sent > 0 {
+			frozen = true
+			c.SetFault(t, winhost.Fault{Freeze: true})
+		}
+	})
+	if failed := (*Error)(nil); !frozen || !errors.As(err, &failed) || !strings.Contains(err.Error(), "reported nothing new for 1s") {
+		t.Errorf("got %v", err)
+	}
+	c.SetFault(t, winhost.Fault{})
 }
 
 // TestOverSFTP: drive C is a directory for SFTP.

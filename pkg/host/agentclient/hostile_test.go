@@ -86,7 +86,7 @@ func TestEndlessAnswers(t *testing.T) {
 	t.Run("version", func(t *testing.T) {
 		s := newHostileSite(t, endless)
 		_, err := verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", &Bundle{})
-		if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), "has more than 4096 bytes") {
+		if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), `its answer to "version" has more than 4096 bytes`) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -132,5 +132,18 @@ func TestHostileAnswers(t *testing.T) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestBound: what is as long as it may be is read.
+func TestBound(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		fails bool
+	}{{"abc", false}, {"abcd", true}} {
+		got, err := io.ReadAll(&boundedReader{r: strings.NewReader(tt.text), left: 3})
+		if tooLarge := (*answer.TooLargeError)(nil); errors.As(err, &tooLarge) != tt.fails || err == nil && string(got) != tt.text {
+			t.Errorf("%q: got %q, %v", tt.text, got, err)
+		}
 	}
 }

@@ -84,7 +84,7 @@ func (a *Client) openLog(ctx context.Context, target ssh.Target, program string,
 func (s *LogStream) readHeader() error {
 	timer := time.AfterFunc(s.patience.header, func() { _ = s.process.Close() })
 	line, err := readLine(s.reader, maxHeader)
-	if timedOut := !timer.Stop(); timedOut && err != nil {
+	if timedOut := !timer.Stop(); timedOut {
 		return &Error{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", s.patience.header, context.DeadlineExceeded)}
 	}
 	if err != nil {

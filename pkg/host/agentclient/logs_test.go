@@ -225,6 +225,38 @@ func TestLogsOfAFailingAgent(t *testing.T) {
 	hosttest.Eventually(t, "the session is given back", func() bool { return s.Pool.Stats().Sessions == 0 })
 }
 
+// TestLogThatIsCutShort does not look complete, in whichever way it is read.
+func TestLogThatIsCutShort(t *testing.T) {
+	for name, read := range map[string]func(*LogStream) (string, error){
+		"Read": func(l *LogStream) (string, error) {
+			got, err := io.ReadAll(struct{ io.Reader }{l})
+			return string(got), err
+		},
+		"WriteTo": func(l *LogStream) (string, error) {
+			var got strings.Builder
+			_, err := l.WriteTo(&got)
+			return got.String(), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
+				_, _ = io.ReadAll(c.Stdin)
+				_, _ = io.WriteString(c.Stdout, `{"protocol":1}`+"\none\n")
+				return 5, true
+			}})
+			stream, err := s.client.openLog(t.Context(), mustTarget(t, s), "hostile", api.LogRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Close()
+			got, err := read(stream)
+			if failed := (*Error)(nil); got != "one\n" || !errors.As(err, &failed) || failed.Step != StepRun {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
 // TestLogRequestIsWhole: whoever does not follow says nothing more, so the host need not listen for a stop.
 func TestLogRequestIsWhole(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {

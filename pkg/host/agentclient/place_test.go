@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -188,6 +189,25 @@ func TestReplicasUploadAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// TestAgentThatRuns: one that another replica has put there and runs cannot be replaced, and need not be.
+func TestAgentThatRuns(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	writeLog(t, s, "x.log", "line\n")
+	stream, err := s.client.Logs(t.Context(), s.Instance, api.LogRequest{Queries: []string{"x.log"}, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	// This one does not find it, and puts it there once more.
+	s.SetFault(t, winhost.Fault{ExecExit: 5, ExecMatch: `\\windows-node-agent-[0-9a-f]+\.exe version$`})
+	if _, err := s.newClient(t).Facts(t.Context(), s.Instance); err != nil {
+		t.Error(err)
+	}
+	if n := s.uploads(); n != 2 {
+		t.Errorf("it was put there %d times", n)
+	}
 }
 
 func TestTamperedAgentIsReplaced(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -27,7 +28,7 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 		}
 		var actions []string
 		for _, change := range plan {
-			if change.Impact != v1alpha1.ImpactNone || change.Message == "" || strings.Contains(change.Message, "What else") {
+			if change.Impact != v1alpha1.ImpactNone || change.Message == "" || strings.Contains(change.Message, "What else") || change.Name != s.client.AgentPath() {
 				t.Errorf("got %+v", change)
 			}
 			actions = append(actions, change.Action+" "+change.Kind)
@@ -52,9 +53,26 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with another file in its place", []string{"Update File"})
+	s.SetFault(t, winhost.Fault{ResetAt: "session"})
+	if plan, err := s.newClient(t).Plan(t.Context(), s.Instance, nil); hostsite.Reason(err) == "" || plan != nil {
+		t.Errorf("a host that cannot be inspected: %+v, %v", plan, err)
+	}
+	s.SetFault(t, winhost.Fault{})
 	s.Secrets["operator/cloud-private-key"] = nil
 	if _, err := s.newClient(t).Plan(t.Context(), s.Instance, nil); err == nil {
 		t.Error("a plan without credentials: got no error")
+	}
+}
+
+// TestPlanOfALostHost: a connection that is lost while the agent is verified says nothing about the agent.
+func TestPlanOfALostHost(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Fatal(err)
+	}
+	s.SetFault(t, winhost.Fault{ResetAt: "exec"})
+	if plan, err := s.client.Plan(t.Context(), s.Instance, nil); hostsite.Reason(err) == "" || plan != nil {
+		t.Errorf("got %+v, %v", plan, err)
 	}
 }
 
