@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -105,7 +106,11 @@ func driftMessage(d api.Drift) string {
 	for _, part := range []struct {
 		title string
 		items []api.Item
-	}{{"Repaired:", d.Repaired}, {"Not repaired, because it would interrupt the workload or needs a file of the payload:", d.Left}} {
+	}{
+		{"Repaired:", d.Repaired},
+		{"Not repaired, because it would interrupt the workload or needs a file of the payload:", left(d, false)},
+		{"Not repaired for some time:", left(d, true)},
+	} {
 		if len(part.items) == 0 {
 			continue
 		}
@@ -118,4 +123,9 @@ func driftMessage(d api.Drift) string {
 		message += "\nFailed: " + d.Error
 	}
 	return message
+}
+
+// left are the items of a drift that are not repaired for some time, or the others that are left.
+func left(d api.Drift, forSomeTime bool) []api.Item {
+	return slices.DeleteFunc(slices.Clone(d.Left), func(i api.Item) bool { return (i.Left != "") != forSomeTime })
 }

@@ -48,6 +48,9 @@ type Item struct {
 	Services []string `json:"services,omitempty"`
 	// Reason says what differs. It has no contents and no values.
 	Reason string `json:"reason"`
+	// Left says why an item of [Drift.Left] is not repaired although its impact allows it. Empty: it
+	// does not, or there is something that the agent cannot do alone.
+	Left LeftReason `json:"left,omitempty"`
 }
 
 func (i Item) String() string { return fmt.Sprintf("%s %s %s", i.Action, i.Kind, i.Name) }

@@ -35,11 +35,29 @@ func newKeeper(e *Engine, o RunOptions) *keeper {
 	}
 }
 
-// check compares the host with its document once, and repairs what it may.
+// check compares the host with its document once, and repairs what it may. It holds the lock of the
+// host until that is recorded: an apply that comes next may know better.
 func (k *keeper) check(ctx context.Context) {
-	drift, err := k.repair(ctx)
+	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
 	var locked *LockedError
-	if errors.As(err, &locked) || ctx.Err() != nil {
+	if errors.As(err, &locked) {
+		return
+	}
+	if err != nil {
+		k.tell(ctx, api.Drift{}, err, nil)
+		return
+	}
+	drift, err := k.repair(ctx)
+	k.tell(ctx, drift, err, k.writeDrift)
+	if err := release(); err != nil {
+		k.tell(ctx, api.Drift{Revision: drift.Revision}, err, nil)
+	}
+}
+
+// tell reports a drift, and what went wrong, unless it was the last one that it told. A record is
+// made before, unless it is nil.
+func (k *keeper) tell(ctx context.Context, drift api.Drift, err error, record func(*api.Drift) error) {
+	if ctx.Err() != nil {
 		return
 	}
 	if err != nil {
@@ -54,8 +72,10 @@ func (k *keeper) check(ctx context.Context) {
 		return
 	}
 	drift.Time = k.now()
-	if err := k.writeDrift(&drift); err != nil {
-		drift.Error += fmt.Sprintf("; the drift could not be written to %s: %v", driftPath, err)
+	if record != nil {
+		if err := record(&drift); err != nil {
+			drift.Error += fmt.Sprintf("; the drift could not be written to %s: %v", driftPath, err)
+		}
 	}
 	if k.options.Report != nil {
 		k.options.Report(drift)
@@ -85,13 +105,8 @@ func (k *keeper) writeDrift(drift *api.Drift) error {
 	return k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
 }
 
-// repair holds the lock of the host while it repairs it, rotates its logs and makes its routes.
+// repair repairs the host, rotates its logs and makes its routes. Its caller holds the lock.
 func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
-	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
-	if err != nil {
-		return drift, err
-	}
-	defer func() { err = errors.Join(err, release()) }()
 	st, err := openStore(k.System)
 	if err != nil || st.Applied == "" {
 		return drift, err

@@ -517,7 +517,7 @@ func TestRunAgainstAnother(t *testing.T) {
 			if n := restarts(); n < 3 || n > 7 {
 				t.Errorf("restarted %d times within an hour, want a few times", n)
 			}
-			if len(left.Left) != 1 || !strings.Contains(left.Left[0].Reason, "changed by something else each time") {
+			if len(left.Left) != 1 || left.Left[0].Left != api.LeftContested || !strings.Contains(left.Left[0].Reason, "changed by something else each time") {
 				t.Errorf("left: %+v, want the file and why", left)
 			}
 			f.files[path] = fakeFile{Content: "one", changed: f.ticks} // the other program has gone

@@ -61,6 +61,8 @@ type fake struct {
 	endpoints   map[string]bool
 	// networks are made by the service overlay.
 	networks map[string]bool
+	// unlocked are the changes that were made by a process without the lock.
+	unlocked []string
 	// networkTypes are those that are not Overlay, by name.
 	networkTypes map[string]string
 	boots        int
@@ -113,6 +115,9 @@ func (f *fake) call(name string, mutation bool, do func() error) error {
 			f.mutations++
 			f.ticks++
 			f.log = append(f.log, name)
+			if f.locked == nil {
+				f.unlocked = append(f.unlocked, name)
+			}
 		}
 		err = do()
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -123,7 +124,7 @@ func TestFailedRepair(t *testing.T) {
 		t.Errorf("stopped %d times within an hour, want a few times", n)
 	}
 	drift, err := readDrift(f)
-	if err != nil || len(drift.Left) != 1 || !strings.Contains(drift.Left[0].Reason, "its repair failed") {
+	if err != nil || len(drift.Left) != 1 || drift.Left[0].Left != api.LeftFailed || !strings.Contains(drift.Left[0].Reason, "its repair failed") {
 		t.Errorf("got %+v, %v, want the file left and why", drift, err)
 	}
 	delete(f.failing, write)
@@ -161,5 +162,23 @@ func TestDriftThatIsGone(t *testing.T) {
 		if k.check(t.Context()); f.mutations != mutations {
 			t.Errorf("it writes at every look: %q", f.log[mutations:])
 		}
+	}
+}
+
+// TestDriftIsWrittenLocked: what the service records can be nobody else's record: an apply that repairs
+// the host forgets the drift.
+func TestDriftIsWrittenLocked(t *testing.T) {
+	b, _ := bundles(t)
+	f := usedHost(t, b)
+	converge(t, f, b)
+	f.next = "ELSE"
+	f.files[`c:\k\kubelet.conf`] = fakeFile{Content: "theirs", changed: f.ticks}
+	f.unlocked = nil
+	keeperOf(f).check(t.Context())
+	if drift, err := readDrift(f); err != nil || drift == nil || len(drift.Left) != 1 || len(drift.Repaired) != 1 {
+		t.Errorf("got %+v, %v", drift, err)
+	}
+	if len(f.unlocked) > 0 || f.locked != nil {
+		t.Errorf("done without the lock: %q; it is held afterwards: %v", f.unlocked, f.locked != nil)
 	}
 }

@@ -46,8 +46,10 @@ func (r repairs) leave(item *api.Item, now time.Time) bool {
 	if !now.Before(known.next) || item.Impact != config.ImpactRestart {
 		return false
 	}
+	item.Left = api.LeftContested
 	what := "it was repaired %d times and is changed by something else each time, so that it is not repaired again before %s"
 	if known.failed {
+		item.Left = api.LeftFailed
 		what = "its repair failed after %d tries and restarts services each time, so that it is not tried again before %s"
 	}
 	item.Reason += "; " + fmt.Sprintf(what, known.times, known.next.UTC().Format(time.RFC3339))

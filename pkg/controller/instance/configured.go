@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/words"
@@ -244,7 +245,7 @@ func (e *evaluation) revisionCurrent() {
 			message += fmt.Sprintf(" Not configured yet: %s.", strings.Join(e.waiting, ", "))
 		}
 		if left := e.drift(); left != "" {
-			message += fmt.Sprintf(" Changed by others and not repaired, because the repair needs a drain, a restart or a file, or because something else changes it each time: %s. To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
+			message += fmt.Sprintf("%s To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, message)
 	}
@@ -253,7 +254,17 @@ func (e *evaluation) revisionCurrent() {
 // maxDrift bounds how many changes of others a message names.
 const maxDrift = 10
 
-// drift names what others changed on the host and the agent did not repair.
+// driftLeft says why the agent does not repair what others changed.
+var driftLeft = []struct {
+	why  api.LeftReason
+	text string
+}{
+	{"", "Changed by others and not repaired, because the repair needs a drain, a restart or a file"},
+	{api.LeftContested, "Repaired several times, and changed by something else each time"},
+	{api.LeftFailed, "Changed by others, and the repair fails"},
+}
+
+// drift says what others changed on the host and the agent did not repair, as the end of a message.
 func (e *evaluation) drift() string {
 	if e.observation == nil {
 		return ""
@@ -262,11 +273,19 @@ func (e *evaluation) drift() string {
 	if drift == nil || drift.Revision != e.status.CurrentRevision {
 		return ""
 	}
-	names := make([]string, len(drift.Left))
-	for i, item := range drift.Left {
-		names[i] = string(item.Kind) + " " + item.Name
+	text := ""
+	for _, left := range driftLeft {
+		var names []string
+		for _, item := range drift.Left {
+			if item.Left == left.why {
+				names = append(names, string(item.Kind)+" "+item.Name)
+			}
+		}
+		if len(names) > 0 {
+			text += fmt.Sprintf(" %s: %s.", left.text, words.Enumerate(names, maxDrift))
+		}
 	}
-	return words.Enumerate(names, maxDrift)
+	return text
 }
 
 func (e *evaluation) inputsMessage() string {

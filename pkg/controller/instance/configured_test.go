@@ -329,6 +329,15 @@ func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
 	if got := messageOf(t, &status, v1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9 and 2 more. To repair it: kubectl windows reconfigure win-1 -n windows-hosts`) {
 		t.Errorf("got %q", got)
 	}
+	o.report.configuration.Drift.Left = []api.Item{
+		{Kind: "File", Name: "drained"}, {Kind: "File", Name: "fought", Left: api.LeftContested}, {Kind: "File", Name: "full", Left: api.LeftFailed},
+	}
+	status = evaluate(snapshot{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
+	for _, want := range []string{"needs a drain, a restart or a file: File drained. ", "changed by something else each time: File fought. ", "the repair fails: File full. "} {
+		if got := messageOf(t, &status, v1alpha1.ConditionUpToDate); !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
 }
 
 // scriptedDesired answers what it is told.
