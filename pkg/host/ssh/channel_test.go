@@ -50,9 +50,16 @@ func TestRefusalIsJudgedAtTheEnd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, Options{MaxConnsPerHost: 1}, func(t *testing.T, p *Pool, s *peer, _ *conn) {
 				if tt.forward {
-					if _, err := p.Dial(t.Context(), s.target(), 80); err != nil {
+					forward, err := p.Dial(t.Context(), s.target(), 80)
+					if err != nil {
 						t.Fatal(err)
 					}
+					defer func() { // whatever sessions come to
+						synctest.Wait()
+						if err := forward.s.endError(); !errors.Is(err, errNoStatus) {
+							t.Errorf("the forward ended: %v", err)
+						}
+					}()
 				}
 				asked := newPending(s)
 				ctx, leave := context.WithCancel(t.Context())

@@ -308,9 +308,8 @@ func TestHostKeyFailures(t *testing.T) {
 			target := s.target()
 			tt.change(&target)
 			key, err := p.HostKey(testContext(t), target)
-			wantError(t, err, tt.layer, tt.reason)
-			if key != nil {
-				t.Errorf("got the key %v, too", key)
+			if e := wantError(t, err, tt.layer, tt.reason); key != nil || e.Address != target.Endpoint() {
+				t.Errorf("got the key %v, and an error about %s", key, e.Address)
 			}
 		})
 	}

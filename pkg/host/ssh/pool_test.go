@@ -541,6 +541,15 @@ func TestForget(t *testing.T) {
 			return hostssh.Target{Address: t.Address, Port: t.Port, User: "other"}
 		}, false},
 		{"another credential", func(t hostssh.Target) hostssh.Target { t.Credential.ID = "2"; return t }, false},
+		{"a password", func(t hostssh.Target) hostssh.Target {
+			return hostssh.Target{Address: t.Address, Port: t.Port, Credential: hostssh.Credential{Password: "other"}}
+		}, false},
+		{"a key", func(t hostssh.Target) hostssh.Target {
+			return hostssh.Target{Address: t.Address, Port: t.Port, Credential: hostssh.Credential{Signers: t.Credential.Signers}}
+		}, false},
+		{"a host key", func(t hostssh.Target) hostssh.Target {
+			return hostssh.Target{Address: t.Address, Port: t.Port, HostKeys: t.HostKeys}
+		}, false},
 		{"another port", func(t hostssh.Target) hostssh.Target { t.Port++; return t }, false},
 	}
 	for _, tt := range tests {

@@ -66,6 +66,8 @@ func TestParsePrivateKey(t *testing.T) {
 		{name: "empty", pem: " \n", wantErr: hostssh.ErrKeyFormat, says: "empty"},
 		{name: "PuTTY", pem: "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\n", wantErr: hostssh.ErrKeyFormat, says: "puttygen"},
 		{name: "public key", pem: public, wantErr: hostssh.ErrKeyFormat, says: "public key"},
+		{name: "public key of another program", pem: "---- BEGIN SSH2 PUBLIC KEY ----\nx\n---- END SSH2 PUBLIC KEY ----\n", wantErr: hostssh.ErrKeyFormat, says: "public key"},
+		{name: "public key in PEM", pem: block("PUBLIC KEY", []byte("x")), wantErr: hostssh.ErrKeyFormat, says: "public key"},
 		{name: "encrypted PKCS#8", pem: block("ENCRYPTED PRIVATE KEY", []byte("x")), wantErr: hostssh.ErrKeyFormat, says: "ssh-keygen"},
 		{name: "base64 only", pem: "b3BlbnNzaC1rZXktdjEA", wantErr: hostssh.ErrKeyFormat, says: "-----BEGIN"},
 		{name: "truncated", pem: encrypted[:len(encrypted)/2], wantErr: hostssh.ErrKeyFormat},

@@ -322,7 +322,9 @@ func TestForward(t *testing.T) {
 			}
 			near.Close()
 			for range 2 {
-				if err := <-ended; !errors.Is(err, net.ErrClosed) {
+				err := <-ended
+				wantError(t, err, ssh.LayerSession, ssh.ReasonSessionClosed)
+				if !errors.Is(err, net.ErrClosed) {
 					t.Errorf("got %v, want net.ErrClosed", err)
 				}
 			}

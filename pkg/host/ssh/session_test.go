@@ -221,20 +221,22 @@ func TestSessionRefused(t *testing.T) {
 	tests := []struct {
 		name   string
 		script script
+		line   string
 		pty    *ssh.PTY
 		layer  ssh.Layer
 		reason ssh.Reason
 		says   string
 	}{
-		{"no terminals", script{refusePTY: true}, &ssh.PTY{}, ssh.LayerShell, ssh.ReasonSessionRefused, "no terminal"},
-		{"no commands", script{refuseExec: true}, nil, ssh.LayerShell, ssh.ReasonSessionRefused, "login shell"},
-		{"no answer", script{mute: true}, &ssh.PTY{}, ssh.LayerSession, ssh.ReasonTimedOut, ""},
+		{"no terminals", script{refusePTY: true}, "cat", &ssh.PTY{}, ssh.LayerShell, ssh.ReasonSessionRefused, "no terminal"},
+		{"no commands", script{refuseExec: true}, "cat", nil, ssh.LayerShell, ssh.ReasonSessionRefused, "login shell"},
+		{"no shells", script{refuseExec: true}, "", nil, ssh.LayerShell, ssh.ReasonSessionRefused, "login shell"},
+		{"no answer", script{mute: true}, "cat", &ssh.PTY{}, ssh.LayerSession, ssh.ReasonTimedOut, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.script)
 			p := newPool(t, ssh.Options{HandshakeTimeout: time.Second})
-			_, err := p.StartSession(testContext(t), s.target(), "cat", tt.pty)
+			_, err := p.StartSession(testContext(t), s.target(), tt.line, tt.pty)
 			wantError(t, err, tt.layer, tt.reason)
 			if !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%q does not say %q", err, tt.says)
