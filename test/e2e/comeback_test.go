@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +38,8 @@ func configureComesBack(t *testing.T, s *site) {
 		lose func(*testing.T, *siteHost)
 		// wantSame: it is the same Node as before.
 		wantSame bool
+		// wantAddress is where the host is found. Empty: where it was.
+		wantAddress string
 	}{
 		{name: "deleted", lose: func(t *testing.T, h *siteHost) {
 			if err := h.Kube.CoreV1().Nodes().Delete(t.Context(), h.name, metav1.DeleteOptions{}); err != nil {
@@ -43,10 +47,15 @@ func configureComesBack(t *testing.T, s *site) {
 			}
 		}},
 		{name: "expired", wantSame: true, lose: func(t *testing.T, h *siteHost) {
-			h.replaceCertificate(t, h.name, s.clusterCA(t), time.Now().Add(-time.Hour))
+			h.replaceCertificate(t, h.name, s.clusterCA(t), time.Now().Add(-time.Hour), nil)
 		}},
 		{name: "foreign", wantSame: true, lose: func(t *testing.T, h *siteHost) {
-			h.replaceCertificate(t, h.name, newCA(t), time.Now().Add(year))
+			h.replaceCertificate(t, h.name, newCA(t), time.Now().Add(year), nil)
+		}},
+		// Its Node still has the former address, as nobody could report another one.
+		{name: "elsewhere", wantSame: true, wantAddress: "127.9.1.3", lose: func(t *testing.T, h *siteHost) {
+			port := h.secondAddress(t, "127.9.1.3")
+			h.replaceCertificate(t, h.name, s.clusterCA(t), time.Now().Add(-time.Hour), func() { h.moveTo(t, "127.9.1.3", port) })
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,6 +78,9 @@ func configureComesBack(t *testing.T, s *site) {
 			now := h.node(t, h.name)
 			if same := now.UID == node.UID; same != tt.wantSame || same != (now.Labels["example.com/theirs"] != "") {
 				t.Errorf("it has Node %s with labels %v, and had %s", now.UID, now.Labels, node.UID)
+			}
+			if want := cmp.Or(tt.wantAddress, h.host.Address()); !slices.Equal(after.Status.Addresses, []string{want}) {
+				t.Errorf("it is found at %v, want %s", after.Status.Addresses, want)
 			}
 			mustHaveJoined()
 			h.remove(t)
@@ -121,8 +133,8 @@ func newCA(t *testing.T) tls.Certificate {
 }
 
 // replaceCertificate gives the kubelet of a host another client certificate, of a Node, while the
-// host has no power, as a snapshot that is restored does.
-func (h *siteHost) replaceCertificate(t *testing.T, node string, ca tls.Certificate, notAfter time.Time) {
+// host has no power, as a snapshot that is restored does. What else happens meanwhile may be nil.
+func (h *siteHost) replaceCertificate(t *testing.T, node string, ca tls.Certificate, notAfter time.Time, meanwhile func()) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -144,6 +156,9 @@ func (h *siteHost) replaceCertificate(t *testing.T, node string, ca tls.Certific
 	}
 	h.write(t, `C:\var\lib\kubelet\pki\kubelet-client-current.pem`,
 		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))+string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})))
+	if meanwhile != nil {
+		meanwhile()
+	}
 	if err := h.host.PowerOn(); err != nil {
 		t.Fatal(err)
 	}

@@ -244,7 +244,7 @@ func (h *wineHost) nodeDeleted(t *testing.T) {
 // certificateExpired has the host find that its certificate has expired while it had no power.
 func (h *wineHost) certificateExpired(t *testing.T) {
 	before, node := h.get(t), h.node(t, wineNode)
-	h.replaceCertificate(t, wineNode, h.clusterCA(t), time.Now().Add(-time.Hour))
+	h.replaceCertificate(t, wineNode, h.clusterCA(t), time.Now().Add(-time.Hour), nil)
 	h.waitRejoined(t, before)
 	if h.node(t, wineNode).UID != node.UID {
 		t.Error("the Node is another one")
