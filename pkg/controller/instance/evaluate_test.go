@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -365,6 +366,16 @@ func TestTransitions(t *testing.T) {
 	paused := known(t)
 	paused.Status = well
 	pausedStatus := status(snapshot{instance: paused, paused: "Paused."})
+	configured := func(reason string) v1alpha1.WindowsInstanceStatus {
+		s := *well.DeepCopy()
+		c := metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: reason, Message: "Why."}
+		if reason == v1alpha1.ReasonConfigured {
+			c.Status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&s.Conditions, c)
+		return s
+	}
+	const missing = v1alpha1.ReasonInputsMissing
 
 	for _, test := range []struct {
 		name          string
@@ -383,6 +394,12 @@ func TestTransitions(t *testing.T) {
 		{"node is ready", well, withNode, []string{"Normal NodeReady"}},
 		{"node is not ready any more", withNode, nodeDown, []string{"Warning NodeNotReady"}},
 		{"node is gone", withNode, well, []string{"Warning NoNode"}},
+		{"configured", configured(v1alpha1.ReasonConfiguring), configured(v1alpha1.ReasonConfigured), []string{"Normal Configured"}},
+		{"still configured", configured(v1alpha1.ReasonConfigured), configured(v1alpha1.ReasonConfigured), nil},
+		{"inputs are missing", configured(v1alpha1.ReasonConfiguring), configured(missing), []string{"Warning InputsMissing"}},
+		{"inputs are missing from the start", well, configured(missing), []string{"Warning InputsMissing"}},
+		{"inputs are still missing", configured(missing), configured(missing), nil},
+		{"a configuration failed, which who runs it reports", configured(v1alpha1.ReasonConfiguring), configured(v1alpha1.ReasonConfigurationFailed), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string

@@ -376,6 +376,10 @@ func TestNodeChanged(t *testing.T) {
 		{"no conditions", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
 		{"address", func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.1.42.2" }, true},
 		{"provider ID", func(n *corev1.Node) { n.Spec.ProviderID = "x" }, true},
+		{"another reason", func(n *corev1.Node) { n.Status.Conditions[0].Reason = "x" }, true},
+		{"another Node of the name", func(n *corev1.Node) { n.UID = "x" }, true},
+		{"annotations", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, true},
+		{"subnet", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.128.0.0/24"} }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before, after := newNode("win-1", "10.1.42.1", corev1.ConditionTrue), newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
@@ -384,6 +388,36 @@ func TestNodeChanged(t *testing.T) {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
+	}
+}
+
+// Which of several instances stands for a host depends on more than where they are contacted.
+func TestEndpointsChanged(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*v1alpha1.WindowsInstance)
+		want   bool
+	}{
+		{"nothing", func(*v1alpha1.WindowsInstance) {}, false},
+		{"what it says of itself", func(i *v1alpha1.WindowsInstance) { i.Status.Version = "v2" }, false},
+		{"address", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" }, true},
+		{"machine", func(i *v1alpha1.WindowsInstance) { i.Status.MachineID = "m" }, true},
+		{"it was configured", func(i *v1alpha1.WindowsInstance) {
+			i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
+		}, true},
+		{"it is being deleted", func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, true},
+		{"Node", func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "n"} }, true},
+	} {
+		before, after := newInstance("win-1", "10.1.42.1"), newInstance("win-1", "10.1.42.1")
+		test.change(after)
+		if got := endpointsChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
+		}
+	}
+	with, without := newNode("win-1", "10.1.42.1", corev1.ConditionTrue), newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	without.Status.Conditions = nil
+	if !nodeChanged.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}) || nodeChanged.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: without.DeepCopy()}) {
+		t.Error("a Node that begins to report is not seen, or one that never did is")
 	}
 }
 

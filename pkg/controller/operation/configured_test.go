@@ -230,6 +230,8 @@ type scriptedConfiguration struct {
 	mu      sync.Mutex
 	want    string
 	waiting []document.Waiting
+	// warnings are about inputs that cannot be used.
+	warnings []string
 	err     func() error
 	// token: there are credentials to join.
 	token  bool
@@ -255,7 +257,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 		}
 	}
 	return &document.Result{
-		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting,
+		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
 	}, nil
 }
 

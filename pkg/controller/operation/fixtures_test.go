@@ -46,7 +46,10 @@ const (
 	testDeadline = 3 * time.Hour
 )
 
-var testKey = types.NamespacedName{Namespace: testNamespace, Name: "win-1"}
+var (
+	testKey     = types.NamespacedName{Namespace: testNamespace, Name: "win-1"}
+	testNodeKey = types.NamespacedName{Name: testNode}
+)
 
 // testScheme has what the client of the controller reads and writes.
 var testScheme = func() *kruntime.Scheme {
@@ -288,6 +291,8 @@ type fixture struct {
 	// disruptions and restarts are the slots of the process that was started last.
 	disruptions, restarts *rollout.Slots
 	restartLimit          int
+	// concurrent is how many operations run at the same time. 0: 2.
+	concurrent int
 	// superseded is what is said of an instance that is about to be removed.
 	superseded string
 	// settle is for how long Nodes have to stay ready.
@@ -406,10 +411,10 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.disruptions, f.restarts = rollout.NewDisruptionSlots(rollout.DefaultDisruptions), rollout.NewRestartSlots(cmp.Or(f.restartLimit, rollout.DefaultRestarts))
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
-		Kube: f.kube, Concurrent: 2, Settle: f.settle,
+		Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
 		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
 	})
-	r.clock, r.drainer = f.clock, f.drain
+	r.drainer = f.drain
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -6,11 +6,17 @@ package operation
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -137,4 +143,85 @@ func (f *fixture) notReadyWhileWatched() {
 	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		f.t.Error(err)
 	}
+}
+
+// reports has the kubelet say when it last looked, also while the cluster is asked for something else.
+func (f *fixture) reports(heartbeat time.Time) {
+	nodes := corev1.SchemeGroupVersion.WithResource("nodes")
+	found, err := f.nodes.Get(nodes, "", testNode)
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	node := found.(*corev1.Node).DeepCopy() //nolint:forcetypeassert // see the resource
+	node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(heartbeat)
+	if err := f.nodes.Update(nodes, node, ""); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// TestReadyAsBeforeTheRestart: that the Lease of a Node is renewed does not say that its pods run.
+func TestReadyAsBeforeTheRestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+		f.reports(time.Now().Add(-time.Minute))
+		op := f.finish()
+		if want := "Its kubelet has not reported since the restart"; op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, want) {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
+
+// TestKubeletWithoutALease: what it says in its Node is enough.
+func TestKubeletWithoutALease(t *testing.T) {
+	t.Parallel()
+	for name, lease := range map[string]*coordinationv1.Lease{"there is none": nil, "it was never renewed": {}} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+			asked := 0
+			f.kube.PrependReactor("get", "leases", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				if asked++; asked > 1 {
+					f.reports(time.Now().Add(time.Hour))
+				}
+				if lease == nil {
+					return true, nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), testNode)
+				}
+				return true, lease, nil
+			})
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}
+
+// TestServiceStopsWhileItIsWatched: a Node looks ready for a while after a service of it has stopped, so
+// that the time for which it has to stay so begins again.
+func TestServiceStopsWhileItIsWatched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact, f.settle = config.ImpactRestart, DefaultSettle
+		var began, stopped time.Time
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if after && began.IsZero() && strings.HasPrefix(i.Status.Operation.Message, "Watching for 30s") {
+				began = time.Now()
+			}
+			return nil
+		}
+		f.host.fail["Facts"] = func() error {
+			f.host.services = nil
+			if since := time.Since(began); !began.IsZero() && since > 10*time.Second && since < 40*time.Second {
+				f.host.services = []api.Service{{Name: "containerd", StartType: "Automatic", State: "Stopped"}}
+				stopped = time.Now()
+			}
+			return nil
+		}
+		op := f.finish()
+		if ended := op.FindStep(v1alpha1.StepNodeReady).FinishedAt; op.Phase != v1alpha1.OperationSucceeded || stopped.IsZero() || ended.Time.Before(stopped.Add(DefaultSettle)) {
+			t.Errorf("it is %s, a service did not run at %s, and it was watched until %s: %s", op.Phase, stopped, ended, op.Message)
+		}
+	})
 }

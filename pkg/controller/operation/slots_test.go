@@ -292,18 +292,8 @@ func TestHalfWay(t *testing.T) {
 		{"the host is planned again after a part", v1alpha1.StepPlan, v1alpha1.ImpactRestart},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
-				op := i.Status.Operation
-				op.Phase, op.Impact, op.Steps = v1alpha1.OperationRunning, tt.impact, newSteps(plan(op, true))
-				op.Node = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}
-				op.HostChanged = tt.running == v1alpha1.StepPlan
-				for n := range op.Steps {
-					op.Steps[n].StartedAt = new(metav1.Now())
-					if op.Steps[n].State = v1alpha1.StepSucceeded; op.Steps[n].Name == tt.running {
-						op.Steps[n].State = v1alpha1.StepRunning
-						break
-					}
-				}
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), takenOverAt(tt.running, tt.impact), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.HostChanged = tt.running == v1alpha1.StepPlan
 			}), brokenNeighbor())
 			f.configure()
 			f.host.impact = config.Impact(tt.impact)
