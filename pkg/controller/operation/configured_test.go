@@ -232,7 +232,7 @@ type scriptedConfiguration struct {
 	waiting []document.Waiting
 	// warnings are about inputs that cannot be used.
 	warnings []string
-	err     func() error
+	err      func() error
 	// token: there are credentials to join.
 	token  bool
 	issued int
