@@ -105,7 +105,7 @@ func TestRemove(t *testing.T) {
 		{
 			name: "Windows is restarted", set: func(f *fixture) { f.host.cleanupReboots, f.host.down = true, 1 }, want: succeeded, wantRestarts: 1,
 			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Succeeded Boot=Succeeded DeleteNode=Succeeded Forget=Succeeded",
-			wantStep:  "Nothing of ours is on the host any more. 1 change was made. Windows has to be restarted: Update Environment PATH.",
+			wantStep:  "Nothing of ours is on the host any more. 1 change was made. Windows has to be restarted: Delete Environment HTTP_PROXY.",
 		},
 		{
 			name: "something stays in use", set: func(f *fixture) { f.host.leaves = []string{`C:\k\shim.exe`, "a", "b", "c", "d", "e"} }, want: succeeded,
