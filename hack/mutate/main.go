@@ -22,7 +22,7 @@
 // manager of controllers, such as SetupWithManager, make one, or hand one on.
 //
 // The package is compiled once, with all mistakes in it, each behind a switch; the tree is not touched. Only the tests
-// that reach a mistake run for it. What was found is kept in DIR, one table for each package, so
+// that reach a mistake run for it, those that take long only if no other has noticed it. What was found is kept in DIR, one table for each package, so
 // that a run that was ended continues, and that after a change of tests only the survivors run again.
 //
 // With -every N only each Nth mistake is tried, for packages whose tests take long.

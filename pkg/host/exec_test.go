@@ -423,7 +423,7 @@ func TestShellIsAskedAgain(t *testing.T) {
 			if asked != want {
 				t.Errorf("asked %d times, want %d", asked, want)
 			}
-			time.Sleep(6 * time.Minute)
+			time.Sleep(6 * time.Minute) //nolint:forbidigo // the time of the bubble
 		}
 	})
 }

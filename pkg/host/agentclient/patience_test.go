@@ -19,6 +19,11 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the time of the bubble
+}
+
 // TestWatch: what is heard ends a silence, what a caller does with it is none, and everything has an end.
 func TestWatch(t *testing.T) {
 	const silence, whole = 10 * time.Minute, 2 * time.Hour
@@ -30,17 +35,17 @@ func TestWatch(t *testing.T) {
 		says  string
 	}{
 		{"silent", whole, func(*watch) {}, silence, "it reported nothing new for 10m0s"},
-		{"heard once", whole, func(w *watch) { time.Sleep(9 * time.Minute); w.heard() }, 19 * time.Minute, "nothing new for 10m0s"},
-		{"the caller is slow", whole, func(w *watch) { w.pause(); time.Sleep(time.Hour); w.heard() }, time.Hour + silence, "nothing new for 10m0s"},
+		{"heard once", whole, func(w *watch) { pass(9 * time.Minute); w.heard() }, 19 * time.Minute, "nothing new for 10m0s"},
+		{"the caller is slow", whole, func(w *watch) { w.pause(); pass(time.Hour); w.heard() }, time.Hour + silence, "nothing new for 10m0s"},
 		{"busy without an end", whole, func(w *watch) {
 			for range 13 {
-				time.Sleep(9 * time.Minute)
+				pass(9 * time.Minute)
 				w.heard()
 			}
 		}, whole, "it did not end within 2h0m0s"},
 		{"busy, and may be", 0, func(w *watch) {
 			for range 20 {
-				time.Sleep(9 * time.Minute)
+				pass(9 * time.Minute)
 				w.heard()
 			}
 		}, 20*9*time.Minute + silence, "nothing new for 10m0s"},

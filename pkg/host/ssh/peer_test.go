@@ -64,11 +64,11 @@ func (s *peer) target() Target {
 
 func (s *peer) serve(raw net.Conn) {
 	config := &ssh.ServerConfig{Config: s.config, PasswordCallback: func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) {
-		time.Sleep(s.think)
+		pass(s.think)
 		return nil, nil
 	}}
 	config.AddHostKey(s.key)
-	time.Sleep(s.think)
+	pass(s.think)
 	conn, channels, requests, err := ssh.NewServerConn(raw, config)
 	if err != nil {
 		return
@@ -147,6 +147,11 @@ func (s *peer) join(p *Pool) (*conn, error) {
 	return h.conns[len(h.conns)-1], nil
 }
 
+// pass lets time pass.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the time of the bubble
+}
+
 // inBubble runs a test with a pool that has one connection to a peer.
 func inBubble(t *testing.T, o Options, test func(t *testing.T, p *Pool, s *peer, c *conn)) {
 	t.Helper()
@@ -164,7 +169,7 @@ func inBubble(t *testing.T, o Options, test func(t *testing.T, p *Pool, s *peer,
 
 // after lets time pass and says how many connections are open then.
 func after(p *Pool, d time.Duration) int {
-	time.Sleep(d)
+	pass(d)
 	synctest.Wait()
 	return p.Stats().Connections
 }

@@ -62,7 +62,7 @@ func TestAnswersEndSilence(t *testing.T) {
 // TestIdleTime is counted from the last use, and not at all while there is one.
 func TestIdleTime(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, p *Pool, s *peer, _ *conn) {
-		time.Sleep(4 * time.Minute)
+		pass(4 * time.Minute)
 		session, err := p.openStream(t.Context(), s.target(), sessionChannel)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestIdleTime(t *testing.T) {
 		if n := after(p, time.Hour); n != 1 {
 			t.Fatal("a connection in use was closed")
 		}
-		time.Sleep(3 * time.Minute) // between two looks of the watch
+		pass(3 * time.Minute) // between two looks of the watch
 		session.closeByCaller()
 		if n := after(p, 5*time.Minute-time.Second); n != 1 {
 			t.Error("it was closed before it was idle for 5 minutes")
@@ -107,7 +107,7 @@ func TestHandshakeTime(t *testing.T) {
 					t.Errorf("it took %s, want %s", took, tt.took)
 				}
 				if err != nil {
-					time.Sleep(time.Hour) // until the peer has noticed
+					pass(time.Hour) // until the peer has noticed
 					return
 				}
 				if after(p, time.Hour) != 1 {
