@@ -101,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// The object was changed since it was read; nothing was recorded, so nothing else may be done.
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
-	if apierrors.IsNotFound(err) {
+	if object.Gone(err) {
 		return reconcile.Result{}, nil // deleted meanwhile, which wakes the reconciler
 	}
 	if err != nil {
@@ -131,10 +131,13 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instan
 		}
 	}
 	_, err := r.writeStatus(ctx, instance, status)
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	case object.Gone(err):
+		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, client.IgnoreNotFound(err)
+	return reconcile.Result{}, err
 }
 
 // remember notes the object and drops what was known of a host that is now to be

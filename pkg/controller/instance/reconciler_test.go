@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -278,20 +279,54 @@ func TestReconcileFirstContact(t *testing.T) {
 	}
 }
 
+// That an instance was deleted is noted in its status, also when the API is away meanwhile.
+func TestLeaveWhileTheAPIIsAway(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	if err := f.client.Delete(t.Context(), f.get("win-1")); err != nil {
+		t.Fatal(err)
+	}
+	instances := v1alpha1.Resource("windowsinstances")
+	for _, test := range []struct {
+		fail error
+		ends bool
+	}{
+		{apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodPut, instances, "win-1", "404 page not found", 0, true), false},
+		{apierrors.NewNotFound(instances, "win-1"), true},
+	} {
+		f.mu.Lock()
+		f.failWrite = test.fail
+		f.mu.Unlock()
+		if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}}); (err == nil) != test.ends {
+			t.Errorf("%v: got %v", test.fail, err)
+		}
+	}
+}
+
 func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 	f.reconcile("win-1")
 	receive(t, f.r.wake, "the host key")
 	f.journal.take()
-	conflict := apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
-
-	for _, fail := range []error{conflict, apierrors.NewInternalError(errors.New("storage is full"))} {
+	instances := v1alpha1.Resource("windowsinstances")
+	for _, test := range []struct {
+		fail error
+		ends bool // or it is tried again
+	}{
+		{apierrors.NewConflict(instances, "win-1", errors.New("changed")), true},
+		{apierrors.NewNotFound(instances, "win-1"), true},
+		{apierrors.NewInternalError(errors.New("storage is full")), false},
+		// The API is away.
+		{apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodPut, instances, "win-1", "404 page not found", 0, true), false},
+	} {
+		fail := test.fail
 		f.mu.Lock()
 		f.failWrite = fail
 		f.mu.Unlock()
 		_, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}})
-		if isConflict := apierrors.IsConflict(fail); (err == nil) != isConflict {
+		if (err == nil) != test.ends {
 			t.Errorf("%v: got error %v", fail, err)
 		}
 		if f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {

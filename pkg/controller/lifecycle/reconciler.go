@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // it was decided by what is not so any more
-	case apierrors.IsNotFound(err):
+	case object.Gone(err):
 		return reconcile.Result{}, nil // deleted meanwhile, which wakes the reconciler
 	case err != nil:
 		return reconcile.Result{}, err

@@ -6,6 +6,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -427,6 +428,22 @@ func TestConflict(t *testing.T) {
 			f.expectTold()
 		})
 	}
+}
+
+// While the API is away nothing that it answers says that an instance is gone: what was decided is
+// decided again.
+func TestAPIIsAway(t *testing.T) {
+	f := newFixture(t, newInstance(held))
+	instances := v1alpha1.Resource("windowsinstances")
+	f.fail = apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodPut, instances, "win-1", "404 page not found", 0, true)
+	if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance}); err == nil {
+		t.Error("nothing brings another pass")
+	}
+	f.fail = apierrors.NewNotFound(instances, "win-1")
+	if result, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance}); err != nil || result != (reconcile.Result{}) {
+		t.Errorf("it was deleted meanwhile: got %v, %v", result, err)
+	}
+	f.expectTold()
 }
 
 // Both writes are refused when the object has changed since it was read.

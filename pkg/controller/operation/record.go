@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 var (
@@ -55,7 +56,7 @@ func (e *execution) load(ctx context.Context) error {
 func (e *execution) read(ctx context.Context) error {
 	instance := &v1alpha1.WindowsInstance{}
 	if err := e.live.Get(ctx, e.key, instance); err != nil {
-		if gone(err) {
+		if object.Gone(err) {
 			return errOver
 		}
 		return fmt.Errorf("reading the instance: %w", err)
@@ -90,7 +91,7 @@ func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)
 			case err == nil:
 				e.instance = changed
 				return nil
-			case gone(err):
+			case object.Gone(err):
 				return errOver
 			case !apierrors.IsConflict(err):
 				// It may have been written all the same; then the next attempt is a conflict.
@@ -115,15 +116,10 @@ func isOver(err error) bool {
 	return errors.Is(err, errOver) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
-// gone says whether an object does not exist, as opposed to the API that it belongs to.
-func gone(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
-}
-
 // isFinal says whether an error of the API server about another object stays as it is.
 func isFinal(err error) bool {
 	var says finalError
-	return errors.As(err, &says) || isOver(err) || gone(err) || apierrors.IsForbidden(err)
+	return errors.As(err, &says) || isOver(err) || object.Gone(err) || apierrors.IsForbidden(err)
 }
 
 // finalError has [retryAPI] not try again.

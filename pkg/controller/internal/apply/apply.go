@@ -3,7 +3,7 @@
 
 // Package apply writes WindowsNodePools and WindowsInstances by server-side apply,
 // and only when a write would change something. It imports nothing of this project
-// but the API and its generated code.
+// but the API, its generated code, and package object.
 package apply
 
 import (
@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -142,7 +143,7 @@ func (a *Applier) mustBeAbsent(ctx context.Context, key client.ObjectKey, obj cl
 	switch {
 	case err == nil:
 		return &ExistsError{Kind: kind, Name: key.String()}
-	case client.IgnoreNotFound(err) != nil:
+	case !object.Gone(err):
 		return fmt.Errorf("read %s %s: %w", kind, key, err)
 	default:
 		return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -18,12 +19,18 @@ import (
 func Get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, obj T) (T, error) {
 	var none T
 	if err := reader.Get(ctx, key, obj); err != nil {
-		if client.IgnoreNotFound(err) == nil {
+		if Gone(err) {
 			return none, nil
 		}
 		return none, fmt.Errorf("read %T %s: %w", obj, key, err)
 	}
 	return obj, nil
+}
+
+// Gone says whether an error means that an object does not exist, as opposed to the API that it
+// belongs to: ours is away while its server starts, and comes back with all its objects.
+func Gone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
 // PoolOf reads the pool of an instance, nil if it names none, or one that does not exist:
@@ -80,7 +87,7 @@ func KubeletReports(node *corev1.Node) bool {
 func Delete(ctx context.Context, c client.Client, obj client.Object) error {
 	uid := obj.GetUID()
 	err := c.Delete(ctx, obj, client.Preconditions{UID: &uid})
-	if client.IgnoreNotFound(err) != nil {
+	if err != nil && !Gone(err) {
 		return fmt.Errorf("delete %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
 	}
 	return nil

@@ -6,6 +6,8 @@ package object
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,6 +116,34 @@ func TestNodeReady(t *testing.T) {
 	}
 }
 
+// A server that is starting may not know the API yet; then nothing is gone.
+func TestGone(t *testing.T) {
+	resource := schema.GroupResource{Group: "windows.openshift.io", Resource: "windowsinstances"}
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"nothing", nil, false},
+		{"the object", apierrors.NewNotFound(resource, "win-1"), true},
+		{"the object, in other words", fmt.Errorf("writing: %w", apierrors.NewNotFound(resource, "win-1")), true},
+		{"the API", fmt.Errorf("writing: %w", apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodGet, resource, "win-1", "404 page not found", 0, true)), false},
+		{"the server", errors.New("connection refused"), false},
+	} {
+		if got := Gone(tt.err); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+		c := newClient(t, interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return tt.err
+			},
+		})
+		if got, err := Get(t.Context(), c, client.ObjectKey{Name: "win-1"}, &v1alpha1.WindowsInstance{}); (err != nil) != (tt.err != nil && !tt.want) || (got != nil) != (tt.err == nil) {
+			t.Errorf("%s: read %v, %v", tt.name, got, err)
+		}
+	}
+}
+
 // Only the object that was seen is deleted: the request has its UID.
 func TestDelete(t *testing.T) {
 	var uid types.UID
@@ -137,6 +167,7 @@ func TestDelete(t *testing.T) {
 	}{
 		{name: "deleted"},
 		{name: "gone already", answer: apierrors.NewNotFound(resource, "a")},
+		{name: "the API is away", answer: apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodDelete, resource, "a", "404 page not found", 0, true), fails: true},
 		{name: "another object has its name", answer: apierrors.NewConflict(resource, "a", errors.New("UID")), fails: true},
 	} {
 		answer, uid = tt.answer, ""

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,29 @@ func TestOneAnHour(t *testing.T) {
 	if left := f.pool().Status.RecentRemovals; len(left) > 0 {
 		t.Errorf("the pool still remembers %v", left)
 	}
+}
+
+// An instance counts as deleted when it is: not when the API, which is away, knows nothing of it.
+func TestDeletedWhileTheAPIIsAway(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(5)))
+	f.settle()
+	f.setData(fleet(5, 4))
+	f.fail = func(write string) error {
+		if strings.HasPrefix(write, "delete") {
+			return apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodDelete, v1alpha1.Resource("windowsinstances"), "10.1.42.4", "404 page not found", 0, true)
+		}
+		return nil
+	}
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Error("nothing brings another pass")
+	}
+	f.fail = nil
+	f.setData(fleet(5))
+	f.settle()
+	if got := f.instances()["10.1.42.4"]; len(f.leaving()) > 0 || got.UID == "" {
+		t.Errorf("it is gone: %+v", got)
+	}
+	f.wantSynced(v1alpha1.ReasonSynced, 5)
 }
 
 // What is removed is remembered before, so that it counts whatever happens afterwards.
