@@ -39,8 +39,7 @@ func newKeeper(e *Engine, o RunOptions) *keeper {
 // host until that is recorded: an apply that comes next may know better.
 func (k *keeper) check(ctx context.Context) {
 	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
-	var locked *LockedError
-	if errors.As(err, &locked) {
+	if _, locked := errors.AsType[*LockedError](err); locked {
 		return
 	}
 	if err != nil {
