@@ -119,15 +119,19 @@ func TestRecordThatIsRefused(t *testing.T) {
 		inBubble(t, map[bool]string{false: "it is written later", true: "it is canceled"}[canceled], func(t *testing.T) {
 			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
 			var refused atomic.Int32
+			var ends []time.Time // that were refused
 			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
 				op := i.Status.Operation
-				if after || op.Phase == v1alpha1.OperationCanceled || !canceled && refused.Load() > 2 {
+				if after || !canceled && refused.Load() > 2 || op.Phase == v1alpha1.OperationCanceled && len(ends) == 3 {
 					return nil
+				}
+				if op.Phase == v1alpha1.OperationCanceled {
+					ends = append(ends, time.Now())
 				}
 				refused.Add(1)
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "WindowsInstance"}, i.Name, nil)
 			}
-			r, _ := f.process()
+			r, stop := f.process()
 			f.reconcile(r)
 			f.eventually("the record to be refused", func() bool { return refused.Load() > 1 })
 			want := v1alpha1.OperationSucceeded
@@ -140,6 +144,12 @@ func TestRecordThatIsRefused(t *testing.T) {
 			}
 			if op := f.waitForEnd(); op.Phase != want || canceled && !strings.Contains(op.Message, "Nothing was changed") {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			stop()
+			for n := 1; n < len(ends); n++ { // it is not tried as fast as that is possible
+				if pause := ends[n].Sub(ends[n-1]); pause < rerunBackoff.Duration {
+					t.Errorf("tried again after %s", pause)
+				}
 			}
 		})
 	}
