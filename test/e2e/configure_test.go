@@ -43,6 +43,7 @@ func TestConfigure(t *testing.T) {
 			{"rename", configureRename},
 			{"remove and add again", removeAndAddAgain},
 			{"remove what is half set up", removeHalfSetUp},
+			{"remove all", removeAll},
 			{"unreachable", removeUnreachable},
 			{"namespace", removeNamespace},
 			{"re-imaged", configureReimaged},

@@ -560,16 +560,22 @@ func TestSourceConfigMapDeleted(t *testing.T) {
 // confirm runs the command that a condition shows.
 func (m *instancesMap) confirm(message string) {
 	m.t.Helper()
+	runAsShown(m.t, sys, commandIn(m.t, message))
+}
+
+// commandIn is the command in a message that confirms what the message is about.
+func commandIn(t *testing.T, message string) string {
+	t.Helper()
 	_, command, found := strings.Cut(message, "kubectl annotate ")
 	if !found {
-		m.t.Fatalf("there is no command in %q", message)
+		t.Fatalf("there is no command in %q", message)
 	}
 	command, _, _ = strings.Cut("kubectl annotate "+command, "\n")
-	runAsShown(m.t, command)
+	return command
 }
 
 // runAsShown runs a command of a message in a shell, as people do.
-func runAsShown(t *testing.T, command string) {
+func runAsShown(t *testing.T, sys *system.System, command string) {
 	t.Helper()
 	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
 	shell.Env = []string{"PATH=" + filepath.Dir(sys.KubectlPath()) + ":/usr/bin:/bin", "KUBECONFIG=" + sys.KubeconfigPath(), "HOME=" + t.TempDir()}
@@ -811,7 +817,7 @@ func TestSourceMachine(t *testing.T) {
 			return undo, remove
 		}
 		undo, _ := unlabel()
-		runAsShown(t, undo)
+		runAsShown(t, sys, undo)
 		waitForInstance(t, ns, "w", "as before", func(now *v1alpha1.WindowsInstance) error {
 			if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionSourceSynced); c != nil {
 				return fmt.Errorf("it says %s", c.Message)
@@ -819,9 +825,9 @@ func TestSourceMachine(t *testing.T) {
 			return nil
 		})
 		_, remove := unlabel()
-		runAsShown(t, remove)
+		runAsShown(t, sys, remove)
 		mustHaveNone(t, ns, "w")
-		runAsShown(t, undo)
+		runAsShown(t, sys, undo)
 		waitFor(t, ns, "w", preflightPassed)
 	})
 	t.Run("a Machine that is being deleted", func(t *testing.T) {
