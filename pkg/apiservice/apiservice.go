@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -51,7 +52,8 @@ func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("APIService %[1]s leads to namespace %[2]s, so the installation there has the hosts of this cluster, and the one in namespace %[3]s leaves them alone. "+
 		"Only one may be in a cluster: remove this one (kubectl delete deployment windows-controller -n %[3]s), "+
 		"or remove the other one (kubectl delete deployment windows-controller -n %[2]s) and apply the manifests of this one, which have the APIService. "+
-		"If this process belongs to the installation in %[2]s, run it with --namespace=%[2]s", Name, e.Namespace, e.Own)
+		"If this process belongs to the installation in %[2]s, run it with --namespace=%[2]s: it then also reads the ConfigMap with the hosts and the Secret with their key there, "+
+		"and instances in %[2]s come before those in other namespaces", Name, e.Namespace, e.Own)
 }
 
 // WaitUntilOwn returns when the APIService leads to the namespace own, or there is none. It calls
@@ -81,6 +83,19 @@ func WatchOwn(ctx context.Context, client dynamic.Interface, own string) error {
 		return false, elsewhere(event.Object, own)
 	})
 	return err
+}
+
+// CheckOwn returns an [ElsewhereError] if the APIService leads to another namespace than own, now. It
+// needs the right to get it; any other error says that it could not be read.
+func CheckOwn(ctx context.Context, client dynamic.Interface, own string) error {
+	apiService, err := client.Resource(Resource).Get(ctx, Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
+		return nil // nobody serves it: there is nothing to act on
+	case err != nil:
+		return fmt.Errorf("reading APIService %s: %w", Name, err)
+	}
+	return elsewhere(apiService, own)
 }
 
 // elsewhere returns an error if an APIService leads to another namespace.

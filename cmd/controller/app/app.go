@@ -84,7 +84,7 @@ func run(ctx context.Context, o *options) error {
 		}
 		// Whatever runs by then ends when the API is served from elsewhere.
 		group.Go(func() error { return watchInstallation(work, registrations, o.Hosts.Namespace) })
-		return runManager(work, config, o, health)
+		return runManager(work, config, registrations, o, health)
 	})
 	return group.Wait()
 }

@@ -35,7 +35,7 @@ type controllers struct {
 	hosts    hosts
 	kube     kubernetes.Interface
 	recorder record.EventRecorder
-	// leads says whether this process still leads; nil when there is no election.
+	// leads says whether this process still has the hosts of the cluster.
 	leads   func(ctx context.Context) (bool, error)
 	options *options
 	// disruptions are the slots of hosts whose Node is taken out of service.

@@ -5,20 +5,24 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/openshift/windows-instance-api/pkg/apiservice"
 )
 
 const (
 	// leaseName names the Lease that decides which process works.
 	leaseName = "windows-controller"
-	// leaseTimeout bounds each request about the Lease: half of the ten seconds after which a
+	// leaseTimeout bounds each question about who leads: half of the ten seconds after which a
 	// leader that cannot renew it ends.
 	leaseTimeout = 5 * time.Second
 )
@@ -46,14 +50,22 @@ func newLease(config *rest.Config, o *options) (resourcelock.Interface, error) {
 	return lock, nil
 }
 
-// leads returns what says whether this process still has the Lease; nil without an
-// election. A process that was stopped, and goes on, learns only some seconds later that
-// another one has it.
-func leads(lease resourcelock.Interface) func(ctx context.Context) (bool, error) {
-	if lease == nil {
-		return nil
-	}
+// leads returns what says whether this process still has the hosts of the cluster: its installation
+// does, and of that it has the Lease, where there is an election. A process that was stopped, and goes
+// on, learns only some seconds later that another one has it, and a watch may hang for longer.
+func leads(lease resourcelock.Interface, registrations dynamic.Interface, namespace string) func(ctx context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+		defer cancel()
+		if err := apiservice.CheckOwn(ctx, registrations, namespace); err != nil {
+			if _, elsewhere := errors.AsType[*apiservice.ElsewhereError](err); elsewhere {
+				return false, nil
+			}
+			return false, err
+		}
+		if lease == nil {
+			return true, nil
+		}
 		record, _, err := lease.Get(ctx)
 		if err != nil {
 			return false, err

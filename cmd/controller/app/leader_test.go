@@ -12,15 +12,77 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/openshift/windows-instance-api/pkg/apiservice"
 )
 
-// Without an election nothing says who leads, and nobody is asked.
+// Without an election only another installation keeps a process from hosts.
 func TestNoElection(t *testing.T) {
 	lease, err := newLease(&rest.Config{Host: "http://127.0.0.1:0"}, &options{})
-	if lease != nil || err != nil || leads(lease) != nil {
+	if lease != nil || err != nil {
 		t.Errorf("got %v, %v", lease, err)
+	}
+	for from, want := range map[string]bool{"ours": true, "theirs": false} {
+		if got, err := leads(lease, served(from), "ours")(t.Context()); got != want || err != nil {
+			t.Errorf("served from %s: got %v, %v", from, got, err)
+		}
+	}
+}
+
+// served is a cluster whose APIService leads to a namespace.
+func served(from string) *fake.FakeDynamicClient {
+	registration := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": apiservice.Name},
+		"spec": map[string]any{"service": map[string]any{"namespace": from}},
+	}}
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{apiservice.Resource: "APIServiceList"}, registration)
+}
+
+// Who has the Lease of an installation does not lead while another installation has the hosts: its
+// watch may not have told it yet.
+func TestLeadsWithoutTheHosts(t *testing.T) {
+	lease := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "ours", Name: leaseName}, LockConfig: resourcelock.ResourceLockConfig{Identity: "this"},
+		Client: kubefake.NewClientset(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: leaseName}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("this")},
+		}).CoordinationV1(),
+	}
+	for _, tt := range []struct {
+		name   string
+		from   string
+		change func(*fake.FakeDynamicClient)
+		want   bool
+		fails  bool
+	}{
+		{"the API is served from here", "ours", func(*fake.FakeDynamicClient) {}, true, false},
+		{"from elsewhere", "theirs", func(*fake.FakeDynamicClient) {}, false, false},
+		{"by kube-apiserver itself", "", func(*fake.FakeDynamicClient) {}, false, false},
+		{"from nowhere", "ours", func(c *fake.FakeDynamicClient) {
+			if err := c.Tracker().Delete(apiservice.Resource, "", apiservice.Name); err != nil {
+				t.Fatal(err)
+			}
+		}, true, false},
+		{"not known", "ours", func(c *fake.FakeDynamicClient) {
+			c.PrependReactor("get", "apiservices", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(apiservice.Resource.GroupResource(), apiservice.Name, nil)
+			})
+		}, false, true},
+	} {
+		client := served(tt.from)
+		tt.change(client)
+		if got, err := leads(lease, client, "ours")(t.Context()); got != tt.want || (err != nil) != tt.fails {
+			t.Errorf("%s: got %v, %v", tt.name, got, err)
+		}
 	}
 }
 
@@ -79,7 +141,7 @@ func TestLeads(t *testing.T) {
 		{"not known", nil, false, true},
 	} {
 		holder.Store(tt.holder)
-		if got, err := leads(lease)(t.Context()); got != tt.want || (err != nil) != tt.fails {
+		if got, err := leads(lease, served("ours"), "ours")(t.Context()); got != tt.want || (err != nil) != tt.fails {
 			t.Errorf("%s: got %v, %v", tt.name, got, err)
 		}
 	}

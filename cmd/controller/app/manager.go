@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -50,7 +51,7 @@ var apiGroupVersion = v1alpha1.SchemeGroupVersion.String()
 
 // runManager runs the controllers until ctx is done. When it returns, nothing of
 // them runs any more.
-func runManager(ctx context.Context, config *rest.Config, o *options, health *healthServer) error {
+func runManager(ctx context.Context, config *rest.Config, registrations dynamic.Interface, o *options, health *healthServer) error {
 	agents, err := o.Hosts.Agents()
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options, health *he
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{
-		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, leads: leads(lease), options: o,
+		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, leads: leads(lease, registrations, o.Hosts.Namespace), options: o,
 		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
 	}
 	if err := c.configure(ctx, shipped.payload); err != nil {
