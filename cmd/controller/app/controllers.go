@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
@@ -139,7 +140,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Registerer:  ctrlmetrics.Registry,
 	}
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance)
+		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance, time.Now())
 	}
 	if c.desired != nil {
 		o.Configuration = c.desired

@@ -155,8 +155,9 @@ func membersOf(ctx context.Context, cache client.Reader, instance *v1alpha1.Wind
 
 // Superseded says why the host of an instance that was deleted is not to be removed although that
 // was recorded, empty if it is. It is asked right before a removal does anything. cache has the indexes of
-// [SetupWithManager].
-func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, instance *v1alpha1.WindowsInstance) (string, error) {
+// [SetupWithManager]. An instance that came after the removal was recorded has as long to be probed as
+// one that was there before.
+func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, instance *v1alpha1.WindowsInstance, now time.Time) (string, error) {
 	if again, err := wanted(ctx, instance); err != nil || again {
 		return "The host is not removed, because its source asks for it again.", err
 	}
@@ -164,8 +165,12 @@ func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, ins
 	if err != nil {
 		return "", err
 	}
-	if found, _ := heir(instance, members); found != nil {
+	found, awaited := heir(instance, members)
+	switch {
+	case found != nil:
 		return fmt.Sprintf("The host is not removed, because instance %s represents it from now on.", found.Name), nil
+	case awaited && now.Before(snapshot{instance: instance, now: now}.actionable().Add(heirPatience)):
+		return "The host is not removed yet, because a new instance of its pool was not probed yet: it may represent the same host.", nil
 	}
 	return "", nil
 }

@@ -258,19 +258,32 @@ func TestSuperseded(t *testing.T) {
 	wanted := func(is bool, err error) WantedFunc {
 		return func(context.Context, *v1alpha1.WindowsInstance) (bool, error) { return is, err }
 	}
-	if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get()); why != "" || err != nil {
-		t.Errorf("without an heir: %q, %v", why, err)
+	if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get(), f.clock.Now()); !strings.Contains(why, "was not probed yet") || err != nil {
+		t.Errorf("with one that may be the same host: %q, %v", why, err)
 	}
-	if why, err := Superseded(t.Context(), f, wanted(true, nil), f.get()); !strings.Contains(why, "its source asks for it again") || err != nil {
+	f.delete()
+	f.become(func(i *v1alpha1.WindowsInstance) {
+		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRemoving, LastTransitionTime: metav1.NewTime(testNow)}}
+	})
+	for _, wait := range []struct {
+		time.Duration
+		want bool
+	}{{heirPatience - time.Second, true}, {heirPatience, false}} {
+		if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get(), testNow.Add(wait.Duration)); (why != "") != wait.want || err != nil {
+			t.Errorf("after %s: %q, %v", wait.Duration, why, err)
+		}
+	}
+	f.clock.Step(time.Hour)
+	if why, err := Superseded(t.Context(), f, wanted(true, nil), f.get(), f.clock.Now()); !strings.Contains(why, "its source asks for it again") || err != nil {
 		t.Errorf("put back: %q, %v", why, err)
 	}
-	if _, err := Superseded(t.Context(), f, wanted(false, errors.New("no")), f.get()); err == nil {
+	if _, err := Superseded(t.Context(), f, wanted(false, errors.New("no")), f.get(), f.clock.Now()); err == nil {
 		t.Error("not known whether it was put back: no error")
 	}
 	if err := f.Create(t.Context(), member("new", "10.0.0.5")); err != nil {
 		t.Fatal(err)
 	}
-	if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get()); !strings.Contains(why, "instance new") || err != nil {
+	if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get(), f.clock.Now()); !strings.Contains(why, "instance new") || err != nil {
 		t.Errorf("with one: %q, %v", why, err)
 	}
 }

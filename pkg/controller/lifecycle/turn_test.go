@@ -52,6 +52,17 @@ func TestTurn(t *testing.T) {
 		}
 		return out
 	}
+	many := func(n int, changes ...change) []*v1alpha1.WindowsInstance {
+		var out []*v1alpha1.WindowsInstance
+		for i := range n {
+			out = append(out, host(100+i, changes...))
+		}
+		return out
+	}
+	unheld := func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil }
+	made := func(since time.Duration) change {
+		return func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(since) }
+	}
 	goes := func(changes ...change) []change { return append(changes, deleted(time.Minute)) }
 	removing := ops(op(remove, running, 0))
 	dead := ops(op(remove, failed, time.Minute, at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
@@ -71,6 +82,9 @@ func TestTurn(t *testing.T) {
 		{name: "one of one", hosts: fleet(1, goes()...), want: "h00 / / "},
 		{name: "one of five", hosts: append(fleet(4), host(4, goes()...)), want: "h04 / / "},
 		{name: "all of them", hosts: fleet(3, goes()...), want: "/ / h00 h01 h02"},
+		{name: "all of them, beside instances whose host was never there", hosts: append(fleet(3, goes()...), many(30, fresh, unheld)...), want: "/ / h00 h01 h02"},
+		{name: "all of them, beside hosts that have just come", hosts: append(fleet(3, goes()...), many(30, made(time.Minute))...), want: "/ / h00 h01 h02"},
+		{name: "some of many", hosts: append(fleet(3, goes()...), many(30)...), want: "h00 h01 h02 / / "},
 		{name: "all that a source has", hosts: fleet(3, goes(sourced)...), want: "h00 h01 h02 / / "},
 		{name: "what a source removes is its decision, and counts there", hosts: append(fleet(3, goes(sourced, removing)...), host(3, goes()...)), want: "h00 h01 h02 h03 / / "},
 		{name: "three at a time", hosts: fleet(5, goes()...), limit: "100%", want: "h00 h01 h02 / h03 h04 / "},

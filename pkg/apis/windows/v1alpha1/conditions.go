@@ -163,8 +163,8 @@ const (
 	ReasonInvalidEntries = "InvalidEntries"
 	// ReasonSourceNotFound (SourceSynced=False, Degraded=True): the source does not exist.
 	ReasonSourceNotFound = "SourceNotFound"
-	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source vanished, and
-	// its hosts are kept until a user confirms that they are to be removed. Of an instance
+	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source no longer asks for
+	// hosts that are kept until a user confirms that they are to be removed. Of an instance
 	// (Removed=False): it was deleted with more others of its pool than may be removed without that.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
 	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one

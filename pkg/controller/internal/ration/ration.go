@@ -27,7 +27,9 @@ const (
 
 // Limit is how many hosts of a pool may be removed within a time before somebody confirms it.
 type Limit struct {
-	// Most is a number, or a percentage of the hosts that allows at least one.
+	// Most is a number, or a percentage of the hosts that allows at least one. Only a host that
+	// something of ours is on, or may be, since before the window counts as one: a list of others that
+	// takes the place of the right one does not raise the limit for those that it lacks.
 	Most intstr.IntOrString
 	// Window is the time.
 	Window time.Duration
@@ -45,6 +47,8 @@ type Request struct {
 	Leaving map[string]bool
 	// Unreached is how many of these wait for a host that does not answer, which may be for ever.
 	Unreached int
+	// Hold has every removal wait for a confirmation that has not begun.
+	Hold bool
 }
 
 // Removals is what becomes of the instances that are to be removed.
@@ -55,6 +59,8 @@ type Removals struct {
 	Later int
 	// Waiting stay until somebody confirms that they are to go.
 	Waiting []*v1alpha1.WindowsInstance
+	// Held: the limit would allow what waits.
+	Held bool
 	// Recent is what the pool is to remember, in the order of time. Before the removal of others
 	// begins they are to be among them: see [Removals.Record].
 	Recent []v1alpha1.PoolRemoval
@@ -102,10 +108,11 @@ func (l Limit) Decide(q Request, recent []v1alpha1.PoolRemoval, now time.Time) R
 			fresh = append(fresh, instance)
 		}
 	}
-	if len(fresh) <= l.of(len(q.Ours)+gone)-used {
+	allowed := len(fresh) <= l.of(l.count(q.Ours, now)+gone)-used
+	if allowed && !q.Hold {
 		going = append(going, fresh...)
 	} else {
-		r.Waiting = fresh
+		r.Waiting, r.Held = fresh, allowed && len(fresh) > 0
 	}
 	r.Now = going[:min(len(going), max(0, AtOnce-len(q.Leaving)+q.Unreached))]
 	r.Later = len(going) - len(r.Now)
@@ -133,14 +140,27 @@ func (r *Removals) Record(now time.Time, confirmed bool, instances ...*v1alpha1.
 
 // String says what may be done without a confirmation.
 func (l Limit) String() string {
-	most := fmt.Sprintf("%d hosts", l.Most.IntValue())
+	most, note := fmt.Sprintf("%d hosts", l.Most.IntValue()), ""
 	switch {
 	case l.Most.Type == intstr.String:
 		most = l.Most.StrVal + " of the hosts, and always one,"
+		note = " Hosts that came within that time, or that were never logged in to, are not counted."
 	case l.Most.IntValue() == 1:
 		most = "1 host"
 	}
-	return fmt.Sprintf("Without a confirmation, %s may be removed within %s (--max-removals, --removal-window).", most, l.Window)
+	return fmt.Sprintf("Without a confirmation, %s may be removed within %s (--max-removals, --removal-window).%s", most, l.Window, note)
+}
+
+// count returns how many of these instances count as hosts. Our finalizer says that something of ours
+// may be on a host; it comes before that does.
+func (l Limit) count(instances map[string]*v1alpha1.WindowsInstance, now time.Time) int {
+	n := 0
+	for _, instance := range instances {
+		if slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) && !instance.CreationTimestamp.After(now.Add(-l.Window)) {
+			n++
+		}
+	}
+	return n
 }
 
 // of returns how many of so many hosts may be removed.

@@ -39,15 +39,19 @@ func TestRation(t *testing.T) {
 	}
 	tests := []struct {
 		name    string
-		hosts   int    // h00, h01, … were made two hours ago
+		hosts   int    // h00, h01, … were made two hours ago, and something of ours is on them
+		bare    int    // n00, n01, … were made then, too, and nothing of ours is on their hosts
+		young   int    // y00, y01, … were made a minute ago
 		leaving string // those that are being deleted
 		// how many of them wait for a host that does not answer
 		unreached int
 		remove    string // those that no entry asks for
+		hold      bool
 		recent    []v1alpha1.PoolRemoval
 		limit     string // default: 10%
 		now       string
 		waiting   string
+		held      bool
 		later     int
 		records   string // after the decision
 	}{
@@ -58,6 +62,15 @@ func TestRation(t *testing.T) {
 		{name: "all but one", hosts: 5, remove: "h01 h02 h03 h04", waiting: "h01 h02 h03 h04"},
 		{name: "a tenth", hosts: 20, remove: "h01 h02", now: "h01 h02", records: "h01 h02"},
 		{name: "a bit more than a tenth", hosts: 29, remove: "h01 h02 h03", waiting: "h01 h02 h03"},
+		{name: "instances whose host was never there", hosts: 3, bare: 30, remove: "h00 h01 h02", waiting: "h00 h01 h02"},
+		{name: "only such instances", bare: 30, remove: "n00", now: "n00", records: "n00"},
+		{name: "several of only such instances", bare: 30, remove: "n00 n01", waiting: "n00 n01"},
+		{name: "hosts that have just come", hosts: 10, young: 90, remove: "h00 h01", waiting: "h00 h01"},
+		{name: "the hosts of before go by their own number", hosts: 20, bare: 90, young: 90, remove: "h00 h01", now: "h00 h01", records: "h00 h01"},
+		{name: "held", hosts: 20, remove: "h00", hold: true, waiting: "h00", held: true},
+		{name: "held, and nothing to remove", hosts: 20, hold: true},
+		{name: "held, and more than the limit", hosts: 20, remove: "h00 h01 h02", hold: true, waiting: "h00 h01 h02"},
+		{name: "held after one has begun", hosts: 20, remove: "h00 h01", recent: []v1alpha1.PoolRemoval{ago("h00", time.Minute)}, hold: true, now: "h00", waiting: "h01", held: true, records: "h00"},
 		{name: "another one within the hour", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", 59*time.Minute)}, waiting: "h01", records: "gone"},
 		{name: "another one after the hour", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", time.Hour)}, now: "h01", records: "h01"},
 		{name: "those that went count as hosts", hosts: 19, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", time.Minute)}, now: "h01", records: "gone h01"},
@@ -84,11 +97,16 @@ func TestRation(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			q := Request{Ours: map[string]*v1alpha1.WindowsInstance{}, Leaving: map[string]bool{}}
-			for i := range tt.hosts {
-				name := fmt.Sprintf("h%02d", i)
-				q.Ours[name] = &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}}
+			add := func(n int, prefix string, age time.Duration, finalizers ...string) {
+				for i := range n {
+					name := fmt.Sprintf("%s%02d", prefix, i)
+					q.Ours[name] = &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age)), Finalizers: finalizers}}
+				}
 			}
-			q.Unreached = tt.unreached
+			add(tt.hosts, "h", 2*time.Hour, v1alpha1.HostFinalizer)
+			add(tt.bare, "n", 2*time.Hour, "example.com/other")
+			add(tt.young, "y", time.Minute, v1alpha1.HostFinalizer)
+			q.Unreached, q.Hold = tt.unreached, tt.hold
 			for name := range strings.FieldsSeq(tt.leaving) {
 				q.Leaving[name] = true
 			}
@@ -103,6 +121,9 @@ func TestRation(t *testing.T) {
 				}
 			}
 			r := l.Decide(q, tt.recent, now)
+			if r.Held != tt.held {
+				t.Errorf("held: %t", r.Held)
+			}
 			r.Record(now, false, r.Now...)
 			var records []string
 			for _, record := range r.Recent {

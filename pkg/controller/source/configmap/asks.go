@@ -27,7 +27,7 @@ func Asks(ctx context.Context, live client.Reader, o Options, instance *v1alpha1
 	}
 	for key, value := range cm.Data {
 		// An entry that is wrong is reported where it is used.
-		if entry, err := parseEntry(key, value); err == nil && entry.Name == instance.Name && entry.Address == instance.Spec.Address && entry.Port == instance.Spec.Port {
+		if entry, err := parseEntry(key, value); err == nil && entry.isOf(instance) {
 			return true, nil
 		}
 	}

@@ -78,6 +78,11 @@ func question(configMap types.NamespacedName, waiting []*v1alpha1.WindowsInstanc
 	return fmt.Sprintf("%s. To confirm: %s\n%s %s.", kept, confirm.Command(configMap, waiting), they, words.Enumerate(namesOf(waiting), maxNamed))
 }
 
+// waitsFor says which entries removals wait for.
+func waitsFor(unready []Problem) string {
+	return "It waits for these entries, which have no instance yet and may be the same host under another key:\n" + problemLines(sortProblems(unready))
+}
+
 // notFoundCondition says that there is no such ConfigMap; message says more.
 func notFoundCondition(message string) metav1.Condition {
 	return metav1.Condition{

@@ -42,5 +42,6 @@
 //
 // Removing an entry deletes its instance. A change that would remove more hosts than a limit
 // allows removes none before somebody confirms exactly these with an annotation on the pool, which
-// the condition SourceSynced has the command for; see package confirm.
+// the condition SourceSynced has the command for; see package confirm. The same holds for any removal
+// as long as an entry has no instance and gets none: it may be the same host under another key.
 package configmap

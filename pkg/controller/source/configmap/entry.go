@@ -144,3 +144,8 @@ func (e *Entry) ip() (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(e.Address)
 	return addr, err == nil
 }
+
+// isOf says whether an instance is that of the host of the entry.
+func (e *Entry) isOf(instance *v1alpha1.WindowsInstance) bool {
+	return e.Name == instance.Name && e.Address == instance.Spec.Address && e.Port == instance.Spec.Port
+}

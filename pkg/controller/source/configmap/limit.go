@@ -18,7 +18,8 @@ const laterInterval = time.Minute
 
 // ration decides which of the removals begin now.
 func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan) (ration.Removals, error) {
-	if r.unguarded {
+	hold := len(p.unready) > 0
+	if r.unguarded && !hold {
 		return ration.Removals{Now: p.remove}, nil
 	}
 	recent := pool.Status.RecentRemovals
@@ -33,7 +34,8 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 		}
 	}
 	now := r.now()
-	d := r.limit.Decide(ration.Request{Ours: p.ours, Remove: p.remove, Leaving: p.leaving, Unreached: p.unreached}, recent, now)
+	d := r.limit.Decide(ration.Request{Ours: p.ours, Remove: p.remove, Leaving: p.leaving, Unreached: p.unreached, Hold: hold}, recent, now)
+	d.Held = d.Held || r.unguarded && len(d.Waiting) > 0
 	d.Record(now, false, d.Now...)
 	if confirm.Covers(pool, d.Waiting) {
 		d.Now, d.Waiting = append(d.Now, d.Waiting...), nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -84,6 +85,44 @@ func TestShorterConfigMapAsks(t *testing.T) {
 				t.Errorf("message %q", message)
 			}
 		})
+	}
+}
+
+// Somebody applies the ConfigMap of another cluster: its entries do not outweigh the hosts that are
+// there, neither before anything of ours is on theirs nor right afterwards.
+func TestConfigMapOfAnotherCluster(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(3)))
+	f.settle()
+	f.hold()
+	before := f.instances()
+	others := map[string]string{}
+	for i := range 30 {
+		others[fmt.Sprintf("10.9.9.%d", i)] = "username=a"
+	}
+	f.setData(others)
+	mustWait := func() {
+		t.Helper()
+		f.settle()
+		f.wantUIDs(before, slices.Collect(maps.Keys(before))...)
+		if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 33); !strings.Contains(message, "3 hosts are kept") {
+			t.Errorf("message %q", message)
+		}
+	}
+	mustWait()
+	for name, instance := range f.instances() {
+		if _, there := before[name]; !there {
+			instance.CreationTimestamp = metav1.NewTime(f.now)
+			instance.Finalizers = []string{v1alpha1.HostFinalizer}
+			if err := f.Update(t.Context(), &instance); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mustWait()
+	f.confirm(f.toConfirm())
+	f.settle()
+	if got := len(f.leaving()); got != 3 {
+		t.Errorf("%d hosts are being removed", got)
 	}
 }
 

@@ -40,6 +40,10 @@ type plan struct {
 	kept int
 	// problems are the entries that cannot be used, in no order.
 	problems []Problem
+	// unready are the entries without an instance that get none in this pass, and why, in no order.
+	// Each may be a host that has an instance under another key, so that no removal begins
+	// meanwhile that nobody confirmed.
+	unready []Problem
 }
 
 // makePlan decides from the ConfigMap, nil when there is none, and the instances of
@@ -73,6 +77,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		case current == nil && entry.Resolution.Pending:
 			// Made now, it might turn out to be a host that another entry has already.
 			p.waiting = append(p.waiting, entry)
+			p.unready = append(p.unready, Problem{Key: entry.Key, Message: "its name is being looked up"})
 		case current == nil:
 			p.apply = append(p.apply, entry)
 		case !belongs(current, configMap):
@@ -80,6 +85,9 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 			p.problems = append(p.problems, Problem{Key: entry.Key, Message: message})
 		case deleted(current):
 			p.waiting = append(p.waiting, entry)
+			if !entry.isOf(current) {
+				p.unready = append(p.unready, Problem{Key: entry.Key, Message: "the former host of its instance is still being removed"})
+			}
 		default:
 			p.apply = append(p.apply, entry)
 		}
@@ -89,6 +97,9 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 	bad := map[string]bool{}
 	for _, problem := range p.problems {
 		bad[problem.Key] = true
+		if _, there := made[problem.Key]; !there {
+			p.unready = append(p.unready, problem)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.ours)) {
 		instance := p.ours[name]
@@ -111,6 +122,11 @@ func (p *plan) keep(configMap types.NamespacedName, bad map[string]bool) {
 	all := len(p.remove)
 	p.remove = slices.DeleteFunc(p.remove, func(instance *v1alpha1.WindowsInstance) bool { return bad[entryOf(instance, configMap)] })
 	p.kept += all - len(p.remove)
+}
+
+// needsCorrection says whether an entry without an instance gets one only when somebody corrects it.
+func (p *plan) needsCorrection() bool {
+	return slices.ContainsFunc(p.unready, func(entry Problem) bool { return slices.Contains(p.problems, entry) })
 }
 
 // leavesNone says whether the plan leaves no host. That is what emptying the ConfigMap or

@@ -113,8 +113,8 @@ func TestBelongs(t *testing.T) {
 func TestMakePlan(t *testing.T) {
 	// What a plan does, by names and keys.
 	type outcome struct {
-		Apply, Waiting, Ours, Remove, Leaving, Problems []string
-		Unreached, Kept                                 int
+		Apply, Waiting, Ours, Remove, Leaving, Problems, Unready []string
+		Unreached, Kept                                          int
 	}
 	since := func(at int64) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = metav1.NewTime(time.Unix(at, 0)) }
@@ -135,7 +135,7 @@ func TestMakePlan(t *testing.T) {
 			name: "a name that was not looked up yet", data: map[string]string{"a.example.com": "username=a", "b.example.com": "username=a"},
 			instances: []v1alpha1.WindowsInstance{made("b.example.com")}, dns: pending,
 			// What is there already is kept as its entry says meanwhile.
-			want: outcome{Apply: []string{"b.example.com"}, Waiting: []string{"a.example.com"}, Ours: []string{"b.example.com"}},
+			want: outcome{Apply: []string{"b.example.com"}, Waiting: []string{"a.example.com"}, Ours: []string{"b.example.com"}, Unready: []string{"a.example.com"}},
 		},
 		{
 			name: "of two entries of one host the older instance counts", data: map[string]string{"a.example.com": "username=a", "b.example.com": "username=a"},
@@ -164,7 +164,7 @@ func TestMakePlan(t *testing.T) {
 		},
 		{
 			name: "what others have made", data: map[string]string{"10.1.42.1": "username=a"}, instances: []v1alpha1.WindowsInstance{*handMade("10.1.42.1"), *handMade("10.1.42.2")},
-			want: outcome{Problems: []string{"10.1.42.1"}}, none: true,
+			want: outcome{Problems: []string{"10.1.42.1"}, Unready: []string{"10.1.42.1"}}, none: true,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -188,6 +188,9 @@ func TestMakePlan(t *testing.T) {
 				}
 			}
 			slices.Sort(got.Leaving)
+			for _, entry := range p.unready {
+				got.Unready = append(got.Unready, entry.Key)
+			}
 			for _, problem := range p.problems {
 				got.Problems = append(got.Problems, problem.Key)
 			}

@@ -72,7 +72,7 @@ func (r *Reconciler) giveBack(ctx context.Context, entry *Entry) error {
 	if before == nil {
 		return nil
 	}
-	if belongs(before, r.configMap) && before.Spec.Address == entry.Address && before.Spec.Port == entry.Port {
+	if belongs(before, r.configMap) && entry.isOf(before) {
 		if err := r.handOver(ctx, before); err != nil {
 			return err
 		}

@@ -182,8 +182,11 @@ func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v
 	r.report(cm, problems)
 	good := len(p.apply) + len(p.waiting)
 	condition := syncedCondition(good, d.Later, problems)
-	if len(d.Waiting) > 0 {
-		condition = r.confirmation(whatLacks(p), d, problems)
+	switch {
+	case d.Held && !p.needsCorrection():
+		condition.Message += fmt.Sprintf("\nThe removal of %s waits. To confirm it now: %s\n%s", hosts(len(d.Waiting)), confirm.Command(r.configMap, d.Waiting), waitsFor(p.unready))
+	case len(d.Waiting) > 0:
+		condition = r.confirmation(whatLacks(p), d, p)
 	}
 	return r.remove(ctx, pool, d, good+len(d.Waiting), condition)
 }
@@ -206,15 +209,18 @@ func (r *Reconciler) remove(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 }
 
 // ask emits an event with what the condition asks, when that is new, or when somebody has
-// confirmed something else.
+// confirmed something else. What only waits for a moment asks nobody.
 func (r *Reconciler) ask(pool *v1alpha1.WindowsNodePool, waiting []*v1alpha1.WindowsInstance, condition metav1.Condition, refused bool) {
 	text := condition.Message
-	if refused {
+	before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type)
+	switch {
+	case refused:
 		text = confirm.Refusal(text)
-	} else if before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type); before != nil && strings.Contains(before.Message, confirm.Command(r.configMap, waiting)) {
+	case condition.Reason != v1alpha1.ReasonConfirmationNeeded,
+		before != nil && before.Reason == condition.Reason && strings.Contains(before.Message, confirm.Command(r.configMap, waiting)):
 		return
 	}
-	r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(text))
+	r.recorder.Event(pool, corev1.EventTypeWarning, v1alpha1.ReasonConfirmationNeeded, message.EventNote(text))
 }
 
 // applyInstances brings the instances of entries to the desired state; an error of one of them holds
@@ -230,11 +236,19 @@ func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 		if err == nil {
 			err = r.giveBack(ctx, &entry)
 		}
+		invalid := apierrors.IsInvalid(err)
 		if err != nil {
 			bad[entry.Key] = true
+			why := Problem{Key: entry.Key, Message: "its instance could not be created, which is tried again"}
+			if invalid {
+				why.Message = err.Error()
+				p.problems = append(p.problems, why)
+			}
+			if have == nil {
+				p.unready = append(p.unready, why)
+			}
 		}
-		if apierrors.IsInvalid(err) {
-			p.problems = append(p.problems, Problem{Key: entry.Key, Message: err.Error()})
+		if invalid {
 			continue
 		}
 		good, errs = append(good, entry), append(errs, err)
@@ -265,7 +279,7 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.
 // first, because they may need the credentials of the pool until the end.
 func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan, d *ration.Removals, instances []v1alpha1.WindowsInstance) error {
 	if len(d.Waiting) > 0 {
-		return r.remove(ctx, pool, d, len(d.Waiting), r.confirmation("was deleted", d, nil))
+		return r.remove(ctx, pool, d, len(d.Waiting), r.confirmation("was deleted", d, p))
 	}
 	text := fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)
 	made := pool.Annotations[v1alpha1.SourceAnnotation] == sourceOf(r.configMap)
@@ -300,10 +314,14 @@ func othersIn(instances []v1alpha1.WindowsInstance, pool types.NamespacedName) [
 }
 
 // confirmation says that removals wait for somebody. what is what became of the ConfigMap.
-func (r *Reconciler) confirmation(what string, d *ration.Removals, problems []Problem) metav1.Condition {
-	lines := []string{
-		fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.Waiting)),
-		r.limit.String(),
+func (r *Reconciler) confirmation(what string, d *ration.Removals, p *plan) metav1.Condition {
+	lines := []string{fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.Waiting))}
+	problems := p.problems
+	if d.Held {
+		lines = append(lines, waitsFor(p.unready)+"\nCorrect them; then the removal goes on by itself.")
+		problems = slices.DeleteFunc(slices.Clone(problems), func(problem Problem) bool { return slices.Contains(p.unready, problem) })
+	} else {
+		lines = append(lines, r.limit.String())
 	}
 	if len(problems) > 0 {
 		lines = append(lines, problemLines(problems))
