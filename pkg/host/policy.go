@@ -111,8 +111,10 @@ var (
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8") // RFC 1122, 3.2.1.3
 	broadcast   = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 	// metadataServices are those of clouds that are not link-local: AWS and Google Cloud
-	// over IPv6, Azure's host (WireServer), Alibaba Cloud.
+	// over IPv6, the one for pods of AWS, Azure's host (WireServer), Oracle Cloud, Alibaba Cloud.
 	metadataServices = map[netip.Addr]bool{
+		netip.MustParseAddr("192.0.0.192"):     true,
+		netip.MustParseAddr("fd00:ec2::23"):    true,
 		netip.MustParseAddr("fd00:ec2::254"):   true,
 		netip.MustParseAddr("fd20:ce::254"):    true,
 		netip.MustParseAddr("168.63.129.16"):   true,
@@ -142,17 +144,18 @@ func neverHost(addr netip.Addr) string {
 // Prefixes of IPv6 addresses that stand for one of IPv4. A NAT64 prefix of the network's
 // own cannot be distinguished from other addresses; --refused-host-cidrs closes it.
 var (
-	nat64      = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
-	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215; with the usual length of 96
-	compatible = netip.MustParsePrefix("::/96")          // RFC 4291, 2.5.5.1
-	sixToFour  = netip.MustParsePrefix("2002::/16")      // RFC 3056
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215; with the usual length of 96
+	compatible = netip.MustParsePrefix("::/96")           // RFC 4291, 2.5.5.1
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765, 2.1
+	sixToFour  = netip.MustParsePrefix("2002::/16")       // RFC 3056
 )
 
 // embedded is the IPv4 address that an IPv6 address reaches through a translator or a tunnel; invalid: none.
 func embedded(addr netip.Addr) netip.Addr {
 	b := addr.As16()
 	switch {
-	case nat64.Contains(addr), nat64Local.Contains(addr), compatible.Contains(addr):
+	case nat64.Contains(addr), nat64Local.Contains(addr), compatible.Contains(addr), translated.Contains(addr):
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(addr):
 		return netip.AddrFrom4([4]byte(b[2:6]))

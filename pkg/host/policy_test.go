@@ -50,6 +50,8 @@ func TestAddressPolicy(t *testing.T) {
 		{"fd20:ce::254", []string{"a metadata service", byDefault}},
 		{"168.63.129.16", []string{"a metadata service", byDefault}},
 		{"100.100.100.200", []string{"a metadata service", byDefault}},
+		{"fd00:ec2::23", []string{"a metadata service", byDefault}},
+		{"192.0.0.192", []string{"a metadata service", byDefault}},
 
 		// Opened on purpose.
 		{"127.0.2.5", nil},
@@ -63,6 +65,7 @@ func TestAddressPolicy(t *testing.T) {
 		{"64:ff9b:1::169.254.169.254", []string{"a link-local", byDefault}},
 		{"2002:7f00:1::1", []string{"127.0.0.1, in 2002:7f00:1::1,", "a loopback", byDefault}},
 		{"::127.0.0.1", []string{"a loopback", byDefault}},
+		{"::ffff:0:127.0.0.1", []string{"a loopback", byDefault}},
 		{"64:ff9b::172.30.0.1", []string{"172.30.0.0/16", refused}},
 		{"64:ff9b::127.0.2.5", nil},
 		{"64:ff9b::10.0.0.1", nil},

@@ -6,8 +6,10 @@ package backend
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -96,7 +98,7 @@ func describe(info windowsinstance.SessionInfo, t tense) string {
 	case len(info.Command) == 0:
 		return t.shell
 	}
-	return t.run + " " + quoted(info.Command)
+	return t.run + " " + program(info.Command[0])
 }
 
 func list(ports []int32) string {
@@ -106,16 +108,23 @@ func list(ports []int32) string {
 	return " " + strings.Trim(fmt.Sprint(ports), "[]")
 }
 
-// quoted quotes the arguments that could be mistaken for several.
-func quoted(command []string) string {
-	words := make([]string, len(command))
-	for i, word := range command {
-		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
-			word = fmt.Sprintf("%q", word)
+// program is the name of the program that a command starts. Its arguments are no part of events:
+// they have passwords at times, and everybody who may read the namespace reads its events. The audit log
+// and the recording of the session have the whole command.
+func program(name string) string {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".exe", ".com", ".bat", ".cmd", ".ps1":
+	default:
+		// Somebody may have written a whole command line as one word.
+		if words := strings.Fields(name); len(words) > 0 {
+			name = words[0]
 		}
-		words[i] = word
 	}
-	return strings.Join(words, " ")
+	name = name[strings.LastIndexAny(name, `\/`)+1:]
+	if words := strings.Fields(name); len(words) == 1 && strings.IndexFunc(name, unicode.IsControl) < 0 {
+		return words[0]
+	}
+	return "a program"
 }
 
 // describeEnd says how a session ended.

@@ -48,16 +48,53 @@ func TestSessionEvents(t *testing.T) {
 		t.Errorf("a long command becomes an event of %d bytes: %s", len(note), note)
 	}
 	want := []string{
-		`Normal SessionStarted jane runs sc query "a b" "". Audit ID id-1.`,
+		`Normal SessionStarted jane runs sc. Audit ID id-1.`,
 		`Normal SessionStarted jane opens a shell.`,
 		`Normal SessionStarted jane forwards ports 3389 9182.`,
 		`Warning SessionNotRecorded jane opens a shell, and it is not recorded, or not completely: disk full.`,
-		`Normal SessionEnded jane ran sc query "a b" "" for 1.5s: it ended with exit code 3. Audit ID id-1.`,
+		`Normal SessionEnded jane ran sc for 1.5s: it ended with exit code 3. Audit ID id-1.`,
 		`Normal SessionEnded jane had a shell for 1.5s: the client closed the connection.`,
 		`Normal SessionEnded jane forwarded ports 3389 9182 for 1.5s: the server stopped.`,
 		`Normal SessionEnded jane had a shell for 1.5s: it failed: connection lost.`,
 	}
 	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" {
 		t.Errorf("events differ (-want +got):\n%s", diff)
+	}
+}
+
+// Everybody who may view a namespace reads its events.
+func TestEventsNameTheProgramOnly(t *testing.T) {
+	for command, want := range map[string]string{
+		"net":                                "net",
+		`C:\Windows\System32\net.exe`:        "net.exe",
+		`C:\Program Files\Tools\run it.cmd`:  "a program",
+		`C:\Program Files\Tools\tool.EXE`:    "tool.EXE",
+		"c:/tools/psql":                      "psql",
+		"net user svc S3cret-Pass /add":      "net",
+		"net user svc S3cret/Pass":           "net",
+		`C:\Program Files\Tools\x /p S3cret`: "Program",
+		"":                                   "a program",
+		" ":                                  "a program",
+		"a\x1b[2Jb":                          "a program",
+		`C:\tools\`:                          "a program",
+	} {
+		info := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: &v1alpha1.WindowsInstance{}, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{command, "S3cret-Pass"}}}
+		recorder := record.NewFakeRecorder(3)
+		e := SessionEvents{recorder}
+		e.Started(info)
+		e.NotRecorded(info, errors.New("disk full"))
+		e.Ended(info, windowsinstance.SessionEnd{Result: stream.Result{End: stream.EndExited}, Duration: time.Second})
+		close(recorder.Events)
+		got := make([]string, 0, 3)
+		for event := range recorder.Events {
+			got = append(got, event)
+		}
+		if diff := cmp.Diff([]string{
+			"Normal SessionStarted jane runs " + want + ".",
+			"Warning SessionNotRecorded jane runs " + want + ", and it is not recorded, or not completely: disk full.",
+			"Normal SessionEnded jane ran " + want + " for 1s: it ended with exit code 0.",
+		}, got); diff != "" {
+			t.Errorf("%q: events differ (-want +got):\n%s", command, diff)
+		}
 	}
 }
