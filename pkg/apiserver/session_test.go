@@ -14,18 +14,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/gorilla/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	restclient "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	clientexec "k8s.io/client-go/util/exec"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
@@ -201,72 +199,49 @@ func (s *testServer) sessionURL(t *testing.T, namespace, instance, subresource, 
 	return u
 }
 
-// execProtocols are the ways in which client-go runs commands.
-var execProtocols = []struct {
-	name     string
-	executor func(*restclient.Config, *url.URL) (remotecommand.Executor, error)
-}{
-	{"WebSocket", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
-		return remotecommand.NewWebSocketExecutor(c, http.MethodGet, u.String())
-	}},
-	{"SPDY", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
-		return remotecommand.NewSPDYExecutor(c, http.MethodPost, u)
-	}},
-}
-
 // run runs a command in the name of somebody.
-func (s *testServer) run(t *testing.T, user, protocol string, u *url.URL, o remotecommand.StreamOptions) error {
+func (s *testServer) run(t *testing.T, user string, u *url.URL, o remotecommand.StreamOptions) error {
 	t.Helper()
-	for _, p := range execProtocols {
-		if p.name == protocol {
-			executor, err := p.executor(s.restConfig(user), u)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return executor.StreamWithContext(t.Context(), o)
-		}
+	executor, err := remotecommand.NewWebSocketExecutor(s.restConfig(user), http.MethodGet, u.String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no protocol %s", protocol)
-	return nil
+	return executor.StreamWithContext(t.Context(), o)
 }
 
 func testExec(t *testing.T, s *testServer) {
 	client := s.client(t, jane).WindowsInstances("sessions")
-	for _, p := range execProtocols {
-		t.Run(p.name, func(t *testing.T) {
-			name := "exec-" + strings.ToLower(p.name)
-			mustCreate(t, client, newInstance(name, "10.0.10.1"))
-			var stdout bytes.Buffer
-			err := s.run(t, jane, p.name, s.sessionURL(t, "sessions", name, "exec", "command=ipconfig&command=/all+now&stdin=true&stdout=true"),
-				remotecommand.StreamOptions{Stdin: strings.NewReader("secret"), Stdout: &stdout})
-			var code clientexec.CodeExitError
-			if !errors.As(err, &code) || code.Code != 7 {
-				t.Errorf("got %v", err)
-			}
-			if stdout.String() != "ipconfig,/all now:secret" {
-				t.Errorf("got %q", stdout.String())
-			}
-			eventually(t, "the end is known", func() bool {
-				return s.sessions.has("started exec sessions", jane, name, "ipconfig,/all now") && s.sessions.has("ended "+name, "end=Exited", "exitCode=7", "received=6 sent=24")
-			})
-			if s.sessions.has("secret") {
-				t.Error("input is in an event")
-			}
-			eventually(t, "the end is in the audit log", func() bool {
-				a := s.audits.annotations(name, "exec")
-				return a["windows.openshift.io/session-command"] == `"ipconfig" "/all now"` && strings.Contains(a["windows.openshift.io/session-end"], "exitCode=7")
-			})
-		})
+	const name = "exec"
+	mustCreate(t, client, newInstance(name, "10.0.10.1"))
+	var stdout bytes.Buffer
+	err := s.run(t, jane, s.sessionURL(t, "sessions", name, "exec", "command=ipconfig&command=/all+now&stdin=true&stdout=true"),
+		remotecommand.StreamOptions{Stdin: strings.NewReader("secret"), Stdout: &stdout})
+	var code clientexec.CodeExitError
+	if !errors.As(err, &code) || code.Code != 7 {
+		t.Errorf("got %v", err)
 	}
+	if stdout.String() != "ipconfig,/all now:secret" {
+		t.Errorf("got %q", stdout.String())
+	}
+	eventually(t, "the end is known", func() bool {
+		return s.sessions.has("started exec sessions", jane, name, "ipconfig,/all now") && s.sessions.has("ended "+name, "end=Exited", "exitCode=7", "received=6 sent=24")
+	})
+	if s.sessions.has("secret") {
+		t.Error("input is in an event")
+	}
+	eventually(t, "the end is in the audit log", func() bool {
+		a := s.audits.annotations(name, "exec")
+		return a["windows.openshift.io/session-command"] == `"ipconfig" "/all now"` && strings.Contains(a["windows.openshift.io/session-end"], "exitCode=7")
+	})
 	mustCreate(t, client, newInstance("unreachable-exec", "10.0.10.2"))
 	for _, test := range []struct {
 		name, instance, query string
 		code                  int
 		want                  string
 	}{
-		{"not upgraded", "exec-spdy", "command=a&stdout=true", http.StatusBadRequest, "upgrade"},
-		{"no stream", "exec-spdy", "command=a", http.StatusBadRequest, "at least one of stdin"},
-		{"no query", "exec-spdy", "", http.StatusBadRequest, "at least one of stdin"},
+		{"not upgraded", name, "command=a&stdout=true", http.StatusBadRequest, "WebSocket"},
+		{"no stream", name, "command=a", http.StatusBadRequest, "at least one of stdin"},
+		{"no query", name, "", http.StatusBadRequest, "at least one of stdin"},
 		{"no instance", "nobody", "stdout=true", http.StatusNotFound, "not found"},
 	} {
 		before := s.sessions.count()
@@ -280,11 +255,9 @@ func testExec(t *testing.T, s *testServer) {
 			t.Errorf("%s: the command was run", test.name)
 		}
 	}
-	for _, p := range execProtocols {
-		err := s.run(t, jane, p.name, s.sessionURL(t, "sessions", "unreachable-exec", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
-		if err == nil || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("%s: got %v", p.name, err)
-		}
+	err = s.run(t, jane, s.sessionURL(t, "sessions", "unreachable-exec", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -318,56 +291,35 @@ func testSessionAuthorization(t *testing.T, s *testServer) {
 
 func testPortForward(t *testing.T, s *testServer) {
 	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("forward", "10.0.10.4"))
-	dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(s.sessionURL(t, "sessions", "forward", "portforward", ""), s.restConfig(jane))
+	// As the clients for other languages name several ports.
+	u := s.sessionURL(t, "sessions", "forward", "portforward", "ports=3389,5985")
+	conn, response, err := (&websocket.Dialer{Subprotocols: []string{"v4.channel.k8s.io"}}).DialContext(t.Context(), "ws"+strings.TrimPrefix(u.String(), "http"), http.Header{"X-Test-User": {jane}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.forward(t, dialer, 3389, "ping"); got != "ping" {
-		t.Errorf("got %q", got)
+	_ = response.Body.Close()
+	defer conn.Close()
+	if err := conn.WriteMessage(websocket.BinaryMessage, []byte("\x02ping")); err != nil {
+		t.Fatal(err)
 	}
+	for _, want := range []string{"\x00\x3d\x0d", "\x01\x3d\x0d", "\x02\x61\x17", "\x03\x61\x17", "\x02ping"} {
+		if _, got, err := conn.ReadMessage(); err != nil || string(got) != want {
+			t.Fatalf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	_ = conn.Close()
 	eventually(t, "the end is known", func() bool {
-		return s.sessions.has("started port forwards", "forward") && s.sessions.has("ended forward", "received=4 sent=4 connections=1")
+		return s.sessions.has("started port forwards", "forward") && s.sessions.has("ended forward", "received=4 sent=4")
 	})
-	// client-go ends the connection without a byte, having printed what is on the error stream.
-	if got := s.forward(t, dialer, 22, "ping"); got != "" {
-		t.Errorf("port 22: got %q", got)
-	}
 	a := s.do(t, http.MethodGet, strings.TrimPrefix(s.sessionURL(t, "sessions", "forward", "portforward", "ports=3389&ports=22").String(), s.url), "")
 	if status := a.status(t); a.code != http.StatusForbidden || !strings.Contains(status.Message, "port 22 is not allowed: the allowed ports are 3389, 5985, 5986, 9182, 10250") {
-		t.Errorf("port 22 in advance: %d %s", a.code, a.body)
+		t.Errorf("port 22: %d %s", a.code, a.body)
 	}
-}
-
-// forward sends a message to a port and returns what comes back.
-func (s *testServer) forward(t *testing.T, dialer httpstream.Dialer, port int, message string) string {
-	t.Helper()
-	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{portPair(port)}, stop, ready, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
+	// Nothing is wrong with this request, as a client may find out without opening a session.
+	a = s.do(t, http.MethodGet, strings.TrimPrefix(u.String(), s.url), "")
+	if status := a.status(t); a.code != http.StatusBadRequest || status.Reason != v1alpha1.StatusReasonUpgradeRequired {
+		t.Errorf("without an upgrade: %d %s", a.code, a.body)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- forwarder.ForwardPorts() }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", portNumber(ports[0].Local)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_, _ = io.WriteString(conn, message)
-	got := make([]byte, len(message))
-	n, _ := io.ReadFull(conn, got)
-	close(stop)
-	<-ended
-	return string(got[:n])
 }
 
 // testSessionLimits opens as many sessions as one user may have.
@@ -381,7 +333,7 @@ func testSessionLimits(t *testing.T, s *testServer) {
 		ready := make(chan struct{})
 		var once sync.Once
 		wait.Go(func() {
-			_ = s.run(t, admin, "WebSocket", s.sessionURL(t, "sessions", "limits", "exec", "stdin=true&stdout=true"), remotecommand.StreamOptions{
+			_ = s.run(t, admin, s.sessionURL(t, "sessions", "limits", "exec", "stdin=true&stdout=true"), remotecommand.StreamOptions{
 				Stdin: in, Stdout: writerFunc(func(p []byte) (int, error) {
 					once.Do(func() { close(ready) })
 					return len(p), nil
@@ -390,7 +342,7 @@ func testSessionLimits(t *testing.T, s *testServer) {
 		})
 		<-ready
 	}
-	err := s.run(t, admin, "WebSocket", s.sessionURL(t, "sessions", "limits", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
+	err := s.run(t, admin, s.sessionURL(t, "sessions", "limits", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
 	if err == nil || !strings.Contains(err.Error(), "you have 2 exec sessions open") {
 		t.Errorf("the third: %v", err)
 	}
@@ -400,25 +352,22 @@ func testSessionLimits(t *testing.T, s *testServer) {
 	wait.Wait()
 }
 
-// sessionsThatWait opens a session with each protocol in which nothing happens, and
-// returns what their clients are told at the end.
-func (s *testServer) sessionsThatWait(t *testing.T, namespace, instance string) <-chan error {
+// sessionThatWaits opens a session in which nothing happens, and returns what its client is
+// told at the end.
+func (s *testServer) sessionThatWaits(t *testing.T, namespace, instance string) <-chan error {
 	t.Helper()
-	results := make(chan error, len(execProtocols))
-	for _, p := range execProtocols {
-		in, typing := io.Pipe()
-		t.Cleanup(func() { _ = typing.Close() })
-		ready := make(chan struct{})
-		u := s.sessionURL(t, namespace, instance, "exec", "stdin=true&stdout=true")
-		go func() {
-			results <- s.run(t, jane, p.name, u, remotecommand.StreamOptions{Stdin: in, Stdout: writerFunc(func(b []byte) (int, error) {
-				close(ready)
-				return len(b), nil
-			})})
-		}()
-		<-ready
-	}
-	return results
+	in, typing := io.Pipe()
+	t.Cleanup(func() { _ = typing.Close() })
+	ready, result := make(chan struct{}), make(chan error, 1)
+	u := s.sessionURL(t, namespace, instance, "exec", "stdin=true&stdout=true")
+	go func() {
+		result <- s.run(t, jane, u, remotecommand.StreamOptions{Stdin: in, Stdout: writerFunc(func(b []byte) (int, error) {
+			close(ready)
+			return len(b), nil
+		})})
+	}()
+	<-ready
+	return result
 }
 
 type writerFunc func([]byte) (int, error)
@@ -427,7 +376,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func testSessionRecording(t *testing.T, s *testServer) {
 	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("recorded", "10.0.10.6"))
-	_ = s.run(t, jane, "WebSocket", s.sessionURL(t, "sessions", "recorded", "exec", "command=whoami&stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
+	_ = s.run(t, jane, s.sessionURL(t, "sessions", "recorded", "exec", "command=whoami&stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
 	eventually(t, "the session is over", func() bool { return s.sessions.has("ended recorded") })
 	files, err := filepath.Glob(filepath.Join(s.config.Extra.Recording.Directory, "*_sessions_recorded_*.cast"))
 	if err != nil || len(files) != 1 {
@@ -441,7 +390,3 @@ func testSessionRecording(t *testing.T, s *testServer) {
 		t.Errorf("the audit log says %q", got)
 	}
 }
-
-func portPair(port int) string { return "0:" + strconv.Itoa(port) }
-
-func portNumber(port uint16) string { return strconv.Itoa(int(port)) }

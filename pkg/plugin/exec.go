@@ -122,7 +122,6 @@ func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) err
 	return o.ended(err)
 }
 
-// executor speaks WebSocket, and SPDY where something on the way does not let that through.
 func (c *client) executor(t target, command []string, options *v1alpha1.WindowsInstanceExecOptions) (remotecommand.Executor, error) {
 	url := c.streamURL(t, "exec", options)
 	// One by one, because an empty argument is an argument and no missing parameter.
@@ -131,24 +130,14 @@ func (c *client) executor(t target, command []string, options *v1alpha1.WindowsI
 		query.Add("command", argument)
 	}
 	url.RawQuery = query.Encode()
-	spdy, err := remotecommand.NewSPDYExecutor(c.config, "POST", url)
-	if err != nil {
-		return nil, err
-	}
-	websocket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
-	if err != nil {
-		return nil, err
-	}
-	return remotecommand.NewFallbackExecutor(websocket, spdy, notUpgraded)
-}
-
-// notUpgraded says whether a WebSocket did not come to be, so that SPDY may.
-func notUpgraded(err error) bool {
-	return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	return remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
 }
 
 // ended is how the plugin ends when the program on the host did.
 func (o *execOptions) ended(err error) error {
+	if upgrade, ok := errors.AsType[*httpstream.UpgradeFailureError](err); ok {
+		return upgrade.Cause
+	}
 	var exit clientexec.ExitError
 	if !errors.As(err, &exit) {
 		return err

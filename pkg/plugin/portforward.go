@@ -5,18 +5,14 @@ package plugin
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/scheme"
+	"github.com/openshift/windows-instance-api/pkg/plugin/portforward"
 )
 
 func newPortForward(e *env) *cobra.Command {
@@ -25,7 +21,8 @@ func newPortForward(e *env) *cobra.Command {
 		Use:   "port-forward NAME [LOCAL:]REMOTE...",
 		Short: "Forward local ports to a host",
 		Long: `Listen on local ports and forward connections to ports of a host, until Ctrl-C. The
-administrator of the cluster decides which ports may be forwarded to.`,
+administrator of the cluster decides which ports may be forwarded to. A connection that the host
+refuses is reported, and the others continue.`,
 		Example: `  # The metrics of windows_exporter, under the same port here
   kubectl windows port-forward win-6 9182
 
@@ -38,11 +35,11 @@ administrator of the cluster decides which ports may be forwarded to.`,
 			if err != nil {
 				return err
 			}
-			forwarder, err := c.forward(cmd.Context(), t, addresses, args[1:], nil, e.Out, e.ErrOut)
+			forwarder, err := c.forward(cmd.Context(), t, addresses, args[1:], e.Out, e.ErrOut)
 			if err != nil {
 				return err
 			}
-			return forwarded(cmd.Context(), t, forwarder.ForwardPorts())
+			return forwarder.Serve(cmd.Context())
 		},
 	}
 	cmd.Flags().StringSliceVar(&addresses, "address", []string{"localhost"}, "Addresses to listen on: IP addresses or localhost, separated by commas.")
@@ -59,54 +56,32 @@ func (e *env) one(ctx context.Context, name string) (*client, target, error) {
 	return c, t, err
 }
 
-// forward prepares to listen on local ports. ready is closed when it listens; nil when
-// nobody waits for that.
-func (c *client) forward(ctx context.Context, t target, addresses, ports []string, ready chan struct{}, out, errOut io.Writer) (*portforward.PortForwarder, error) {
-	remote, err := remotePorts(ports)
+// forward listens on local ports, unless the server refuses to forward to those of the host.
+func (c *client) forward(ctx context.Context, t target, addresses, arguments []string, out, errOut io.Writer) (*portforward.Forwarder, error) {
+	ports, err := portforward.ParsePorts(arguments)
 	if err != nil {
 		return nil, err
 	}
-	// With the ports in it the request is refused at once when one is not allowed.
-	url := c.streamURL(t, "portforward", &v1alpha1.WindowsInstancePortForwardOptions{Ports: remote})
-	transport, upgrader, err := spdy.RoundTripperFor(c.config)
-	if err != nil {
+	if err := c.mayForward(ctx, t, ports); err != nil {
 		return nil, err
 	}
-	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, c.config)
-	if err != nil {
-		return nil, err
+	dial := func(ctx context.Context, port uint16) (*portforward.Conn, error) {
+		url := c.streamURL(t, "portforward", &v1alpha1.WindowsInstancePortForwardOptions{Ports: []int32{int32(port)}})
+		return portforward.Dial(ctx, c.config, url.String())
 	}
-	dialer := portforward.NewFallbackDialerForStreaming(tunnel,
-		spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url), notUpgraded)
-	return portforward.NewOnAddressesForStreamingWithContext(ctx, dialer, addresses, ports, ready, out, errOut)
+	return portforward.Listen(ctx, addresses, ports, dial, out, errOut)
 }
 
-// remotePorts are the ports of the host in arguments such as 8080:80, :80 and 80.
-func remotePorts(ports []string) ([]int32, error) {
-	var remote []int32
+// mayForward asks for the ports without opening a connection to them, so that a refusal is
+// told at once and not when somebody connects.
+func (c *client) mayForward(ctx context.Context, t target, ports []portforward.Port) error {
+	options := &v1alpha1.WindowsInstancePortForwardOptions{}
 	for _, port := range ports {
-		_, number, found := strings.Cut(port, ":")
-		if !found {
-			number = port
-		}
-		n, err := strconv.ParseUint(number, 10, 16)
-		if err != nil || n == 0 {
-			return nil, fmt.Errorf("%q is no port: want REMOTE, LOCAL:REMOTE or :REMOTE with numbers from 1 to 65535", port)
-		}
-		remote = append(remote, int32(n))
+		options.Ports = append(options.Ports, int32(port.Remote))
 	}
-	return remote, nil
-}
-
-// forwarded is how forwarding ended, in our words.
-func forwarded(ctx context.Context, t target, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, portforward.ErrLostConnectionToPod):
-		return fmt.Errorf("the connection to %s was lost", t.Name)
-	case err != nil:
-		return fmt.Errorf("forwarding to %s: %w", t.Name, err)
+	err := c.request("GET", t, "portforward").VersionedParams(options, scheme.ParameterCodec).Do(ctx).Error()
+	if apierrors.ReasonForError(err) == v1alpha1.StatusReasonUpgradeRequired {
+		return nil
 	}
-	return nil
+	return err
 }

@@ -57,24 +57,14 @@ func (o *rdpOptions) run(ctx context.Context, e *env, name string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ready := make(chan struct{})
 	local := strconv.Itoa(int(o.port))
-	forwarder, err := c.forward(ctx, t, []string{"127.0.0.1"}, []string{local + ":" + rdpPort}, ready, io.Discard, e.ErrOut)
+	forwarder, err := c.forward(ctx, t, []string{"127.0.0.1"}, []string{local + ":" + rdpPort}, io.Discard, e.ErrOut)
 	if err != nil {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- forwarder.ForwardPorts() }()
-	select {
-	case err := <-done:
-		return forwarded(ctx, t, cmp.Or(err, errors.New("it ended at once")))
-	case <-ready:
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		return fmt.Errorf("finding out the local port: %w", err)
-	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[0].Local)))
+	go func() { done <- forwarder.Serve(ctx) }()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(forwarder.Ports()[0].Local)))
 	user := cmp.Or(o.user, t.Spec.Username)
 	command := rdpClient(runtime.GOOS, exec.LookPath)
 	if o.printOnly || command == nil {
@@ -85,7 +75,7 @@ func (o *rdpOptions) run(ctx context.Context, e *env, name string) error {
 		if err := e.print(text); err != nil {
 			return err
 		}
-		return forwarded(ctx, t, <-done)
+		return <-done
 	}
 	e.note("%s: %s as %s", command.name, address, orNone(user))
 	err = command.run(ctx, e, address, user)

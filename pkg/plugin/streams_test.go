@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,13 +46,9 @@ func (e *echo) Resize(uint16, uint16) error { return nil }
 func (e *echo) Wait() (int, error)          { return e.code, nil }
 func (e *echo) Close() error                { return errors.Join(e.in.Close(), e.out.Close()) }
 
-// serveExec makes a server run [echo], over WebSocket and SPDY or SPDY alone.
-func (a *api) serveExec(code int, spdyOnly bool) {
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		if spdyOnly && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-			refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "", "no WebSocket here")
-			return
-		}
+// serveExec makes a server run [echo].
+func (a *api) serveExec(code int) {
+	a.handle(http.MethodGet, "exec", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		session := newEcho(code)
 		if q.Get("stdin") == "" {
@@ -60,15 +57,12 @@ func (a *api) serveExec(code int, spdyOnly bool) {
 		stream.ServeExec(w, r, stream.ExecOptions{
 			Stdin: q.Get("stdin") == "true", Stdout: q.Get("stdout") == "true", Stderr: q.Get("stderr") == "true",
 		}, stream.Config{}, session)
-	}
-	a.handle(http.MethodGet, "exec", serve)
-	a.handle(http.MethodPost, "exec", serve)
+	})
 }
 
 func TestExec(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		spdyOnly bool
 		exit     int
 		stdin    string
 		args     []string
@@ -80,13 +74,12 @@ func TestExec(t *testing.T) {
 			query: "command=findstr&command=%2Fc%3Aa+b&command=&stderr=true&stdin=true&stdout=true"},
 		{name: "exit code", exit: 42, args: []string{"exec", "w1", "--", "x"}, code: 42, err: "warned\nerror: the program ended with exit code 42\n"},
 		{name: "quiet", exit: 42, args: []string{"exec", "w1", "-q", "--", "x"}, code: 42, err: "warned\n"},
-		{name: "by SPDY", spdyOnly: true, exit: 3, stdin: "hello\n", args: []string{"exec", "w1", "-i", "-q", "--", "x"}, code: 3, out: "hello\n", err: "warned\n"},
 		{name: "no terminal here", stdin: "exit\n", args: []string{"exec", "w1", "-it", "--", "cmd"}, out: "exit\n", err: "no terminal is used: the input is not one\nwarned\n"},
 		{name: "shell", stdin: "exit\n", exit: 5, args: []string{"shell", "w1"}, out: "exit\n", code: 5, query: "stderr=true&stdin=true&stdout=true"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newAPI(t, instance("w1", ""))
-			a.serveExec(tc.exit, tc.spdyOnly)
+			a.serveExec(tc.exit)
 			got := a.runIn(t.Context(), "hosts", tc.stdin, tc.args...)
 			got.want(t, tc.code)
 			if got.stdout != tc.out || tc.err != "" && got.stderr != tc.err {
@@ -101,17 +94,15 @@ func TestExec(t *testing.T) {
 
 func TestExecRefused(t *testing.T) {
 	a := newAPI(t, inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"))
-	refused := func(w http.ResponseWriter, r *http.Request) {
+	a.handle(http.MethodGet, "exec", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "w1", "the host cannot be reached")
-	}
-	a.handle(http.MethodGet, "exec", refused)
-	a.handle(http.MethodPost, "exec", refused)
-	a.run("exec", "w1", "--", "x").want(t, 1, "the host cannot be reached")
+	})
+	a.run("exec", "w1", "--", "x").want(t, 1, "Error from server (ServiceUnavailable): the host cannot be reached")
 	a.run("exec", "w1", "x").want(t, 1, "after two dashes")
 	a.run("exec", "w1", "--").want(t, 1, "after two dashes")
 	a.run("exec", "w1", "w2", "--", "x").want(t, 1, "name one host")
 	a.run("exec", "--pool=a", "-i", "--", "x").want(t, 1, "one host")
-	a.serveExec(7, false)
+	a.serveExec(7)
 	a.run("exec", "--pool=a", "--", "x").want(t, 7, "[w1] warned", "[w2] warned")
 }
 
@@ -135,14 +126,23 @@ type pipe struct{ net.Conn }
 // CloseWrite implements [stream.Conn].
 func (p pipe) CloseWrite() error { return p.Close() }
 
-// serveForward makes a server forward to a service that greets.
+// serveForward makes a server forward to a service that greets. Nothing listens on port 5986,
+// and the server allows no port 25.
 func (a *api) serveForward() {
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("ports") == "25" {
-			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "w1", "port 25 may not be forwarded to; allowed are 3389, 5985")
-			return
+	a.handle(http.MethodGet, "portforward", func(w http.ResponseWriter, r *http.Request) {
+		var ports []int32
+		for _, text := range r.URL.Query()["ports"] {
+			port, err := strconv.Atoi(text)
+			if err != nil || port == 25 {
+				refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "w1", "port 25 may not be forwarded to; allowed are 3389, 5985")
+				return
+			}
+			ports = append(ports, int32(port))
 		}
-		stream.ServePortForward(w, r, stream.Config{}, func(_ context.Context, port int) (stream.Conn, error) {
+		stream.ServePortForward(w, r, stream.Config{}, ports, func(_ context.Context, port int) (stream.Conn, error) {
+			if port == 5986 {
+				return nil, errors.New("nothing on the host accepts connections there")
+			}
 			here, there := net.Pipe()
 			go func() {
 				fmt.Fprintf(there, "port %d", port)
@@ -150,9 +150,7 @@ func (a *api) serveForward() {
 			}()
 			return pipe{here}, nil
 		})
-	}
-	a.handle(http.MethodGet, "portforward", serve)
-	a.handle(http.MethodPost, "portforward", serve)
+	})
 }
 
 // greeting connects and reads to the end.
@@ -178,18 +176,31 @@ func TestPortForward(t *testing.T) {
 	var out buffer
 	done := make(chan int, 1)
 	go func() {
-		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "port-forward", "w1", "--address=127.0.0.1", ":5985"))
+		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "port-forward", "w1", "--address=127.0.0.1", ":5985", ":5986"))
 	}()
-	listens := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> 5985`)
+	listens := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> 5985\nForwarding from (127\.0\.0\.1:\d+) -> 5986`)
 	eventually(t, "it listens", func() bool { return listens.MatchString(out.String()) })
-	if got := greeting(t, listens.FindStringSubmatch(out.String())[1]); got != "port 5985" {
-		t.Errorf("got %q", got)
+	addresses := listens.FindStringSubmatch(out.String())[1:]
+	// The failure of a connection is told, and is no end of the others.
+	for range 2 {
+		if conn, err := net.Dial("tcp", addresses[1]); err == nil {
+			_, err = conn.Read(make([]byte, 1))
+			if err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("a connection that is refused ended with %v", err)
+			}
+			conn.Close()
+		}
+		if got := greeting(t, addresses[0]); got != "port 5985" {
+			t.Errorf("got %q", got)
+		}
 	}
+	const refusal = "A connection to port 5986 failed: forwarding to port 5986: nothing on the host accepts connections there\n"
+	eventually(t, "the failures are told", func() bool { return strings.Count(out.String(), refusal) == 2 })
 	cancel()
 	if code := <-done; code != ExitInterrupted {
 		t.Errorf("exit code %d, want %d:\n%s", code, ExitInterrupted, out.String())
 	}
-	if got := a.asked("/portforward"); !strings.HasSuffix(got[0], "?ports=5985") {
+	if got := a.asked("/portforward"); !strings.HasSuffix(got[0], "?ports=5985&ports=5986") {
 		t.Errorf("requests: %v", got)
 	}
 	a.run("port-forward", "w1", "25").want(t, 1, "port 25 may not be forwarded to; allowed are 3389, 5985")

@@ -22,16 +22,18 @@ type activity struct {
 
 func (a *activity) touch() { a.last.Store(int64(time.Since(a.started))) }
 
-// wait returns when something ends the session: its own end, which may be nil, that of the
-// connection of the client, or what all sessions have in common.
-func (a *activity) wait(ctx context.Context, ended <-chan Result, gone <-chan bool) Result {
+// wait returns when something ends the session: its own end, that of the connection of the
+// client, or what all sessions have in common.
+func (a *activity) wait(ctx context.Context, ended <-chan Result, client *channels) Result {
 	idle := time.NewTimer(a.config.IdleTimeout)
 	defer idle.Stop()
 	for {
 		select {
 		case result := <-ended:
 			return result
-		case <-gone:
+		case err := <-client.failed:
+			return Result{End: EndFailed, Err: err}
+		case <-client.over:
 			return Result{End: EndClientGone}
 		case <-a.config.Drain:
 			return Result{End: EndDrained}

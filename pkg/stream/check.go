@@ -4,83 +4,100 @@
 package stream
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/gorilla/websocket"
-	"k8s.io/apimachinery/pkg/util/portforward"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
-	"k8s.io/streaming/pkg/httpstream/spdy"
-	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// The protocols that are served.
+// The protocols that are served; the first one that a client offers is spoken.
 var (
-	execWebSocketProtocols    = []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
-	forwardWebSocketProtocols = []string{portforward.WebsocketsSPDYTunnelingPortForwardV1}
+	execProtocols = []string{remotecommand.StreamProtocolV5Name, remotecommand.StreamProtocolV4Name}
+	// Clients of other servers only know v4 here. Some of them offer v5 as well, because
+	// exec has it, and fail with its messages.
+	forwardProtocols = []string{remotecommand.StreamProtocolV4Name, remotecommand.StreamProtocolV5Name}
 )
 
+// maxPorts is how many ports one port forward may have.
+const maxPorts = 16
+
+// What clients are told that ask for SPDY.
 const (
-	execSPDYProtocol    = remotecommand.StreamProtocolV4Name
-	forwardSPDYProtocol = portforward.PortForwardV1Name
+	execNeedsWebSocket = "commands are run over WebSocket only, and this client asks for SPDY. " +
+		"Use kubectl windows exec of the release of this server, or a client of Kubernetes 1.31 or later; those of 1.29 and 1.30 need KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true"
+	forwardNeedsWebSocket = "ports are forwarded over WebSocket only, one for each connection, and this client asks for SPDY, as kubectl port-forward does. " +
+		"Use kubectl windows port-forward of the release of this server"
 )
 
 // CheckExec says what keeps ServeExec from upgrading a request. Ask it before a
-// command is started: clients try one protocol after the other, and the command must
-// not run for each of them.
-func CheckExec(r *http.Request) error {
-	return check(r, execWebSocketProtocols, execSPDYProtocol)
+// command is started: it must not run for a client that cannot be connected with it.
+func CheckExec(r *http.Request) *apierrors.StatusError {
+	return check(r, execProtocols, execNeedsWebSocket)
 }
 
-// CheckPortForward says what keeps ServePortForward from upgrading a request.
-func CheckPortForward(r *http.Request) error {
-	return check(r, forwardWebSocketProtocols, forwardSPDYProtocol)
-}
-
-func check(r *http.Request, webSocket []string, spdyProtocol string) error {
-	switch {
-	case r.ProtoMajor != 1:
-		return fmt.Errorf("streams need HTTP/1.1: %s connections cannot be upgraded", r.Proto)
-	case !httpstream.IsUpgradeRequest(r):
-		return errors.New("this is for clients that upgrade the connection to WebSocket or SPDY/3.1, as kubectl does")
-	case wsstream.IsWebSocketRequest(r):
-		return checkWebSocket(r, webSocket)
-	case strings.EqualFold(r.Header.Get(httpstream.HeaderUpgrade), spdy.HeaderSpdy31):
-		return checkProtocol("SPDY", commaSeparated(r.Header.Values(httpstream.HeaderProtocolVersion)), []string{spdyProtocol})
-	default:
-		return fmt.Errorf("cannot upgrade the connection to %q: only WebSocket and SPDY/3.1 are spoken here", r.Header.Get(httpstream.HeaderUpgrade))
+// CheckPortForward says what keeps ServePortForward from upgrading a request for ports.
+func CheckPortForward(r *http.Request, ports []int32) *apierrors.StatusError {
+	if err := check(r, forwardProtocols, forwardNeedsWebSocket); err != nil {
+		return err
 	}
-}
-
-func checkWebSocket(r *http.Request, protocols []string) error {
-	if r.Method != http.MethodGet {
-		return fmt.Errorf("a WebSocket is opened with GET, not %s", r.Method)
+	if len(ports) == 0 || len(ports) > maxPorts {
+		return apierrors.NewBadRequest(fmt.Sprintf("the parameter ports names %d ports: from 1 to %d may be forwarded at once", len(ports), maxPorts))
 	}
-	if r.Header.Get("Sec-Websocket-Version") != "13" || r.Header.Get("Sec-Websocket-Key") == "" {
-		return errors.New("a WebSocket needs the headers Sec-WebSocket-Version: 13 and Sec-WebSocket-Key")
-	}
-	return checkProtocol("WebSocket", websocket.Subprotocols(r), protocols)
-}
-
-func checkProtocol(what string, offered, supported []string) error {
-	if slices.ContainsFunc(offered, func(p string) bool { return slices.Contains(supported, p) }) {
-		return nil
-	}
-	return fmt.Errorf("the client offers the %s protocols %q, of which none is supported: %s", what, offered, strings.Join(supported, ", "))
-}
-
-func commaSeparated(values []string) []string {
-	var parts []string
-	for _, value := range values {
-		for part := range strings.SplitSeq(value, ",") {
-			if part = strings.TrimSpace(part); part != "" {
-				parts = append(parts, part)
-			}
+	for _, port := range ports {
+		if port < 1 || port > 1<<16-1 {
+			return apierrors.NewBadRequest(fmt.Sprintf("%d is no port: they are numbers from 1 to 65535", port))
 		}
 	}
-	return parts
+	return nil
+}
+
+func check(r *http.Request, protocols []string, needsWebSocket string) *apierrors.StatusError {
+	offered := websocket.Subprotocols(r)
+	switch {
+	case r.Method != http.MethodGet, isSPDY(r.Header.Get("Upgrade")), slices.ContainsFunc(offered, isSPDY):
+		// A POST, too, is how such clients begin.
+		return apierrors.NewBadRequest(needsWebSocket)
+	case !websocket.IsWebSocketUpgrade(r):
+		return upgradeRequired(r)
+	case r.Header.Get("Sec-Websocket-Version") != "13" || r.Header.Get("Sec-Websocket-Key") == "":
+		return apierrors.NewBadRequest("a WebSocket needs the headers Sec-WebSocket-Version: 13 and Sec-WebSocket-Key")
+	case choose(r, protocols) == "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the client offers the WebSocket protocols %q, of which none is supported: %s", offered, strings.Join(protocols, ", ")))
+	}
+	return nil
+}
+
+// isSPDY says whether a protocol is SPDY, or SPDY in a WebSocket.
+func isSPDY(protocol string) bool { return strings.HasPrefix(strings.ToUpper(protocol), "SPDY/") }
+
+// choose returns the protocol to speak; empty: the client offers none that is served.
+func choose(r *http.Request, protocols []string) string {
+	offered := websocket.Subprotocols(r)
+	for _, protocol := range protocols {
+		if slices.Contains(offered, protocol) {
+			return protocol
+		}
+	}
+	return ""
+}
+
+// reasonUpgradeRequired is that of the refusal of a request in which nothing is wrong but that
+// it does not open a WebSocket.
+const reasonUpgradeRequired metav1.StatusReason = "UpgradeRequired"
+
+func upgradeRequired(r *http.Request) *apierrors.StatusError {
+	message := "this is for clients that upgrade the connection to WebSocket, as kubectl windows does"
+	if upgrade := r.Header.Get("Upgrade"); upgrade != "" {
+		message = fmt.Sprintf("cannot upgrade the connection to %q: only WebSocket is spoken here", upgrade)
+	} else if r.ProtoMajor != 1 {
+		message = fmt.Sprintf("streams need HTTP/1.1: %s connections cannot be upgraded", r.Proto)
+	}
+	err := apierrors.NewBadRequest(message)
+	err.ErrStatus.Reason = reasonUpgradeRequired
+	return err
 }

@@ -56,15 +56,11 @@ type ExecOptions struct {
 const (
 	// DefaultIdleTimeout is that of the kubelet, --streaming-connection-idle-timeout.
 	DefaultIdleTimeout = 4 * time.Hour
-	// DefaultStreamCreationTimeout is that of the kubelet.
-	DefaultStreamCreationTimeout = 30 * time.Second
 	// DefaultKeepAlive is well below the idle timeouts of common load balancers, and
 	// below the 61 s after which client-go gives up a WebSocket without a pong.
 	DefaultKeepAlive = 10 * time.Second
 	// DefaultLinger is how long a client gets to take what was sent to it last.
 	DefaultLinger = 5 * time.Second
-	// DefaultMaxForwards is the number of connections over one port forward.
-	DefaultMaxForwards = 512
 )
 
 // Config is how streams are served. The zero value has the defaults and no drain.
@@ -72,9 +68,6 @@ type Config struct {
 	// IdleTimeout ends a session over which nothing was sent in either direction for
 	// that long. 0: DefaultIdleTimeout.
 	IdleTimeout time.Duration
-	// StreamCreationTimeout is how long a SPDY client gets to create the streams it
-	// has requested. 0: DefaultStreamCreationTimeout.
-	StreamCreationTimeout time.Duration
 	// KeepAlive is the time between two pings, which keep quiet connections open in
 	// load balancers and find clients that vanished. A client that sends nothing for
 	// six times as long, not even the answer to a ping, is gone. 0: DefaultKeepAlive.
@@ -82,9 +75,6 @@ type Config struct {
 	// Linger is how long a client gets at the end of a session to take the rest and
 	// to close the connection. 0: DefaultLinger.
 	Linger time.Duration
-	// MaxForwards is how many connections may be open over one port forward; more are
-	// refused. 0: DefaultMaxForwards.
-	MaxForwards int
 	// Drain, once closed, ends sessions because the server stops. Nil: never.
 	Drain <-chan struct{}
 	// Recorder sees the output of an exec session. Nil: there is none.
@@ -93,10 +83,8 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
-	c.StreamCreationTimeout = cmp.Or(c.StreamCreationTimeout, DefaultStreamCreationTimeout)
 	c.KeepAlive = cmp.Or(c.KeepAlive, DefaultKeepAlive)
 	c.Linger = cmp.Or(c.Linger, DefaultLinger)
-	c.MaxForwards = cmp.Or(c.MaxForwards, DefaultMaxForwards)
 	return c
 }
 
@@ -113,6 +101,8 @@ const (
 	EndNotUpgraded End = "NotUpgraded"
 	// EndExited: the command has ended; see Result.ExitCode.
 	EndExited End = "Exited"
+	// EndClosed: all connections of a port forward are over.
+	EndClosed End = "Closed"
 	// EndClientGone: the client has closed the connection, or vanished.
 	EndClientGone End = "ClientGone"
 	// EndDrained: the server stops.
@@ -134,8 +124,6 @@ type Result struct {
 	ExitCode int
 	// Received and Sent are the bytes of payload from and to the client.
 	Received, Sent int64
-	// Connections is how many connections were forwarded, the refused ones included.
-	Connections int
 	// Err is what went wrong, if anything did on our side.
 	Err error
 }

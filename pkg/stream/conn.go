@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -116,18 +117,23 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriterSize(h.conn, writeBufferSize)), nil
 }
 
-// refuse answers a request that is not upgraded, and returns why.
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) error {
-	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-	})
+// notUpgraded answers a request that is not upgraded.
+func notUpgraded(w http.ResponseWriter, err *apierrors.StatusError) Result {
+	if err := answer(w, err.ErrStatus); err != nil {
+		return Result{End: EndNotUpgraded, Err: err}
+	}
+	return Result{End: EndNotUpgraded, Err: err}
+}
+
+func answer(w http.ResponseWriter, status metav1.Status) error {
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	body, err := json.Marshal(status)
 	if err != nil {
 		return fmt.Errorf("encoding a Status: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
+	w.WriteHeader(int(status.Code))
 	// Whoever does not read the answer does not miss it.
 	_, _ = w.Write(body)
-	return errors.New(message)
+	return nil
 }

@@ -13,35 +13,14 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/streaming/pkg/httpstream/wsstream"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
 )
 
 // terminalSize is what clients send when their terminal changes, as client-go does.
 type terminalSize struct{ Width, Height uint16 }
 
-// execClient is the client of an exec session, whatever protocol it speaks. Only
-// one goroutine at a time may use each stream.
-type execClient interface {
-	// stdin yields what the client sends, io.EOF when it has no more to send, and
-	// errClientGone. It is nil when not requested.
-	stdin() io.Reader
-	// stdout and stderr are nil when not requested. What was written may be given to
-	// the next write again.
-	stdout() io.Writer
-	stderr() io.Writer
-	// sizes are the sizes of the terminal; those that come too fast are left out.
-	sizes() <-chan terminalSize
-	// gone is closed when the connection is over.
-	gone() <-chan bool
-	// hurry lets writes end within the linger time from now on.
-	hurry()
-	// finish sends the final status, closes the connection in good order, within the
-	// linger time, and waits for its goroutines.
-	finish(status []byte)
-	// abort closes the connection at once and waits for its goroutines.
-	abort()
-}
+// maxResizeSize is plenty for {"Width":65535,"Height":65535}.
+const maxResizeSize = 1 << 10
 
 // ServeExec upgrades the request, connects the client with the session until one of
 // them ends, and sends the client how the command ended. It closes the session in
@@ -49,25 +28,19 @@ type execClient interface {
 func ServeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config, s Session) Result {
 	c = c.withDefaults()
 	o.Stderr = o.Stderr && !o.TTY
-	client, err := upgradeExec(w, r, o, c)
-	if err != nil {
+	if err := CheckExec(r); err != nil {
 		// Nothing waits for the command: how it ends does not matter.
+		_ = s.Close()
+		return notUpgraded(w, err)
+	}
+	client, err := upgradeChannels(w, r, c, execProtocols)
+	if err != nil {
 		_ = s.Close()
 		return Result{End: EndNotUpgraded, Err: err}
 	}
-	run := &execRun{client: client, session: s, options: o, ended: make(chan Result, maxEnds)}
+	run := &execRun{client: client, session: s, options: o, sizes: newLatestSize(), ended: make(chan Result, maxEnds)}
 	run.config, run.started = c, time.Now()
 	return run.serve(r.Context())
-}
-
-func upgradeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config) (execClient, error) {
-	if err := CheckExec(r); err != nil {
-		return nil, refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-	}
-	if wsstream.IsWebSocketRequest(r) {
-		return upgradeWebSocketExec(w, r, o, c)
-	}
-	return upgradeSPDYExec(w, r, o, c)
 }
 
 // maxEnds is how many goroutines may send to execRun.ended.
@@ -75,9 +48,10 @@ const maxEnds = 4
 
 // execRun is one session between a client and a command.
 type execRun struct {
-	client  execClient
+	client  *channels
 	session Session
 	options ExecOptions
+	sizes   latestSize
 	activity
 
 	// ended takes what ends the session: the end of the command, and at most one failure
@@ -93,17 +67,23 @@ type execRun struct {
 func (e *execRun) serve(ctx context.Context) Result {
 	var copies, outputs sync.WaitGroup
 	over := make(chan struct{})
-	if stdin := e.client.stdin(); stdin != nil {
+	if e.options.Stdin {
+		stdin := e.client.input(remotecommand.StreamStdIn)
 		copies.Go(func() { e.copyStdin(stdin) })
 	} else if !e.options.TTY {
 		// An error says that the command has ended already; Wait reports that better.
 		_ = e.session.Stdin().Close()
 	}
-	outputs.Go(func() { e.copyOutput(e.session.Stdout(), e.client.stdout()) })
-	outputs.Go(func() { e.copyOutput(e.session.Stderr(), e.client.stderr()) })
 	if e.options.TTY {
+		e.client.other = e.takeSize
 		copies.Go(func() { e.resize(over) })
 	}
+	e.client.start(e.config.KeepAlive)
+	// An empty message on the first channel signals the client that it is connected.
+	// Should it fail, the reader finds out.
+	_, _ = e.client.write(e.firstChannel(), nil)
+	outputs.Go(func() { e.copyOutput(e.session.Stdout(), e.output(e.options.Stdout, remotecommand.StreamStdOut)) })
+	outputs.Go(func() { e.copyOutput(e.session.Stderr(), e.output(e.options.Stderr, remotecommand.StreamStdErr)) })
 	copies.Go(func() {
 		code, err := e.session.Wait()
 		outputs.Wait()
@@ -117,7 +97,7 @@ func (e *execRun) serve(ctx context.Context) Result {
 		e.ended <- Result{End: EndExited, ExitCode: code}
 	})
 
-	result := e.wait(ctx, e.ended, e.client.gone())
+	result := e.wait(ctx, e.ended, e.client)
 	close(over)
 	if result.End == EndClientGone {
 		e.client.abort()
@@ -133,11 +113,48 @@ func (e *execRun) serve(ctx context.Context) Result {
 		if err != nil {
 			result.Err = errors.Join(result.Err, fmt.Errorf("encoding the final status: %w", err))
 		}
-		e.client.finish(status)
+		// An error says that the client is gone.
+		_, _ = e.client.write(remotecommand.StreamErr, status)
+		e.client.finish()
 	}
 	copies.Wait()
 	result.Received, result.Sent = e.received.Load(), e.sent.Load()
 	return result
+}
+
+func (e *execRun) firstChannel() byte {
+	switch {
+	case e.options.Stdout:
+		return remotecommand.StreamStdOut
+	case e.options.Stderr:
+		return remotecommand.StreamStdErr
+	default:
+		return remotecommand.StreamErr
+	}
+}
+
+// output sends on a channel; nil when it was not requested.
+func (e *execRun) output(wanted bool, channel byte) io.Writer {
+	if !wanted {
+		return nil
+	}
+	return output{e.client, channel}
+}
+
+// takeSize takes the last size in a message. What is no size is ignored, as the other
+// servers do.
+func (e *execRun) takeSize(channel byte, message io.Reader) {
+	if channel != remotecommand.StreamResize {
+		return
+	}
+	decoder := json.NewDecoder(io.LimitReader(message, maxResizeSize))
+	for {
+		var size terminalSize
+		if err := decoder.Decode(&size); err != nil {
+			return
+		}
+		e.sizes.put(size)
+	}
 }
 
 // copyStdin sends what the client sends to the command. A command that does not
@@ -213,7 +230,7 @@ func (e *execRun) resize(over <-chan struct{}) {
 		select {
 		case <-over:
 			return
-		case size := <-e.client.sizes():
+		case size := <-e.sizes:
 			e.touch()
 			// A terminal of the wrong size is no reason to end a session.
 			_ = e.session.Resize(size.Width, size.Height)

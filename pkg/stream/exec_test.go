@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -15,16 +16,18 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	restclient "k8s.io/client-go/rest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
 	clientexec "k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 func certificatePEM(s *httptest.Server) []byte {
@@ -101,11 +104,6 @@ func TestExec(t *testing.T) {
 				if stdout.String() != test.stdout || stderr.String() != test.stderr {
 					t.Errorf("got %q and %q", stdout.String(), stderr.String())
 				}
-				if protocol.name == "fallback" {
-					if r := server.result(t); r.End != EndNotUpgraded {
-						t.Errorf("the first try: %+v", r)
-					}
-				}
 				r := server.result(t)
 				if r.End != EndExited || r.ExitCode != test.result || r.Err != nil {
 					t.Errorf("the server got %+v", r)
@@ -162,31 +160,29 @@ func bulk() int64 {
 }
 
 func TestExecBulk(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
-		t.Helper()
-		server := serveExec(t, Config{}, func(p *process) int {
-			sum := sha256.New()
-			if _, err := io.Copy(io.MultiWriter(p.stdout, sum), p.stdin); err != nil {
-				return 1
-			}
-			_, _ = fmt.Fprintf(p.stderr, "%x", sum.Sum(nil))
-			return 0
-		})
-		input, output := newStreamOf(bulk()), sha256.New()
-		var stderr bytes.Buffer
-		err := executor(server.config(), server.url("stdin&stdout&stderr")).StreamWithContext(within(t),
-			remotecommand.StreamOptions{Stdin: input, Stdout: output, Stderr: &stderr})
-		if err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() { checkLeaks(t) })
+	server := serveExec(t, Config{}, func(p *process) int {
+		sum := sha256.New()
+		if _, err := io.Copy(io.MultiWriter(p.stdout, sum), p.stdin); err != nil {
+			return 1
 		}
-		want := fmt.Sprintf("%x", input.sum.Sum(nil))
-		if got := fmt.Sprintf("%x", output.Sum(nil)); got != want || stderr.String() != want {
-			t.Errorf("sent %s, the host got %s, back came %s", want, stderr.String(), got)
-		}
-		if r := server.result(t); r.Received != bulk() || r.Sent != bulk()+int64(stderr.Len()) {
-			t.Errorf("got %+v", r)
-		}
+		_, _ = fmt.Fprintf(p.stderr, "%x", sum.Sum(nil))
+		return 0
 	})
+	input, output := newStreamOf(bulk()), sha256.New()
+	var stderr bytes.Buffer
+	err := v5(t, server, server.url("stdin&stdout&stderr")).StreamWithContext(within(t),
+		remotecommand.StreamOptions{Stdin: input, Stdout: output, Stderr: &stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%x", input.sum.Sum(nil))
+	if got := fmt.Sprintf("%x", output.Sum(nil)); got != want || stderr.String() != want {
+		t.Errorf("sent %s, the host got %s, back came %s", want, stderr.String(), got)
+	}
+	if r := server.result(t); r.Received != bulk() || r.Sent != bulk()+int64(stderr.Len()) {
+		t.Errorf("got %+v", r)
+	}
 }
 
 // sizeQueue is the terminal of a client.
@@ -195,45 +191,43 @@ type sizeQueue chan *remotecommand.TerminalSize
 func (q sizeQueue) Next() *remotecommand.TerminalSize { return <-q }
 
 func TestExecTerminal(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
-		t.Helper()
-		recorder := &memory{}
-		server := serveExec(t, Config{Recorder: recorder}, func(p *process) int {
-			for range 2 {
-				select {
-				case size := <-p.sizes:
-					_, _ = fmt.Fprintf(p.stdout, "%dx%d\r\n", size.Width, size.Height)
-				case <-p.killed:
-					return 1
-				}
-			}
-			return 0
-		})
-		sizes := make(sizeQueue, 1)
-		sizes <- &remotecommand.TerminalSize{Width: 80, Height: 25}
-		in, typing := io.Pipe()
-		defer typing.Close()
-		defer close(sizes)
-		var once sync.Once
-		stdout := writerFunc(func(p []byte) (int, error) {
-			once.Do(func() { sizes <- &remotecommand.TerminalSize{Width: 65535, Height: 1} })
-			return len(p), nil
-		})
-		err := executor(server.config(), server.url("stdin&stdout&stderr&tty")).StreamWithContext(within(t),
-			remotecommand.StreamOptions{Stdin: in, Stdout: stdout, Tty: true, TerminalSizeQueue: sizes})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := server.result(t); r.End != EndExited {
-			t.Errorf("got %+v", r)
-		}
-		// A size is recorded after it was set, so that the output may come first.
-		for _, want := range []string{"80x25;", "80x25\r\n", "65535x1;", "65535x1\r\n"} {
-			if got := recorder.String(); !strings.Contains(got, want) {
-				t.Errorf("recorded %q without %q", got, want)
+	t.Cleanup(func() { checkLeaks(t) })
+	recorder := &memory{}
+	server := serveExec(t, Config{Recorder: recorder}, func(p *process) int {
+		for range 2 {
+			select {
+			case size := <-p.sizes:
+				_, _ = fmt.Fprintf(p.stdout, "%dx%d\r\n", size.Width, size.Height)
+			case <-p.killed:
+				return 1
 			}
 		}
+		return 0
 	})
+	sizes := make(sizeQueue, 1)
+	sizes <- &remotecommand.TerminalSize{Width: 80, Height: 25}
+	in, typing := io.Pipe()
+	defer typing.Close()
+	defer close(sizes)
+	var once sync.Once
+	stdout := writerFunc(func(p []byte) (int, error) {
+		once.Do(func() { sizes <- &remotecommand.TerminalSize{Width: 65535, Height: 1} })
+		return len(p), nil
+	})
+	err := v5(t, server, server.url("stdin&stdout&stderr&tty")).StreamWithContext(within(t),
+		remotecommand.StreamOptions{Stdin: in, Stdout: stdout, Tty: true, TerminalSizeQueue: sizes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := server.result(t); r.End != EndExited {
+		t.Errorf("got %+v", r)
+	}
+	// A size is recorded after it was set, so that the output may come first.
+	for _, want := range []string{"80x25;", "80x25\r\n", "65535x1;", "65535x1\r\n"} {
+		if got := recorder.String(); !strings.Contains(got, want) {
+			t.Errorf("recorded %q without %q", got, want)
+		}
+	}
 }
 
 type writerFunc func([]byte) (int, error)
@@ -284,25 +278,23 @@ func TestExecEnds(t *testing.T) {
 		{"nobody knows", Config{}, func(*process) int { return 0 }, errors.New("something"), EndFailed, "something"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
-				t.Helper()
-				var session *fakeSession
-				server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
-					session = start(test.run)
-					session.lost = test.lost
-					return ServeExec(w, r, ExecOptions{Stdin: true, Stdout: true}, test.config, session)
-				})
-				in, typing := io.Pipe()
-				defer typing.Close()
-				err := executor(server.config(), server.url("")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
-				if err == nil || !strings.Contains(err.Error(), test.client) || exitCode(err) != -1 {
-					t.Errorf("the client got %v, want %q", err, test.client)
-				}
-				if r := server.result(t); r.End != test.want {
-					t.Errorf("got %+v, want %s", r, test.want)
-				}
-				<-session.finished
+			t.Cleanup(func() { checkLeaks(t) })
+			var session *fakeSession
+			server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
+				session = start(test.run)
+				session.lost = test.lost
+				return ServeExec(w, r, ExecOptions{Stdin: true, Stdout: true}, test.config, session)
 			})
+			in, typing := io.Pipe()
+			defer typing.Close()
+			err := v5(t, server, server.url("")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
+			if err == nil || !strings.Contains(err.Error(), test.client) || exitCode(err) != -1 {
+				t.Errorf("the client got %v, want %q", err, test.client)
+			}
+			if r := server.result(t); r.End != test.want {
+				t.Errorf("got %+v, want %s", r, test.want)
+			}
+			<-session.finished
 		})
 	}
 }
@@ -322,152 +314,164 @@ func TestExecClientGone(t *testing.T) {
 		{"closed with input on its way", true, func(s *testServer, _ context.CancelFunc) { s.cut.close(false) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
-				t.Helper()
-				ended := make(chan error, 1)
-				server := serveExec(t, Config{KeepAlive: unhurried}, func(p *process) int {
-					_, _ = io.WriteString(p.stdout, "ready")
-					if test.stuck {
-						<-p.killed
-						ended <- errKilled
-						return 0
-					}
-					_, err := io.Copy(io.Discard, p.stdin)
-					ended <- err
+			t.Cleanup(func() { checkLeaks(t) })
+			ended := make(chan error, 1)
+			server := serveExec(t, Config{KeepAlive: unhurried}, func(p *process) int {
+				_, _ = io.WriteString(p.stdout, "ready")
+				if test.stuck {
+					<-p.killed
+					ended <- errKilled
 					return 0
-				})
-				ctx, cancel := context.WithCancel(within(t))
-				defer cancel()
-				ready := make(chan struct{}, 1)
-				stdout := writerFunc(func(p []byte) (int, error) {
-					select {
-					case ready <- struct{}{}:
-					default:
-					}
-					return len(p), nil
-				})
-				var input io.Reader = newStreamOf(1 << 40)
-				if !test.stuck {
-					in, typing := io.Pipe()
-					defer typing.Close()
-					input = in
 				}
-				client := make(chan error, 1)
-				e := executor(server.config(), server.proxied(t, "stdin&stdout"))
-				go func() {
-					client <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: input, Stdout: stdout})
-				}()
-				<-ready
-				test.cut(server, cancel)
-				if r := server.result(t); r.End != EndClientGone {
-					t.Errorf("got %+v", r)
-				}
-				if err := <-ended; err == nil {
-					t.Error("the command has read the end of its input")
-				}
-				<-client
+				_, err := io.Copy(io.Discard, p.stdin)
+				ended <- err
+				return 0
 			})
+			ctx, cancel := context.WithCancel(within(t))
+			defer cancel()
+			ready := make(chan struct{}, 1)
+			stdout := writerFunc(func(p []byte) (int, error) {
+				select {
+				case ready <- struct{}{}:
+				default:
+				}
+				return len(p), nil
+			})
+			var input io.Reader = newStreamOf(1 << 40)
+			if !test.stuck {
+				in, typing := io.Pipe()
+				defer typing.Close()
+				input = in
+			}
+			client := make(chan error, 1)
+			e := v5(t, server, server.proxied(t, "stdin&stdout"))
+			go func() {
+				client <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: input, Stdout: stdout})
+			}()
+			<-ready
+			test.cut(server, cancel)
+			if r := server.result(t); r.End != EndClientGone {
+				t.Errorf("got %+v", r)
+			}
+			if err := <-ended; err == nil {
+				t.Error("the command has read the end of its input")
+			}
+			<-client
 		})
 	}
 }
 
 // TestExecQuiet has a session last much longer than a client may be silent.
 func TestExecQuiet(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
-		t.Helper()
-		c := Config{KeepAlive: unhurried}
-		server := serveExec(t, c, func(p *process) int {
-			select {
-			case <-time.After(2 * c.silence()):
-				_, _ = io.WriteString(p.stdout, "still here")
-				return 0
-			case <-p.killed:
-				return 1
-			}
-		})
-		in, typing := io.Pipe()
-		defer typing.Close()
-		var stdout bytes.Buffer
-		err := executor(server.config(), server.url("stdin&stdout")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: in, Stdout: &stdout})
-		if err != nil || stdout.String() != "still here" {
-			t.Errorf("got %q, %v", stdout.String(), err)
-		}
-		if r := server.result(t); r.End != EndExited {
-			t.Errorf("got %+v", r)
+	t.Cleanup(func() { checkLeaks(t) })
+	c := Config{KeepAlive: unhurried}
+	server := serveExec(t, c, func(p *process) int {
+		select {
+		case <-time.After(2 * c.silence()):
+			_, _ = io.WriteString(p.stdout, "still here")
+			return 0
+		case <-p.killed:
+			return 1
 		}
 	})
+	in, typing := io.Pipe()
+	defer typing.Close()
+	var stdout bytes.Buffer
+	err := v5(t, server, server.url("stdin&stdout")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: in, Stdout: &stdout})
+	if err != nil || stdout.String() != "still here" {
+		t.Errorf("got %q, %v", stdout.String(), err)
+	}
+	if r := server.result(t); r.End != EndExited {
+		t.Errorf("got %+v", r)
+	}
 }
 
 // TestExecSlowClient has a client that takes no output for longer than it may be
 // silent. The command waits meanwhile: nothing is buffered without a bound.
 func TestExecSlowClient(t *testing.T) {
-	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
-		t.Helper()
-		c := Config{KeepAlive: unhurried}
-		const size = 64 << 20
-		written := make(chan struct{})
-		server := serveExec(t, c, func(p *process) int {
-			defer close(written)
-			if _, err := io.Copy(p.stdout, newStreamOf(size)); err != nil {
-				return 1
-			}
-			return 0
-		})
-		pause := time.After(2 * c.silence())
-		var paused sync.Once
-		var n int64
-		stdout := writerFunc(func(p []byte) (int, error) {
-			paused.Do(func() {
-				select {
-				case <-pause:
-				case <-written:
-					t.Error("all output was taken from the command although the client took nothing")
-				}
-			})
-			n += int64(len(p))
-			return len(p), nil
-		})
-		err := executor(server.config(), server.url("stdout")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdout: stdout})
-		if err != nil || n != size {
-			t.Errorf("got %d bytes, %v", n, err)
+	t.Cleanup(func() { checkLeaks(t) })
+	c := Config{KeepAlive: unhurried}
+	const size = 64 << 20
+	written := make(chan struct{})
+	server := serveExec(t, c, func(p *process) int {
+		defer close(written)
+		if _, err := io.Copy(p.stdout, newStreamOf(size)); err != nil {
+			return 1
 		}
+		return 0
 	})
+	pause := time.After(2 * c.silence())
+	var paused sync.Once
+	var n int64
+	stdout := writerFunc(func(p []byte) (int, error) {
+		paused.Do(func() {
+			select {
+			case <-pause:
+			case <-written:
+				t.Error("all output was taken from the command although the client took nothing")
+			}
+		})
+		n += int64(len(p))
+		return len(p), nil
+	})
+	err := v5(t, server, server.url("stdout")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdout: stdout})
+	if err != nil || n != size {
+		t.Errorf("got %d bytes, %v", n, err)
+	}
 }
 
 // TestNoUpgrade covers requests that get an ordinary answer. The session ends.
 func TestNoUpgrade(t *testing.T) {
+	upgrade := func(to string, header ...string) map[string]string {
+		all := map[string]string{"Connection": "Upgrade", "Upgrade": to}
+		for i := 0; i < len(header); i += 2 {
+			all[header[i]] = header[i+1]
+		}
+		return all
+	}
+	webSocket := func(protocols string) map[string]string {
+		return upgrade("websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol", protocols)
+	}
 	for _, test := range []struct {
-		name   string
-		header map[string]string
-		want   int
+		name         string
+		method       string
+		header       map[string]string
+		exec, portFw string // parts of the messages
 	}{
-		{"no upgrade", nil, http.StatusBadRequest},
-		{"another upgrade", map[string]string{"Connection": "Upgrade", "Upgrade": "h2c"}, http.StatusBadRequest},
-		{"no protocol", map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}, http.StatusBadRequest},
-		{"no key", map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Protocol": "v5.channel.k8s.io, SPDY/3.1+portforward.k8s.io"}, http.StatusBadRequest},
-		{"no SPDY protocol", map[string]string{"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}, http.StatusBadRequest},
-		{"an old SPDY protocol", map[string]string{"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "channel.k8s.io"}, http.StatusBadRequest},
+		{"no upgrade", http.MethodGet, nil, "upgrade the connection to WebSocket", "upgrade the connection to WebSocket"},
+		{"another upgrade", http.MethodGet, upgrade("h2c"), "only WebSocket is spoken", "only WebSocket is spoken"},
+		{"no protocol", http.MethodGet, webSocket(""), "none is supported: v5.channel.k8s.io, v4.channel.k8s.io", "none is supported: v4.channel.k8s.io, v5.channel.k8s.io"},
+		{"an old protocol", http.MethodGet, webSocket("base64.channel.k8s.io"), "none is supported", "none is supported"},
+		{"no key", http.MethodGet, upgrade("websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Protocol", "v5.channel.k8s.io"), "needs the headers", "needs the headers"},
+		{"SPDY", http.MethodPost, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "v4.channel.k8s.io"), "kubectl windows exec", "kubectl windows port-forward"},
+		{"SPDY by GET", http.MethodGet, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "portforward.k8s.io"), "KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "one for each connection"},
+		{"SPDY in a WebSocket", http.MethodGet, webSocket("SPDY/3.1+portforward.k8s.io"), "SPDY", "kubectl windows port-forward"},
+		{"POST without an upgrade", http.MethodPost, nil, "1.31 or later", "kubectl windows port-forward"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			session := start(func(p *process) int { <-p.killed; return 0 })
-			for what, handle := range map[string]func(w http.ResponseWriter, r *http.Request) Result{
-				"exec": func(w http.ResponseWriter, r *http.Request) Result {
+			for _, of := range []struct {
+				want   string
+				handle func(w http.ResponseWriter, r *http.Request) Result
+			}{
+				{test.exec, func(w http.ResponseWriter, r *http.Request) Result {
 					return ServeExec(w, r, ExecOptions{Stdout: true}, Config{}, session)
-				},
-				"portforward": func(w http.ResponseWriter, r *http.Request) Result {
-					return ServePortForward(w, r, Config{}, nil)
-				},
+				}},
+				{test.portFw, func(w http.ResponseWriter, r *http.Request) Result {
+					return ServePortForward(w, r, Config{}, []int32{5985}, nil)
+				}},
 			} {
 				w := httptest.NewRecorder()
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				r := httptest.NewRequestWithContext(t.Context(), test.method, "/", nil)
 				for k, v := range test.header {
 					r.Header.Set(k, v)
 				}
-				if result := handle(w, r); result.End != EndNotUpgraded || result.Err == nil {
-					t.Errorf("%s: got %+v", what, result)
+				if result := of.handle(w, r); result.End != EndNotUpgraded || result.Err == nil {
+					t.Errorf("got %+v", result)
 				}
-				if w.Code != test.want {
-					t.Errorf("%s: code %d: %s", what, w.Code, w.Body)
+				var status metav1.Status
+				if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || w.Code != http.StatusBadRequest || status.Code != http.StatusBadRequest || status.Kind != "Status" || !strings.Contains(status.Message, of.want) {
+					t.Errorf("got %d %s, %v, want %q", w.Code, w.Body, err, of.want)
 				}
 			}
 			<-session.finished
@@ -475,18 +479,55 @@ func TestNoUpgrade(t *testing.T) {
 	}
 }
 
-// TestStreamsThatNeverCome has a SPDY client that does not create what it asked for.
-func TestStreamsThatNeverCome(t *testing.T) {
+// TestClientsOfSPDY has the clients of client-go that speak SPDY say what is to be done.
+func TestClientsOfSPDY(t *testing.T) {
 	t.Cleanup(func() { checkLeaks(t) })
-	server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
-		return ServeExec(w, r, ExecOptions{Stdin: true, Stdout: true}, Config{StreamCreationTimeout: 50 * time.Millisecond}, start(func(p *process) int { <-p.killed; return 0 }))
-	})
-	executor, err := remotecommand.NewSPDYExecutor(server.config(), "POST", server.url(""))
+	server := serveExec(t, Config{}, func(p *process) int { <-p.killed; return 0 })
+	executor, err := remotecommand.NewSPDYExecutor(server.config(), "POST", server.url("stdout"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = executor.StreamWithContext(within(t), remotecommand.StreamOptions{Stdout: io.Discard})
-	if r := server.result(t); r.End != EndNotUpgraded || r.Err == nil {
+	err = executor.StreamWithContext(within(t), remotecommand.StreamOptions{Stdout: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "kubectl windows exec") {
+		t.Errorf("exec: got %v", err)
+	}
+	server.result(t)
+
+	server = servePorts(t, Config{}, newHost(t, echo), 5985)
+	transport, upgrader, err := spdy.RoundTripperFor(server.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(server.url(""), server.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, dialer := range map[string]httpstream.Dialer{
+		"SPDY":                spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, server.url("")),
+		"SPDY in a WebSocket": tunnel,
+	} {
+		_, _, err = dialer.Dial("portforward.k8s.io")
+		if err == nil || !strings.Contains(err.Error(), "kubectl windows port-forward") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		server.result(t)
+	}
+}
+
+// A message that is too large ends the session, and its client is told why.
+func TestExecMessageTooLarge(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	server := serveExec(t, Config{}, func(p *process) int {
+		_, _ = io.Copy(io.Discard, p.stdin)
+		return 0
+	})
+	client := dialChannels(t, server, "stdin&stdout", "v5.channel.k8s.io")
+	client.endless(t, 0)
+	if got := client.read(t, 3); !strings.Contains(got, "32 MiB") {
+		t.Errorf("got %q", got)
+	}
+	client.end(t)
+	if r := server.result(t); r.End != EndFailed || !errors.Is(r.Err, errTooLarge) {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -17,21 +17,18 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/streaming/pkg/httpstream"
-	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
 // upgraded opens a connection, sends the head of a request, and returns it after the
 // head of the response.
-func upgraded(t testing.TB, address, method string, header map[string]string) (*net.TCPConn, *bufio.Reader) {
+func upgraded(t testing.TB, address string, header map[string]string) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var head strings.Builder
-	fmt.Fprintf(&head, "%s / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\n", method)
+	fmt.Fprintf(&head, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\n")
 	for k, v := range header {
 		fmt.Fprintf(&head, "%s: %s\r\n", k, v)
 	}
@@ -59,9 +56,9 @@ func webSocketHeader(protocol string) map[string]string {
 
 // feed sends bytes after an upgrade and ends the connection. The server must return
 // whatever they are.
-func feed(t *testing.T, server *httptest.Server, results <-chan Result, method string, header map[string]string, data []byte) {
+func feed(t *testing.T, server *httptest.Server, results <-chan Result, header map[string]string, data []byte) {
 	t.Helper()
-	conn, reader := upgraded(t, server.Listener.Addr().String(), method, header)
+	conn, reader := upgraded(t, server.Listener.Addr().String(), header)
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -126,102 +123,38 @@ func FuzzWebSocketExec(f *testing.F) {
 		}))
 	})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		feed(t, server, results, http.MethodGet, webSocketHeader("v5.channel.k8s.io"), data)
+		feed(t, server, results, webSocketHeader(protocolV5), data)
 	})
 }
 
-func FuzzSPDYExec(f *testing.F) {
-	for _, data := range spdySeeds(f, []string{corev1.StreamTypeError, corev1.StreamTypeStdin, corev1.StreamTypeStdout}) {
-		f.Add(data)
-	}
+func FuzzWebSocketPortForward(f *testing.F) {
+	f.Add(true, []byte{})
+	f.Add(false, frame(0x82, 0, 'h', 'i'))                                // to the first port
+	f.Add(true, append(frame(0x82, 2, 'h', 'i'), frame(0x82, 255, 2)...)) // to the second one, and its end
+	f.Add(true, append(frame(0x82, 255, 0), frame(0x82, 0, 'l')...))      // after the end
+	f.Add(true, append(frame(0x82, 255, 0), frame(0x82, 255, 2)...))      // both ends
+	f.Add(true, frame(0x82, 1, 'e'))                                      // on an error channel
+	f.Add(true, frame(0x82, 255, 1))                                      // the end of an error channel
+	f.Add(true, frame(0x82, 255))                                         // the end of nothing
+	f.Add(true, frame(0x82, 255, 255))                                    // and of itself
+	f.Add(false, frame(0x82, 255, 0))                                     // which v4 does not know
+	f.Add(true, frame(0x82, 9, 'x'))                                      // no channel
+	f.Add(true, frame(0x82))                                              // an empty message
+	f.Add(true, frame(0x81, 0, 0xff))                                     // text
+	f.Add(true, frame(0x88, 3, 232))                                      // a close
+	f.Add(true, append(frame(0x02, 0, 'a'), frame(0x80, 'b')...))         // fragments
+	f.Add(true, append(frame(0x02, 255), frame(0x80, 0)...))              // an end in fragments
+	f.Add(true, []byte{0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 'x'})
 	server, results := fuzzServer(f, func(w http.ResponseWriter, r *http.Request) Result {
-		return ServeExec(w, r, ExecOptions{Stdin: true, Stdout: true}, Config{Linger: 100 * time.Millisecond}, start(func(p *process) int {
-			_, _ = io.Copy(p.stdout, p.stdin)
-			return 0
-		}))
+		return ServePortForward(w, r, Config{Linger: 100 * time.Millisecond}, []int32{5985, 3389}, pipeEcho)
 	})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		feed(t, server, results, http.MethodPost, map[string]string{"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}, data)
-	})
-}
-
-func FuzzSPDYPortForward(f *testing.F) {
-	for _, data := range spdySeeds(f, []string{corev1.StreamTypeError, corev1.StreamTypeData}) {
-		f.Add(data)
-	}
-	server, results := fuzzServer(f, func(w http.ResponseWriter, r *http.Request) Result {
-		return ServePortForward(w, r, Config{Linger: 100 * time.Millisecond}, pipeEcho)
-	})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		feed(t, server, results, http.MethodPost, map[string]string{"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}, data)
-	})
-}
-
-func FuzzTunnelPortForward(f *testing.F) {
-	for _, data := range spdySeeds(f, []string{corev1.StreamTypeError, corev1.StreamTypeData}) {
-		f.Add(frame(0x82, data...))
-	}
-	f.Add(frame(0x81, 'x'))
-	server, results := fuzzServer(f, func(w http.ResponseWriter, r *http.Request) Result {
-		return ServePortForward(w, r, Config{Linger: 100 * time.Millisecond}, pipeEcho)
-	})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		feed(t, server, results, http.MethodGet, webSocketHeader("SPDY/3.1+portforward.k8s.io"), data)
-	})
-}
-
-// spdySeeds are what a client sends that creates streams, writes, and closes.
-func spdySeeds(f *testing.F, types []string) [][]byte {
-	f.Helper()
-	client, server := net.Pipe()
-	var sent bytes.Buffer
-	recorded := make(chan struct{})
-	conn, err := spdy.NewServerConnection(recordingConn{server, &sent}, func(httpstream.Stream, <-chan struct{}) error { return nil })
-	if err != nil {
-		f.Fatal(err)
-	}
-	go func() {
-		defer close(recorded)
-		<-conn.CloseChan()
-	}()
-	c, err := spdy.NewClientConnection(client)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, kind := range types {
-		header := http.Header{}
-		header.Set(corev1.StreamType, kind)
-		header.Set(corev1.PortHeader, "5985")
-		header.Set(corev1.PortForwardRequestIDHeader, "1")
-		s, err := c.CreateStream(header)
-		if err != nil {
-			f.Fatal(err)
+	f.Fuzz(func(t *testing.T, closing bool, data []byte) {
+		protocol := protocolV4
+		if closing {
+			protocol = protocolV5
 		}
-		_, _ = s.Write([]byte("data"))
-		if kind == corev1.StreamTypeError {
-			_ = s.Close()
-		} else {
-			_ = s.Reset()
-		}
-	}
-	_ = c.Close()
-	_ = client.Close()
-	<-recorded
-	_ = conn.Close()
-	all := sent.Bytes()
-	return [][]byte{{}, all, all[:len(all)/2], all[len(all)/3:], []byte("GET / HTTP/1.1\r\n\r\n"), bytes.Repeat([]byte{0x80, 0x03, 0, 6, 0, 0, 0, 4, 0, 0, 0, 1}, 3)}
-}
-
-// recordingConn keeps what is read.
-type recordingConn struct {
-	net.Conn
-	into *bytes.Buffer
-}
-
-func (c recordingConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.into.Write(p[:n])
-	return n, err
+		feed(t, server, results, webSocketHeader(protocol), data)
+	})
 }
 
 // pipeEcho dials a connection that sends back what it gets.
@@ -248,25 +181,20 @@ func TestVanishedClient(t *testing.T) {
 	waits := func(p *process) int { <-p.killed; return 0 }
 	for _, test := range []struct {
 		name    string
-		method  string
-		header  map[string]string
 		handler func(http.ResponseWriter, *http.Request) Result
 	}{
-		{"exec over WebSocket", http.MethodGet, webSocketHeader("v5.channel.k8s.io"), func(w http.ResponseWriter, r *http.Request) Result {
+		{"exec", func(w http.ResponseWriter, r *http.Request) Result {
 			return ServeExec(w, r, ExecOptions{Stdin: true}, c, start(waits))
 		}},
-		{"port forward", http.MethodPost, map[string]string{"Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}, func(w http.ResponseWriter, r *http.Request) Result {
-			return ServePortForward(w, r, c, pipeEcho)
-		}},
-		{"port forward through a tunnel", http.MethodGet, webSocketHeader("SPDY/3.1+portforward.k8s.io"), func(w http.ResponseWriter, r *http.Request) Result {
-			return ServePortForward(w, r, c, pipeEcho)
+		{"port forward", func(w http.ResponseWriter, r *http.Request) Result {
+			return ServePortForward(w, r, c, []int32{5985}, pipeEcho)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			results := make(chan Result, 1)
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { results <- test.handler(w, r) }))
 			defer server.Close()
-			conn, _ := upgraded(t, server.Listener.Addr().String(), test.method, test.header)
+			conn, _ := upgraded(t, server.Listener.Addr().String(), webSocketHeader(protocolV5))
 			defer conn.Close()
 			if r := <-results; r.End != EndClientGone {
 				t.Errorf("got %+v", r)
@@ -280,12 +208,7 @@ func TestVanishedClient(t *testing.T) {
 func TestStalledClientGetsPongs(t *testing.T) {
 	t.Cleanup(func() { checkLeaks(t) })
 	server := serveExec(t, Config{KeepAlive: 20 * time.Millisecond}, func(p *process) int { <-p.killed; return 0 })
-	dialer := websocket.Dialer{TLSClientConfig: server.Client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: []string{"v5.channel.k8s.io"}}
-	conn, response, err := dialer.Dial("wss"+strings.TrimPrefix(server.URL, "https")+"/?stdin", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
+	conn := dialChannels(t, server, "stdin", protocolV5)
 	pong := make(chan struct{}, 1)
 	conn.SetPongHandler(func(string) error {
 		select {

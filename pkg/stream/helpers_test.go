@@ -6,6 +6,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/streaming/pkg/httpstream"
 )
 
 // program is a command on a host that does not exist.
@@ -221,40 +222,112 @@ var protocols = []struct {
 	{"WebSocket v4", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
 		return remotecommand.NewWebSocketExecutorForProtocols(c, "GET", u.String(), "v4.channel.k8s.io")
 	}},
-	{"SPDY", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
-		return remotecommand.NewSPDYExecutor(c, "POST", u)
-	}},
-	{"fallback", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
-		first, err := remotecommand.NewWebSocketExecutorForProtocols(c, "GET", u.String(), "v9.channel.k8s.io")
-		if err != nil {
-			return nil, err
-		}
-		second, err := remotecommand.NewSPDYExecutor(c, "POST", u)
-		if err != nil {
-			return nil, err
-		}
-		return remotecommand.NewFallbackExecutor(first, second, httpstream.IsUpgradeFailure)
-	}},
 }
 
-// forEachProtocol runs a test with those protocols in which a client can end its
-// input, and looks for goroutines that are left.
-func forEachProtocol(t *testing.T, run func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor)) {
+// v5 is the client of kubectl, which can end its input.
+func v5(t *testing.T, s *testServer, u *url.URL) remotecommand.Executor {
 	t.Helper()
-	t.Cleanup(func() { checkLeaks(t) })
-	for _, p := range protocols {
-		if p.name == "WebSocket v4" || p.name == "fallback" {
-			continue
+	e, err := remotecommand.NewWebSocketExecutor(s.config(), http.MethodGet, u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// channelClient is a client that puts together and takes apart messages itself.
+type channelClient struct{ *websocket.Conn }
+
+// dialChannels opens a WebSocket with the protocols.
+func dialChannels(t *testing.T, s *testServer, query string, protocols ...string) channelClient {
+	t.Helper()
+	return dialURL(t, s, s.url(query), protocols...)
+}
+
+func dialURL(t *testing.T, s *testServer, u *url.URL, protocols ...string) channelClient {
+	t.Helper()
+	dialer := websocket.Dialer{TLSClientConfig: s.Client().Transport.(*http.Transport).TLSClientConfig, Subprotocols: protocols, WriteBufferSize: 2 * chunkSize}
+	conn, response, err := dialer.DialContext(t.Context(), "wss"+strings.TrimPrefix(u.String(), "https"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	t.Cleanup(func() { _ = conn.Close() })
+	return channelClient{conn}
+}
+
+func (c channelClient) send(t *testing.T, channel byte, data string) {
+	t.Helper()
+	if err := c.WriteMessage(websocket.BinaryMessage, append([]byte{channel}, data...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// closeChannel ends a channel, as v5 can.
+func (c channelClient) closeChannel(t *testing.T, channel byte) {
+	t.Helper()
+	c.send(t, 255, string(channel))
+}
+
+// next returns what comes next: the channel and the data.
+func (c channelClient) next(t *testing.T) string {
+	t.Helper()
+	_, message, err := c.ReadMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", message[0], message[1:])
+}
+
+// want waits for messages, as next returns them.
+func (c channelClient) want(t *testing.T, messages ...string) {
+	t.Helper()
+	for _, message := range messages {
+		if got := c.next(t); got != message {
+			t.Fatalf("got %q, want %q", got, message)
 		}
-		t.Run(p.name, func(t *testing.T) {
-			run(t, func(c *restclient.Config, u *url.URL) remotecommand.Executor {
-				e, err := p.executor(c, u)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return e
-			})
-		})
+	}
+}
+
+// read returns the next data on a channel.
+func (c channelClient) read(t *testing.T, channel byte) string {
+	t.Helper()
+	for {
+		_, message, err := c.ReadMessage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message[0] == channel && len(message) > 1 {
+			return string(message[1:])
+		}
+	}
+}
+
+// end waits for the end of the connection in good order.
+func (c channelClient) end(t *testing.T) {
+	t.Helper()
+	for {
+		_, _, err := c.NextReader()
+		if websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// endless sends more in one message than is taken.
+func (c channelClient) endless(t *testing.T, channel byte) {
+	t.Helper()
+	message, err := c.NextWriter(websocket.BinaryMessage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = message.Write([]byte{channel})
+	for range maxMessageSize/chunkSize + 4 {
+		if _, err := message.Write(make([]byte, chunkSize)); err != nil {
+			return // it was ended before
+		}
 	}
 }
 
@@ -271,7 +344,7 @@ func leaked() []string {
 		if i == 0 || strings.Contains(g, "testing.tRunner") || strings.Contains(g, "testing.(*F).Fuzz") {
 			continue // this one and its parents
 		}
-		for _, part := range []string{"pkg/stream.", "moby/spdystream.", "streaming/pkg/httpstream"} {
+		for _, part := range []string{"pkg/stream.", "gorilla/websocket"} {
 			if strings.Contains(g, part) {
 				found = append(found, g)
 				break

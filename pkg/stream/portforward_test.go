@@ -8,62 +8,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
-	"k8s.io/streaming/pkg/httpstream"
+	"github.com/gorilla/websocket"
 )
-
-// dialers are the ways in which client-go forwards ports.
-var dialers = []struct {
-	name   string
-	dialer func(t *testing.T, s *testServer, proxied bool) httpstream.Dialer
-}{
-	{"WebSocket tunnel", func(t *testing.T, s *testServer, proxied bool) httpstream.Dialer {
-		t.Helper()
-		u := s.url("")
-		if proxied {
-			u = s.proxied(t, "")
-		}
-		d, err := portforward.NewSPDYOverWebsocketDialerForStreaming(u, s.config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}},
-	{"SPDY", func(t *testing.T, s *testServer, proxied bool) httpstream.Dialer {
-		t.Helper()
-		u := s.url("")
-		if proxied {
-			u = s.proxied(t, "")
-		}
-		transport, upgrader, err := spdy.RoundTripperFor(s.config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, u)
-	}},
-}
-
-func forEachDialer(t *testing.T, run func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer)) {
-	t.Helper()
-	t.Cleanup(func() { checkLeaks(t) })
-	for _, d := range dialers {
-		t.Run(d.name, func(t *testing.T) {
-			run(t, func(s *testServer, proxied bool) httpstream.Dialer { return d.dialer(t, s, proxied) })
-		})
-	}
-}
 
 // host listens on a loopback port in place of every port of a host.
 type host struct {
@@ -120,9 +74,9 @@ func (h *host) dial(ctx context.Context, port int) (Conn, error) {
 	return conn.(*net.TCPConn), nil
 }
 
-func servePorts(t *testing.T, c Config, h *host) *testServer {
+func servePorts(t *testing.T, c Config, h *host, ports ...int32) *testServer {
 	t.Helper()
-	return serve(t, func(w http.ResponseWriter, r *http.Request) Result { return ServePortForward(w, r, c, h.dial) })
+	return serve(t, func(w http.ResponseWriter, r *http.Request) Result { return ServePortForward(w, r, c, ports, h.dial) })
 }
 
 func echo(conn net.Conn) {
@@ -130,372 +84,345 @@ func echo(conn net.Conn) {
 	_ = conn.(*net.TCPConn).CloseWrite()
 }
 
-// forward starts the port forwarder of client-go. The returned function ends it.
-func forward(t *testing.T, dialer httpstream.Dialer, port int) (address string, errOut *lockedBuffer, ended <-chan error, stop func()) {
-	t.Helper()
-	stopped, ready, out := make(chan struct{}), make(chan struct{}), &lockedBuffer{}
-	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stopped, ready, io.Discard, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result := make(chan error, 1)
-	go func() { result <- forwarder.ForwardPorts() }()
-	select {
-	case <-ready:
-	case err := <-result:
-		t.Fatal(err)
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), out, result, sync.OnceFunc(func() { close(stopped) })
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func connect(t *testing.T, address string) *net.TCPConn {
-	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn.(*net.TCPConn)
-}
+// The names of the protocols, and the port 5985 as the first message on a channel has it.
+const (
+	protocolV4 = "v4.channel.k8s.io"
+	protocolV5 = "v5.channel.k8s.io"
+	port5985   = "\x61\x17"
+)
 
 // TestPortForwardBulk sends much, ends its side, and gets all of it back.
 func TestPortForwardBulk(t *testing.T) {
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		server := servePorts(t, Config{}, newHost(t, echo))
-		address, _, ended, stop := forward(t, dialer(server, false), 5985)
-		conn := connect(t, address)
-		input, output := newStreamOf(bulk()), sha256.New()
-		var wait sync.WaitGroup
-		wait.Go(func() {
-			if _, err := io.Copy(conn, input); err != nil {
+	t.Cleanup(func() { checkLeaks(t) })
+	server := servePorts(t, Config{}, newHost(t, echo), 5985)
+	client := dialChannels(t, server, "", protocolV5)
+	client.want(t, "0 "+port5985, "1 "+port5985)
+	input, output := newStreamOf(bulk()), sha256.New()
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		buffer := make([]byte, chunkSize+1)
+		for input.left > 0 {
+			n, _ := input.Read(buffer[1:])
+			if err := client.WriteMessage(websocket.BinaryMessage, buffer[:n+1]); err != nil {
 				t.Error(err)
+				return
 			}
-			_ = conn.CloseWrite()
-		})
-		n, err := io.Copy(output, conn)
+		}
+		client.closeChannel(t, 0)
+	})
+	var n int64
+	for {
+		_, message, err := client.ReadMessage()
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		wait.Wait()
-		if n != bulk() || !bytes.Equal(output.Sum(nil), input.sum.Sum(nil)) {
-			t.Errorf("%d bytes came back, which differ", n)
+		if message[0] == 255 {
+			break
 		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
+		n += int64(len(message)) - 1
+		output.Write(message[1:])
+	}
+	wait.Wait()
+	if n != bulk() || !bytes.Equal(output.Sum(nil), input.sum.Sum(nil)) {
+		t.Errorf("%d bytes came back, which differ", n)
+	}
+	client.want(t, "255 \x01")
+	client.end(t)
+	if r := server.result(t); r.End != EndClosed || r.Received != bulk() || r.Sent != bulk() {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestPortForwardHalfClose ends one direction and goes on with the other.
+func TestPortForwardHalfClose(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	got := make(chan string, 1)
+	t.Run("the host ends first", func(t *testing.T) {
+		server := servePorts(t, Config{}, newHost(t, func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "bye")
+			_ = conn.(*net.TCPConn).CloseWrite()
+			all, _ := io.ReadAll(conn)
+			got <- string(all)
+		}), 5985)
+		client := dialChannels(t, server, "", protocolV5)
+		client.want(t, "0 "+port5985, "1 "+port5985, "0 bye", "255 \x00")
+		client.send(t, 0, "still ")
+		client.send(t, 0, "talking")
+		client.closeChannel(t, 0)
+		client.want(t, "255 \x01")
+		client.end(t)
+		if s := <-got; s != "still talking" {
+			t.Errorf("the host got %q", s)
 		}
-		if r := server.result(t); r.End != EndClientGone || r.Received != bulk() || r.Sent != bulk() || r.Connections != 1 {
+		server.result(t)
+	})
+	t.Run("the client ends first", func(t *testing.T) {
+		server := servePorts(t, Config{}, newHost(t, func(conn net.Conn) {
+			all, _ := io.ReadAll(conn)
+			_, _ = io.WriteString(conn, "got "+string(all))
+		}), 5985)
+		client := dialChannels(t, server, "", protocolV5)
+		client.send(t, 0, "a question")
+		client.closeChannel(t, 0)
+		client.want(t, "0 "+port5985, "1 "+port5985, "0 got a question", "255 \x00", "255 \x01")
+		client.end(t)
+		if r := server.result(t); r.End != EndClosed || r.Received != 10 || r.Sent != 14 {
 			t.Errorf("got %+v", r)
 		}
 	})
 }
 
-func TestPortForwardMany(t *testing.T) {
-	const many = 100
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		server := servePorts(t, Config{}, newHost(t, echo))
-		address, _, _, stop := forward(t, dialer(server, false), 3389)
-		conns := make([]*net.TCPConn, many)
-		for i := range conns {
-			conns[i] = connect(t, address)
-		}
-		var wait sync.WaitGroup
-		for i, conn := range conns {
-			wait.Go(func() {
-				message := strings.Repeat(strconv.Itoa(i)+" ", 1000)
-				_, _ = io.WriteString(conn, message)
-				_ = conn.CloseWrite()
-				if got, err := io.ReadAll(conn); err != nil || string(got) != message {
-					t.Errorf("connection %d: %d bytes came back, %v", i, len(got), err)
-				}
-			})
-		}
-		wait.Wait()
-		stop()
-		if r := server.result(t); r.Connections != many {
-			t.Errorf("got %+v", r)
-		}
-	})
+// TestPortForwardOthers does what the clients for Python and JavaScript do: they offer
+// several protocols, want the port in a first message of three bytes on each channel, know
+// no message on channel 255, and close the connection when they have no more to send. For
+// Python there may be several ports.
+func TestPortForwardOthers(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	for name, protocols := range map[string][]string{
+		"Python":         {protocolV4},
+		"newer Python":   {protocolV5, protocolV4},
+		"JavaScript":     {protocolV4, "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"},
+		"another offers": {"v9.channel.k8s.io", protocolV5, protocolV4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dropped := make(chan string, 1)
+			server := servePorts(t, Config{}, newHost(t, func(conn net.Conn) {
+				_, _ = io.WriteString(conn, "hello")
+				all, _ := io.ReadAll(conn)
+				dropped <- string(all)
+			}), closedPort, 5985)
+			client := dialChannels(t, server, "", protocols...)
+			if got := client.Subprotocol(); got != protocolV4 {
+				t.Fatalf("it speaks %s", got)
+			}
+			client.want(t, "0 \x01\x00", "1 \x01\x00", "2 "+port5985, "3 "+port5985)
+			// In which order the ports answer is not known.
+			answers := []string{client.next(t), client.next(t)}
+			if answers[0] != "2 hello" {
+				answers[0], answers[1] = answers[1], answers[0]
+			}
+			if answers[0] != "2 hello" || answers[1] != "1 forwarding to port 1: connection refused" {
+				t.Errorf("got %q", answers)
+			}
+			if err := client.WriteMessage(websocket.TextMessage, []byte("\x02text")); err != nil {
+				t.Fatal(err)
+			}
+			client.send(t, 2, "\x00binary")
+			_ = client.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Time{})
+			if got := <-dropped; got != "text\x00binary" {
+				t.Errorf("the host got %q", got)
+			}
+			if r := server.result(t); r.End != EndClientGone {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
 }
 
-// TestPortForwardRefused covers what is told on the error stream. client-go prints
-// it and ends the forward.
-func TestPortForwardRefused(t *testing.T) {
+// A client that cannot be told that the host has ended its side is told that the connection
+// is over.
+func TestPortForwardHostEndsV4(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	server := servePorts(t, Config{}, newHost(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.0 200 OK") }), 5985)
+	client := dialChannels(t, server, "", protocolV4)
+	client.want(t, "0 "+port5985, "1 "+port5985, "0 HTTP/1.0 200 OK")
+	client.end(t)
+	if r := server.result(t); r.End != EndClosed || r.Sent != 15 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// TestPortForwardEnds covers what is told on the error channel.
+func TestPortForwardEnds(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		port   int
+		port   int32
 		config Config
 		want   string
 		end    End
 	}{
-		{"nobody listens", closedPort, Config{}, "forwarding to port 1: connection refused", EndClientGone},
-		{"not allowed", forbiddenPort, Config{}, "forwarding to port 22: not allowed: only 5985 is", EndClientGone},
+		{"nobody listens", closedPort, Config{}, "forwarding to port 1: connection refused", EndFailed},
+		{"not allowed", forbiddenPort, Config{}, "forwarding to port 22: not allowed: only 5985 is", EndFailed},
 		{"idle", 5985, Config{IdleTimeout: 300 * time.Millisecond}, "nothing was sent for 300ms", EndIdle},
 		{"the server stops", 5985, Config{}, "the server is shutting down", EndDrained},
+		{"a message that is too large", 5985, Config{}, "a message of more than 32 MiB", EndFailed},
+		{"the request is canceled", 5985, Config{}, "the port forward is over", EndCanceled},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-				t.Helper()
+		for _, protocol := range []string{protocolV4, protocolV5} {
+			t.Run(test.name+" "+protocol, func(t *testing.T) {
+				t.Cleanup(func() { checkLeaks(t) })
 				closed, drain := make(chan struct{}), make(chan struct{})
 				test.config.Drain = drain
-				server := servePorts(t, test.config, newHost(t, func(conn net.Conn) {
-					echo(conn)
+				h := newHost(t, func(conn net.Conn) {
+					_, _ = io.CopyN(conn, conn, 4)
+					_, _ = io.Copy(io.Discard, conn)
 					close(closed)
-				}))
-				client, _, err := dialer(server, false).Dial("portforward.k8s.io")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer client.Close()
-				data, errs := pair(t, client, test.port, "1")
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
+					return ServePortForward(w, r.WithContext(ctx), test.config, []int32{test.port}, h.dial)
+				})
+				client := dialChannels(t, server, "", protocol)
 				if test.port == 5985 {
-					exchange(t, data)
+					client.send(t, 0, "ping")
+					client.want(t, "0 "+port5985, "1 "+port5985, "0 ping")
+				} else {
+					client.next(t)
+					client.next(t)
 				}
-				if test.end == EndDrained {
+				switch {
+				case test.end == EndDrained:
 					close(drain)
+				case test.end == EndCanceled:
+					cancel()
+				case test.end == EndFailed && test.port == 5985:
+					client.endless(t, 0)
 				}
-				message, err := io.ReadAll(errs)
-				if err != nil || !strings.Contains(string(message), test.want) {
-					t.Errorf("got %q, %v", message, err)
+				if message := client.read(t, 1); !strings.Contains(message, test.want) {
+					t.Errorf("got %q", message)
 				}
-				if rest, err := io.ReadAll(data); len(rest) > 0 || err != nil {
-					t.Errorf("data: %q, %v", rest, err)
+				if protocol == protocolV5 {
+					client.want(t, "255 \x00", "255 \x01")
 				}
-				_ = client.Close()
-				if r := server.result(t); r.End != test.end || r.Connections != 1 {
+				client.end(t)
+				if r := server.result(t); r.End != test.end || r.End == EndFailed && !strings.Contains(r.Err.Error(), test.want) {
 					t.Errorf("got %+v", r)
 				}
 				if test.port == 5985 {
 					<-closed
 				}
 			})
-		})
+		}
 	}
 }
 
-// pair opens a connection as client-go does.
-func pair(t *testing.T, client httpstream.Connection, port int, id string) (data, errs httpstream.Stream) {
-	t.Helper()
-	header := http.Header{}
-	header.Set(corev1.PortHeader, strconv.Itoa(port))
-	header.Set(corev1.PortForwardRequestIDHeader, id)
-	header.Set(corev1.StreamType, corev1.StreamTypeError)
-	errs, err := client.CreateStream(header)
-	if err != nil {
-		t.Fatal(err)
+// The ports are checked before anything is dialed.
+func TestPortForwardPorts(t *testing.T) {
+	many := make([]int32, 17)
+	for i := range many {
+		many[i] = 5985
 	}
-	_ = errs.Close()
-	header.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err = client.CreateStream(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data, errs
-}
-
-// exchange makes sure that the connection is there.
-func exchange(t *testing.T, data httpstream.Stream) {
-	t.Helper()
-	buffer := make([]byte, 4)
-	if _, err := data.Write([]byte("ping")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(data, buffer); err != nil || string(buffer) != "ping" {
-		t.Fatalf("got %q, %v", buffer, err)
-	}
-}
-
-// TestPortForwardHalfClose ends one direction and goes on with the other.
-func TestPortForwardHalfClose(t *testing.T) {
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		got := make(chan string, 1)
-		server := servePorts(t, Config{}, newHost(t, func(conn net.Conn) {
-			// The host ends first, and still hears the client.
-			_, _ = io.WriteString(conn, "bye")
-			_ = conn.(*net.TCPConn).CloseWrite()
-			all, _ := io.ReadAll(conn)
-			got <- string(all)
-		}))
-		client, _, err := dialer(server, false).Dial("portforward.k8s.io")
+	for _, ports := range [][]int32{nil, {0}, {-1}, {65536}, {5985, 65536 + 5985}, many} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer client.Close()
-		data, errs := pair(t, client, 5985, "1")
-		if all, err := io.ReadAll(data); string(all) != "bye" || err != nil {
-			t.Fatalf("got %q, %v", all, err)
+		r.Header.Set("Connection", "Upgrade")
+		for k, v := range webSocketHeader(protocolV4) {
+			r.Header.Set(k, v)
 		}
-		if _, err := data.Write([]byte("still talking")); err != nil {
-			t.Fatal(err)
+		if err := CheckPortForward(r, ports); err == nil || err.ErrStatus.Code != http.StatusBadRequest || !strings.Contains(err.Error(), "65535") && !strings.Contains(err.Error(), "from 1 to 16") {
+			t.Errorf("%v: got %v", ports, err)
 		}
-		_ = data.Close()
-		if message, err := io.ReadAll(errs); len(message) > 0 || err != nil {
-			t.Errorf("the error stream has %q, %v", message, err)
+		if err := CheckPortForward(r, []int32{1, 65535}); err != nil {
+			t.Error(err)
 		}
-		if s := <-got; s != "still talking" {
-			t.Errorf("the host got %q", s)
-		}
-		_ = client.Close()
-		server.result(t)
-	})
+	}
 }
 
-// TestPortForwardReset has a client that drops one connection to a host which never
-// stops sending, and keeps the others.
-func TestPortForwardReset(t *testing.T) {
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		dropped := make(chan struct{})
-		server := servePorts(t, Config{}, newHost(t, func(conn net.Conn) {
-			for {
-				if _, err := io.WriteString(conn, "more"); err != nil {
-					close(dropped)
-					return
+// TestPortForwardWaits has a host that takes nothing for longer than a client may be
+// silent. The client waits meanwhile: nothing is buffered without a bound.
+func TestPortForwardWaits(t *testing.T) {
+	for _, dials := range []bool{false, true} {
+		t.Run(map[bool]string{true: "for the connection", false: "for the host"}[dials], func(t *testing.T) {
+			t.Cleanup(func() { checkLeaks(t) })
+			const size = 24 << 20
+			c := Config{KeepAlive: unhurried}
+			written := make(chan struct{})
+			pause := time.After(2 * c.silence())
+			check := func() {
+				select {
+				case <-pause:
+				case <-written:
+					t.Error("all was taken from the client although the host took nothing")
 				}
 			}
-		}))
-		client, _, err := dialer(server, false).Dial("portforward.k8s.io")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		data, _ := pair(t, client, 5985, "1")
-		if _, err := io.ReadFull(data, make([]byte, 4)); err != nil {
-			t.Fatal(err)
-		}
-		_ = data.Reset()
-		<-dropped
-		_ = client.Close()
-		if r := server.result(t); r.End != EndClientGone {
-			t.Errorf("got %+v", r)
-		}
-	})
-}
-
-// TestPortForwardLimit refuses one connection too many and takes it afterwards.
-func TestPortForwardLimit(t *testing.T) {
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		server := servePorts(t, Config{MaxForwards: 1}, newHost(t, echo))
-		client, _, err := dialer(server, false).Dial("portforward.k8s.io")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		data, errs := pair(t, client, 5985, "1")
-		exchange(t, data)
-		_, refused := pair(t, client, 5985, "2")
-		if message, _ := io.ReadAll(refused); !strings.Contains(string(message), "1 connections are open") {
-			t.Errorf("got %q", message)
-		}
-		_ = data.Close()
-		_, _ = io.ReadAll(errs)
-		eventually(t, "another connection is taken", func() bool {
-			data, errs := pair(t, client, 5985, strconv.FormatInt(time.Now().UnixNano(), 10))
-			_ = data.Close()
-			message, _ := io.ReadAll(errs)
-			return len(message) == 0
+			got := make(chan int64, 1)
+			h := newHost(t, func(conn net.Conn) {
+				if !dials {
+					check()
+				}
+				n, _ := io.Copy(io.Discard, conn)
+				got <- n
+			})
+			server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
+				return ServePortForward(w, r, c, []int32{5985}, func(ctx context.Context, port int) (Conn, error) {
+					if dials {
+						check()
+					}
+					return h.dial(ctx, port)
+				})
+			})
+			client := dialChannels(t, server, "", protocolV5)
+			var writing sync.WaitGroup
+			writing.Go(func() {
+				defer close(written)
+				for range size / chunkSize {
+					client.send(t, 0, strings.Repeat("x", chunkSize))
+				}
+				client.closeChannel(t, 0)
+			})
+			client.end(t)
+			writing.Wait()
+			n := <-got
+			if r := server.result(t); r.End != EndClosed || r.Received != size || n != size {
+				t.Errorf("got %+v, the host got %d bytes", r, n)
+			}
 		})
-		_ = client.Close()
-		server.result(t)
-	})
+	}
 }
 
 // TestPortForwardClientGone covers clients that do not say goodbye, while the host is
 // quiet, while it sends, and while it takes nothing.
 func TestPortForwardClientGone(t *testing.T) {
-	for _, reset := range []bool{false, true} {
-		for name, handle := range map[string]func(net.Conn){
-			"quiet": func(conn net.Conn) { _, _ = io.Copy(conn, conn) },
-			"busy":  func(conn net.Conn) { _, _ = io.Copy(conn, newStreamOf(1<<40)) },
-		} {
-			t.Run(fmt.Sprintf("%s, reset: %v", name, reset), func(t *testing.T) {
-				forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-					t.Helper()
-					server := servePorts(t, Config{KeepAlive: unhurried}, newHost(t, handle))
-					address, _, ended, stop := forward(t, dialer(server, true), 5985)
-					defer stop()
-					conn := connect(t, address)
-					if _, err := conn.Write([]byte("hello")); err != nil {
-						t.Fatal(err)
-					}
-					if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
-						t.Fatal(err)
-					}
-					server.cut.close(reset)
-					if r := server.result(t); r.End != EndClientGone {
-						t.Errorf("got %+v", r)
-					}
-					<-ended
-				})
+	for name, handle := range map[string]func(net.Conn){
+		"quiet": func(conn net.Conn) { _, _ = io.Copy(conn, conn) },
+		"busy":  func(conn net.Conn) { _, _ = io.Copy(conn, newStreamOf(1<<40)) },
+		"stuck": func(conn net.Conn) {
+			_, _ = io.ReadFull(conn, make([]byte, 5))
+			_, _ = io.Copy(conn, newStreamOf(1<<40)) // until the connection is closed
+		},
+	} {
+		for _, reset := range []bool{false, true} {
+			t.Run(map[bool]string{true: name + ", reset", false: name}[reset], func(t *testing.T) {
+				t.Cleanup(func() { checkLeaks(t) })
+				server := servePorts(t, Config{KeepAlive: unhurried}, newHost(t, handle), 5985)
+				client := dialURL(t, server, server.proxied(t, ""), protocolV5)
+				client.send(t, 0, "hello")
+				client.read(t, 0)
+				if name == "stuck" {
+					go func() {
+						for client.WriteMessage(websocket.BinaryMessage, make([]byte, chunkSize)) == nil {
+						}
+					}()
+				}
+				server.cut.close(reset)
+				if r := server.result(t); r.End != EndClientGone {
+					t.Errorf("got %+v", r)
+				}
 			})
 		}
 	}
 }
 
-// TestPortForwardCanceled ends with the request.
-func TestPortForwardCanceled(t *testing.T) {
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		h := newHost(t, echo)
-		ctx, cancel := context.WithCancel(t.Context())
-		server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
-			return ServePortForward(w, r.WithContext(ctx), Config{}, h.dial)
-		})
-		client, _, err := dialer(server, false).Dial("portforward.k8s.io")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		data, _ := pair(t, client, 5985, "1")
-		exchange(t, data)
-		cancel()
-		if r := server.result(t); r.End != EndCanceled {
-			t.Errorf("got %+v", r)
-		}
+// A failure of the host is no end of what it sends.
+func TestPortForwardHostResets(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	h := newHost(t, func(conn net.Conn) {
+		_, _ = io.ReadFull(conn, make([]byte, 5))
+		_ = conn.(*net.TCPConn).SetLinger(0)
 	})
-}
-
-// TestHalfPairs drops streams whose other one does not come.
-func TestHalfPairs(t *testing.T) {
-	forEachDialer(t, func(t *testing.T, dialer func(*testServer, bool) httpstream.Dialer) {
-		t.Helper()
-		server := servePorts(t, Config{StreamCreationTimeout: 100 * time.Millisecond}, newHost(t, echo))
-		client, _, err := dialer(server, false).Dial("portforward.k8s.io")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		header := http.Header{}
-		header.Set(corev1.PortHeader, "5985")
-		header.Set(corev1.PortForwardRequestIDHeader, "1")
-		header.Set(corev1.StreamType, corev1.StreamTypeError)
-		errs, err := client.CreateStream(header)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if message, _ := io.ReadAll(errs); !strings.Contains(string(message), "only one came") {
-			t.Errorf("got %q", message)
-		}
-		_ = client.Close()
-		server.result(t)
-	})
+	server := servePorts(t, Config{}, h, 5985)
+	client := dialChannels(t, server, "", protocolV5)
+	client.send(t, 0, "hello")
+	client.want(t, "0 "+port5985, "1 "+port5985)
+	if message := client.next(t); !strings.HasPrefix(message, "1 forwarding to port 5985: ") || !strings.Contains(message, "reset") {
+		t.Errorf("got %q", message)
+	}
+	client.want(t, "255 \x00", "255 \x01")
+	client.end(t)
+	if r := server.result(t); r.End != EndFailed {
+		t.Errorf("got %+v", r)
+	}
 }

@@ -28,18 +28,15 @@ import (
 	"github.com/openshift/windows-instance-api/test/system"
 )
 
-// transports are the ways in which kubectl talks to exec and portforward.
-var transports = []string{"WebSocket", "SPDY"}
+// webSocket is the way through both API servers.
+const webSocket = "WebSocket"
 
-// executor is what kubectl exec uses for a transport.
-func executor(config *rest.Config, transport, namespace, name string, stdin, tty bool, command ...string) (remotecommand.Executor, error) {
+// executor is what kubectl exec uses.
+func executor(config *rest.Config, namespace, name string, stdin, tty bool, command ...string) (remotecommand.Executor, error) {
 	query := url.Values{"command": command, "stdout": {"true"}, "stdin": {strconv.FormatBool(stdin)}, "tty": {strconv.FormatBool(tty)}, "stderr": {strconv.FormatBool(!tty)}}
 	u, err := url.Parse(config.Host + subresourcePath(namespace, name, "exec") + "?" + query.Encode())
 	if err != nil {
 		return nil, err
-	}
-	if transport == "SPDY" {
-		return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
 	}
 	return remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
 }
@@ -49,8 +46,8 @@ func subresourcePath(namespace, name, subresource string) string {
 }
 
 // runExec runs a command to its end through kube-apiserver and windows-apiserver.
-func runExec(ctx context.Context, s *system.System, transport, namespace, name string, stdin io.Reader, stdout io.Writer, command ...string) error {
-	e, err := executor(s.AdminConfig(), transport, namespace, name, stdin != nil, false, command...)
+func runExec(ctx context.Context, s *system.System, namespace, name string, stdin io.Reader, stdout io.Writer, command ...string) error {
+	e, err := executor(s.AdminConfig(), namespace, name, stdin != nil, false, command...)
 	if err != nil {
 		return err
 	}
@@ -70,7 +67,7 @@ const (
 
 // BenchmarkExec runs a command that does nothing, on a host that is connected to
 // already: in a session of the pool, by ssh over a ControlMaster connection, and
-// through kube-apiserver and windows-apiserver with the clients of kubectl.
+// through kube-apiserver and windows-apiserver with the client of kubectl.
 // ratio-pool is the median of the pool over that of ssh, the other ratios are those of
 // the whole way. ssh is a process that is started each time, as its users start it.
 func BenchmarkExec(b *testing.B) {
@@ -89,10 +86,8 @@ func BenchmarkExec(b *testing.B) {
 				"pool": func() error { return pool.Run(b.Context(), place.host.target(), "true", nil, nil) },
 				"ssh":  func() error { return ssh("true").Run() },
 			}
-			for _, transport := range transports {
-				ways[transport] = func() error {
-					return runExec(b.Context(), s, transport, ns, "w-"+place.name, nil, io.Discard, "true")
-				}
+			ways[webSocket] = func() error {
+				return runExec(b.Context(), s, ns, "w-"+place.name, nil, io.Discard, "true")
 			}
 			newContest().round(b, ways) // connects, and finds out the shell
 			c := newContest()
@@ -121,7 +116,7 @@ const (
 )
 
 // BenchmarkExecThroughput sends 1 GiB into a command, and another out of one, through
-// kube-apiserver and windows-apiserver over both transports, and by ssh. The digest
+// kube-apiserver and windows-apiserver, and by ssh. The digest
 // is compared each time. The ratios are of throughput: above 1 we are faster. With them
 // goes the processor time of both servers for each GiB.
 func BenchmarkExecThroughput(b *testing.B) {
@@ -183,15 +178,13 @@ func BenchmarkExecThroughput(b *testing.B) {
 			return cmd.Run()
 		})
 	}}
-	for _, transport := range transports {
-		waysIn[transport] = func() error {
-			return sendIn(func(stdin io.Reader, stdout io.Writer) error {
-				return runExec(b.Context(), s, transport, ns, "w", stdin, stdout, in)
-			})
-		}
-		waysOut[transport] = func() error {
-			return takeOut(func(stdout io.Writer) error { return runExec(b.Context(), s, transport, ns, "w", nil, stdout, out...) })
-		}
+	waysIn[webSocket] = func() error {
+		return sendIn(func(stdin io.Reader, stdout io.Writer) error {
+			return runExec(b.Context(), s, ns, "w", stdin, stdout, in)
+		})
+	}
+	waysOut[webSocket] = func() error {
+		return takeOut(func(stdout io.Writer) error { return runExec(b.Context(), s, ns, "w", nil, stdout, out...) })
 	}
 	ins, outs := newContest(), newContest()
 	servers := map[string]int{"kube-apiserver": s.APIServer.PID(), "windows-apiserver": s.Server.PID()}
@@ -209,7 +202,7 @@ func BenchmarkExecThroughput(b *testing.B) {
 	reportThroughput(b, ins, "in", execSize)
 	reportThroughput(b, outs, "out", execSize)
 	// What it costs depends less on what else runs than how long it takes.
-	transfers := float64(len(transports) * (len(ins.took["ssh"]) + len(outs.took["ssh"])))
+	transfers := float64(len(ins.took["ssh"]) + len(outs.took["ssh"]))
 	for name, pid := range servers {
 		b.ReportMetric((cpuSeconds(b, pid)-used[name])/transfers, "cpu-s/GiB-"+name)
 	}

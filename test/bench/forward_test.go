@@ -13,15 +13,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
-	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/openshift/windows-instance-api/pkg/plugin/portforward"
 	"github.com/openshift/windows-instance-api/test/system"
 )
 
@@ -108,65 +104,32 @@ func tradeAt(address string, o order) error {
 	return trade(conn, o)
 }
 
-// forwardPort forwards a local port through kube-apiserver and windows-apiserver until
-// stop is called, which waits for its end.
-func forwardPort(s *system.System, transport, namespace, name string, port int) (address string, stop func() error, err error) {
-	u, err := url.Parse(s.URL() + subresourcePath(namespace, name, "portforward"))
-	if err != nil {
-		return "", nil, err
-	}
-	config := s.AdminConfig()
-	var dialer httpstream.Dialer
-	if transport == "SPDY" {
-		roundTripper, upgrader, err := spdy.RoundTripperFor(config)
-		if err != nil {
-			return "", nil, err
-		}
-		dialer = spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, u)
-	} else if dialer, err = portforward.NewSPDYOverWebsocketDialerForStreaming(u, config); err != nil {
-		return "", nil, err
-	}
-	stopping, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	forwarder, err := portforward.NewForStreaming(dialer, []string{fmt.Sprintf("0:%d", port)}, stopping, ready, io.Discard, io.Discard)
-	if err != nil {
-		return "", nil, err
-	}
-	go func() { ended <- forwarder.ForwardPorts() }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		return "", nil, fmt.Errorf("forwarding: %w", err)
-	}
-	stop = func() error {
-		close(stopping)
-		return <-ended
-	}
-	ports, err := forwarder.GetPorts()
-	if err != nil {
-		return "", nil, errors.Join(err, stop())
-	}
-	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), stop, nil
-}
-
-// startForward is forwardPort until the end of the benchmark.
-func startForward(b *testing.B, s *system.System, transport, namespace, name string, port int) string {
+// startForward forwards a local port through kube-apiserver and windows-apiserver until the
+// end of the benchmark, with the client of the plugin.
+func startForward(b *testing.B, s *system.System, namespace, name string, port int) string {
 	b.Helper()
-	address, stop, err := forwardPort(s, transport, namespace, name, port)
-	if err != nil {
-		b.Fatalf("%s: %v", transport, err)
+	config := s.AdminConfig()
+	u := fmt.Sprintf("%s%s?ports=%d", s.URL(), subresourcePath(namespace, name, "portforward"), port)
+	dial := func(ctx context.Context, _ uint16) (*portforward.Conn, error) {
+		return portforward.Dial(ctx, config, u)
 	}
+	forwarder, err := portforward.Listen(b.Context(), []string{"127.0.0.1"}, []portforward.Port{{Remote: uint16(port)}}, dial, io.Discard, b.Output())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- forwarder.Serve(ctx) }()
 	b.Cleanup(func() {
-		if err := stop(); err != nil {
-			b.Errorf("%s: %v", transport, err)
-		}
+		cancel()
+		<-ended
 	})
-	return address
+	return fmt.Sprintf("127.0.0.1:%d", forwarder.Ports()[0].Local)
 }
 
 // BenchmarkForward sends 128 MiB through a forwarded port in each direction, and 1 MiB
 // in each through 100 that are open at once: with the pool alone, with ssh -L, and
-// through kube-apiserver and windows-apiserver with the client of kubectl, which has a
-// port forward of its own for each of the 100. The ratios are of throughput: above 1
+// through kube-apiserver and windows-apiserver with the client of the plugin. The ratios are of throughput: above 1
 // we are faster than ssh.
 func BenchmarkForward(b *testing.B) {
 	port := startBulkServer(b)
@@ -187,10 +150,7 @@ func BenchmarkForward(b *testing.B) {
 	}
 
 	b.Run("one", func(b *testing.B) {
-		addresses := map[string]string{"ssh": local}
-		for _, transport := range transports {
-			addresses[transport] = startForward(b, s, transport, ns, "w", port)
-		}
+		addresses := map[string]string{"ssh": local, webSocket: startForward(b, s, ns, "w", port)}
 		ways := func(o order) map[string]func() error {
 			all := map[string]func() error{"pool": func() error { return onPool(o) }}
 			for name, address := range addresses {
@@ -212,26 +172,21 @@ func BenchmarkForward(b *testing.B) {
 	})
 
 	b.Run("100", func(b *testing.B) {
-		each := func(do func(i int) error) func() error {
+		each := func(do func() error) func() error {
 			return func() error {
 				var all errgroup.Group
-				for i := range manyForwards {
-					all.Go(func() error { return do(i) })
+				for range manyForwards {
+					all.Go(do)
 				}
 				return all.Wait()
 			}
 		}
 		o := order{Send: manySize, Take: manySize}
+		forwarded := startForward(b, s, ns, "w", port)
 		ways := map[string]func() error{
-			"pool": each(func(int) error { return onPool(o) }),
-			"ssh":  each(func(int) error { return tradeAt(local, o) }),
-		}
-		for _, transport := range transports {
-			addresses := make([]string, manyForwards)
-			for i := range addresses {
-				addresses[i] = startForward(b, s, transport, ns, "w", port)
-			}
-			ways[transport] = each(func(i int) error { return tradeAt(addresses[i], o) })
+			"pool":    each(func() error { return onPool(o) }),
+			"ssh":     each(func() error { return tradeAt(local, o) }),
+			webSocket: each(func() error { return tradeAt(forwarded, o) }),
 		}
 		newContest().round(b, ways)
 		c := newContest()

@@ -69,7 +69,7 @@ func BenchmarkStreams(b *testing.B) {
 		ours, direct := make([]*typist, shells), make([]*typist, directShells)
 		for i := range ours {
 			ours[i] = newTypist(ctx, b, &open, func(ctx context.Context, keys io.Reader, screen io.Writer) error {
-				e, err := executor(s.AdminConfig(), "WebSocket", ns, fmt.Sprintf("w%d", i%len(hosts)), true, true)
+				e, err := executor(s.AdminConfig(), ns, fmt.Sprintf("w%d", i%len(hosts)), true, true)
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,21 +23,21 @@ import (
 	"sync"
 	"testing"
 
+	gorilla "github.com/gorilla/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/portforward"
+	clientportforward "k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/client-go/transport/websocket"
 	clientexec "k8s.io/client-go/util/exec"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/openshift/windows-instance-api/pkg/plugin/portforward"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
-
-// transports are the ways in which kubectl talks to exec and portforward.
-var transports = []string{"WebSocket", "SPDY"}
 
 // execURL is the URL of an exec. stdin and tty ask for more than the two outputs.
 func execURL(s *system.System, namespace, name string, stdin, tty bool, command ...string) *url.URL {
@@ -48,18 +49,10 @@ func execURL(s *system.System, namespace, name string, stdin, tty bool, command 
 	return u
 }
 
-// executor is what kubectl exec uses for a transport.
-func executor(t *testing.T, config *rest.Config, transport string, u *url.URL) remotecommand.Executor {
+// executor is what kubectl exec uses.
+func executor(t *testing.T, config *rest.Config, u *url.URL) remotecommand.Executor {
 	t.Helper()
-	var (
-		e   remotecommand.Executor
-		err error
-	)
-	if transport == "SPDY" {
-		e, err = remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
-	} else {
-		e, err = remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
-	}
+	e, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +66,7 @@ type ran struct {
 }
 
 // execOn runs a command to its end.
-func execOn(t *testing.T, transport, namespace, name, stdin string, command ...string) (ran, error) {
+func execOn(t *testing.T, namespace, name, stdin string, command ...string) (ran, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -82,7 +75,7 @@ func execOn(t *testing.T, transport, namespace, name, stdin string, command ...s
 	if stdin != "" {
 		options.Stdin = strings.NewReader(stdin)
 	}
-	err := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, name, stdin != "", false, command...)).StreamWithContext(ctx, options)
+	err := executor(t, sys.AdminConfig(), execURL(sys, namespace, name, stdin != "", false, command...)).StreamWithContext(ctx, options)
 	if exit, ok := errors.AsType[clientexec.CodeExitError](err); ok {
 		return ran{out.String(), errOut.String(), exit.Code}, nil
 	}
@@ -104,47 +97,43 @@ func newStreamHost(t *testing.T, tier string) (namespace string, host winhost.Ho
 func TestExec(t *testing.T) {
 	t.Parallel()
 	namespace, host := newStreamHost(t, winhost.TierOpenSSH)
-	for _, transport := range transports {
-		t.Run(transport, func(t *testing.T) {
-			for _, test := range []struct {
-				name, stdin string
-				command     []string
-				want        ran
-			}{
-				{"outputs apart and an exit code", "", []string{"sh", "-c", "printf out; printf err >&2; exit 7"}, ran{"out", "err", 7}},
-				{"arguments as they are", "", []string{"printf", "%s|", "a b", `"q"`, "$HOME", "%PATH%", "'", "", "*", "a&b|c>d"}, ran{stdout: `a b|"q"|$HOME|%PATH%|'||*|a&b|c>d|`}},
-				{"input to its end", "hello\nworld\n", []string{"wc", "-c"}, ran{stdout: "12\n"}},
-				{"input that nobody reads", strings.Repeat("x", 1<<20), []string{"true"}, ran{}},
-				{"binary", "\x00\xff\xfe\r\n\x1b", []string{"cat"}, ran{stdout: "\x00\xff\xfe\r\n\x1b"}},
-				{"a program that is not there", "", []string{"no-such-program"}, ran{code: 127}},
-			} {
-				t.Run(test.name, func(t *testing.T) {
-					got, err := execOn(t, transport, namespace, "w", test.stdin, test.command...)
-					if test.want.code == 127 {
-						got.stderr = "" // the words of the shell
-					}
-					if err != nil || got != test.want {
-						t.Errorf("got %+v, %v, want %+v", got, err, test.want)
-					}
-				})
+	for _, test := range []struct {
+		name, stdin string
+		command     []string
+		want        ran
+	}{
+		{"outputs apart and an exit code", "", []string{"sh", "-c", "printf out; printf err >&2; exit 7"}, ran{"out", "err", 7}},
+		{"arguments as they are", "", []string{"printf", "%s|", "a b", `"q"`, "$HOME", "%PATH%", "'", "", "*", "a&b|c>d"}, ran{stdout: `a b|"q"|$HOME|%PATH%|'||*|a&b|c>d|`}},
+		{"input to its end", "hello\nworld\n", []string{"wc", "-c"}, ran{stdout: "12\n"}},
+		{"input that nobody reads", strings.Repeat("x", 1<<20), []string{"true"}, ran{}},
+		{"binary", "\x00\xff\xfe\r\n\x1b", []string{"cat"}, ran{stdout: "\x00\xff\xfe\r\n\x1b"}},
+		{"a program that is not there", "", []string{"no-such-program"}, ran{code: 127}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := execOn(t, namespace, "w", test.stdin, test.command...)
+			if test.want.code == 127 {
+				got.stderr = "" // the words of the shell
 			}
-			t.Run("both directions at once", func(t *testing.T) { testBothDirections(t, transport, namespace) })
-			t.Run("terminal", func(t *testing.T) { testTerminal(t, transport, namespace) })
-			t.Run("client vanishes", func(t *testing.T) { testClientVanishes(t, transport, namespace, host) })
+			if err != nil || got != test.want {
+				t.Errorf("got %+v, %v, want %+v", got, err, test.want)
+			}
 		})
 	}
+	t.Run("both directions at once", func(t *testing.T) { testBothDirections(t, namespace) })
+	t.Run("terminal", func(t *testing.T) { testTerminal(t, namespace) })
+	t.Run("client vanishes", func(t *testing.T) { testClientVanishes(t, namespace, host) })
 	t.Run("client is killed", func(t *testing.T) { testClientKilled(t, namespace, host) })
 	t.Run("session events", func(t *testing.T) { testSessionEvents(t, namespace) })
 }
 
 // testBothDirections sends a quarter of a GiB to cat and compares what comes back.
-func testBothDirections(t *testing.T, transport, namespace string) {
+func testBothDirections(t *testing.T, namespace string) {
 	const size = 256 << 20
 	sent, received := sha256.New(), sha256.New()
 	source := io.TeeReader(io.LimitReader(rand.Reader, size), sent)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, false, "cat"))
+	e := executor(t, sys.AdminConfig(), execURL(sys, namespace, "w", true, false, "cat"))
 	if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: source, Stdout: received, Stderr: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +179,7 @@ func (s *screen) waitFor(t *testing.T, text string) {
 
 // testTerminal types into a shell, changes the size of its terminal and interrupts a
 // command with Ctrl-C.
-func testTerminal(t *testing.T, transport, namespace string) {
+func testTerminal(t *testing.T, namespace string) {
 	sizes := terminalSizes(make(chan remotecommand.TerminalSize, 1))
 	defer close(sizes)
 	sizes <- remotecommand.TerminalSize{Width: 91, Height: 33}
@@ -201,7 +190,7 @@ func testTerminal(t *testing.T, transport, namespace string) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, true))
+		e := executor(t, sys.AdminConfig(), execURL(sys, namespace, "w", true, true))
 		done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: keyboard, Stdout: shown, Tty: true, TerminalSizeQueue: sizes})
 	}()
 	enter := func(text string) {
@@ -230,14 +219,14 @@ func testTerminal(t *testing.T, transport, namespace string) {
 
 // testClientVanishes ends a client while its command runs, and looks for what it
 // leaves behind on the host.
-func testClientVanishes(t *testing.T, transport, namespace string, host winhost.Host) {
+func testClientVanishes(t *testing.T, namespace string, host winhost.Host) {
 	before := host.Running()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	started := &screen{}
 	done := make(chan error, 1)
 	go func() {
-		e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, false, "sh", "-c", "echo started; exec cat"))
+		e := executor(t, sys.AdminConfig(), execURL(sys, namespace, "w", true, false, "sh", "-c", "echo started; exec cat"))
 		endless, _ := io.Pipe()
 		done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: endless, Stdout: started, Stderr: io.Discard})
 	}()
@@ -287,7 +276,7 @@ func testClientKilled(t *testing.T, namespace string, host winhost.Host) {
 
 // testSessionEvents finds who ran what in the events of the instance.
 func testSessionEvents(t *testing.T, namespace string) {
-	if _, err := execOn(t, "WebSocket", namespace, "w", "", "sh", "-c", "exit 5"); err != nil {
+	if _, err := execOn(t, namespace, "w", "", "sh", "-c", "exit 5"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "there are events of the session", func() error {
@@ -321,15 +310,13 @@ func TestExecInCmd(t *testing.T) {
 				}
 			}
 			namespace, _ := newStreamHost(t, tier)
-			for _, transport := range transports {
-				got, err := execOn(t, transport, namespace, "w", "", "echo", "a&b|c>d", "100%")
-				if err != nil || strings.TrimSpace(got.stdout) != "a&b|c>d 100%" || got.code != 0 {
-					t.Errorf("%s: got %+v, %v", transport, got, err)
-				}
-				got, err = execOn(t, transport, namespace, "w", "", "exit", "3")
-				if err != nil || got.code != 3 {
-					t.Errorf("%s: exit 3: got %+v, %v", transport, got, err)
-				}
+			got, err := execOn(t, namespace, "w", "", "echo", "a&b|c>d", "100%")
+			if err != nil || strings.TrimSpace(got.stdout) != "a&b|c>d 100%" || got.code != 0 {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			got, err = execOn(t, namespace, "w", "", "exit", "3")
+			if err != nil || got.code != 3 {
+				t.Errorf("exit 3: got %+v, %v", got, err)
 			}
 		})
 	}
@@ -339,24 +326,52 @@ func TestExecInCmd(t *testing.T) {
 func TestExecRefused(t *testing.T) {
 	t.Parallel()
 	namespace, host := newStreamHost(t, winhost.TierInProcess)
-	for _, transport := range transports {
-		_, err := execOn(t, transport, namespace, "nobody", "", "hostname")
-		if err == nil || !strings.Contains(err.Error(), "not found") {
-			t.Errorf("%s: an unknown instance: got %v", transport, err)
-		}
-		_, err = execOn(t, transport, namespace, "w", "", "echo", "two\nlines")
-		if err == nil || !strings.Contains(err.Error(), "line") {
-			t.Errorf("%s: an argument that cmd.exe cannot take: got %v", transport, err)
-		}
+	_, err := execOn(t, namespace, "nobody", "", "hostname")
+	if err == nil || !strings.Contains(err.Error(), "not found") {
+		t.Errorf("an unknown instance: got %v", err)
 	}
+	_, err = execOn(t, namespace, "w", "", "echo", "two\nlines")
+	if err == nil || !strings.Contains(err.Error(), "line") {
+		t.Errorf("an argument that cmd.exe cannot take: got %v", err)
+	}
+	testSPDYRefused(t, namespace)
 	if err := host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
-	for _, transport := range transports {
-		_, err := execOn(t, transport, namespace, "w", "", "hostname")
-		if err == nil || !strings.Contains(err.Error(), "Connect") && !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("%s: a dead host: got %v", transport, err)
-		}
+	_, err = execOn(t, namespace, "w", "", "hostname")
+	if err == nil || !strings.Contains(err.Error(), "Connect") && !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("a dead host: got %v", err)
+	}
+}
+
+// testSPDYRefused has the clients of older kubectl, through kube-apiserver, say what is needed.
+func testSPDYRefused(t *testing.T, namespace string) {
+	t.Helper()
+	config := sys.AdminConfig()
+	e, err := remotecommand.NewSPDYExecutor(config, http.MethodPost, execURL(sys, namespace, "w", false, false, "hostname"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard, Stderr: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "kubectl windows exec") {
+		t.Errorf("exec over SPDY: got %v", err)
+	}
+	u, err := url.Parse(sys.URL() + subresource(namespace, "w", "portforward", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roundTripper, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tunnel, err := clientportforward.NewSPDYOverWebsocketDialerForStreaming(u, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As kubectl port-forward does it.
+	dialer := clientportforward.NewFallbackDialerForStreaming(tunnel, spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, u), httpstream.IsUpgradeFailure)
+	if _, _, err = dialer.Dial("portforward.k8s.io"); err == nil || !strings.Contains(err.Error(), "kubectl windows port-forward") {
+		t.Errorf("a port forward over SPDY: got %v", err)
 	}
 }
 
@@ -388,53 +403,31 @@ func echoServer(t *testing.T, port int) {
 	})
 }
 
-// forward forwards a local port to a port of the host. It returns its address, and what
-// the forward ends with, which it does with the test or before.
-func forward(t *testing.T, transport, namespace, name string, port int) (address string, ended <-chan error) {
+// forward forwards a local port to a port of the host until the end of the test, as the plugin
+// does. It returns its address, and what is said about connections that fail.
+func forward(t *testing.T, namespace, name string, port uint16) (address string, said *screen) {
 	t.Helper()
-	u, err := url.Parse(sys.URL() + subresource(namespace, name, "portforward", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
 	config := sys.AdminConfig()
-	var dialer httpstream.Dialer
-	if transport == "SPDY" {
-		roundTripper, upgrader, err := spdy.RoundTripperFor(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dialer = spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, u)
-	} else if dialer, err = portforward.NewSPDYOverWebsocketDialerForStreaming(u, config); err != nil {
-		t.Fatal(err)
+	dial := func(ctx context.Context, port uint16) (*portforward.Conn, error) {
+		return portforward.Dial(ctx, config, sys.URL()+subresource(namespace, name, "portforward", fmt.Sprintf("ports=%d", port)))
 	}
-	stop, ready := make(chan struct{}), make(chan struct{})
-	forwarder, err := portforward.NewForStreaming(dialer, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
+	said = &screen{}
+	forwarder, err := portforward.Listen(t.Context(), []string{"127.0.0.1"}, []portforward.Port{{Remote: port}}, dial, io.Discard, said)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, over := make(chan error, 1), make(chan struct{})
-	go func() {
-		defer close(over)
-		done <- forwarder.ForwardPorts()
-	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- forwarder.Serve(ctx) }()
 	t.Cleanup(func() {
-		close(stop)
-		<-over
+		cancel()
+		<-ended
 	})
-	select {
-	case <-ready:
-	case <-over:
-		t.Fatalf("forwarding: %v", <-done)
-	}
-	forwarded, err := forwarder.GetPorts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", forwarded[0].Local), done
+	return fmt.Sprintf("127.0.0.1:%d", forwarder.Ports()[0].Local), said
 }
 
-// TestPortForward forwards ports through kube-apiserver and windows-apiserver with the
-// clients of kubectl.
+// TestPortForward forwards ports through kube-apiserver and windows-apiserver with the client
+// of the plugin.
 func TestPortForward(t *testing.T) {
 	t.Parallel()
 	const (
@@ -447,25 +440,57 @@ func TestPortForward(t *testing.T) {
 		t.Run(tier, func(t *testing.T) {
 			t.Parallel()
 			namespace, _ := newStreamHost(t, tier)
-			for _, transport := range transports {
-				t.Run(transport, func(t *testing.T) {
-					address, _ := forward(t, transport, namespace, "w", port)
-					var wg sync.WaitGroup
-					for n := range 20 {
-						wg.Go(func() { exchange(t, address, strings.Repeat(fmt.Sprintf("connection %d ", n), 10000)) })
-					}
-					wg.Wait()
-					// client-go gives the whole forward up when one connection of it is refused.
-					for _, port := range []int{nobody, forbidden} {
-						address, ended := forward(t, transport, namespace, "w", port)
-						refusedConnection(t, address)
-						if err := <-ended; err == nil {
-							t.Errorf("the forward of port %d, which is refused, ended without an error", port)
-						}
-					}
-				})
+			address, _ := forward(t, namespace, "w", port)
+			var wg sync.WaitGroup
+			for n := range 20 {
+				wg.Go(func() { exchange(t, address, strings.Repeat(fmt.Sprintf("connection %d ", n), 10000)) })
 			}
+			wg.Wait()
+			for port, want := range map[uint16]string{nobody: "nothing on the host accepts connections there", forbidden: "port 2375 is not allowed"} {
+				address, said := forward(t, namespace, "w", port)
+				refusedConnection(t, address)
+				said.waitFor(t, want)
+			}
+			testPortsForOthers(t, namespace, port, nobody)
 		})
+	}
+}
+
+// testPortsForOthers forwards two ports over one WebSocket, as the clients for other languages
+// than Go do it.
+func testPortsForOthers(t *testing.T, namespace string, port, nobody int) {
+	t.Helper()
+	config := sys.AdminConfig()
+	transport, holder, err := websocket.RoundTripperFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, sys.URL()+subresource(namespace, "w", "portforward", fmt.Sprintf("ports=%d,%d", nobody, port)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := websocket.Negotiate(transport, holder, request, "v5.channel.k8s.io", "v4.channel.k8s.io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if conn.Subprotocol() != "v4.channel.k8s.io" {
+		t.Errorf("it speaks %s", conn.Subprotocol())
+	}
+	if err := conn.WriteMessage(gorilla.BinaryMessage, []byte("\x02hello")); err != nil {
+		t.Fatal(err)
+	}
+	got := map[byte]string{}
+	for !strings.HasSuffix(got[2], "hello") || len(got[1]) <= 2 {
+		_, message, err := conn.ReadMessage()
+		if err != nil {
+			t.Fatalf("%v, after %q", err, got)
+		}
+		got[message[0]] += string(message[1:])
+	}
+	number := func(port int) string { return string(binary.LittleEndian.AppendUint16(nil, uint16(port))) }
+	if got[0] != number(nobody) || got[2] != number(port)+"hello" || got[3] != number(port) || !strings.Contains(got[1], "nothing on the host accepts connections there") {
+		t.Errorf("got %q", got)
 	}
 }
 

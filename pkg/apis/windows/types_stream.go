@@ -24,6 +24,8 @@ type WindowsInstanceExecOptions struct {
 
 // WindowsInstancePortForwardOptions are the query parameters of the subresource
 // portforward of a WindowsInstance. Names and meanings are those of PodPortForwardOptions.
+// Each request is one WebSocket, with the protocol v4.channel.k8s.io as of Pods, or
+// v5.channel.k8s.io, in which each side can end what it sends and still receive.
 type WindowsInstancePortForwardOptions struct {
 	metav1.TypeMeta
 

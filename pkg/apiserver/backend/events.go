@@ -102,9 +102,6 @@ func describe(info windowsinstance.SessionInfo, t tense) string {
 }
 
 func list(ports []int32) string {
-	if len(ports) == 0 {
-		return ""
-	}
 	return " " + strings.Trim(fmt.Sprint(ports), "[]")
 }
 
@@ -132,6 +129,8 @@ func describeEnd(end windowsinstance.SessionEnd) string {
 	switch end.End {
 	case stream.EndExited:
 		return fmt.Sprintf("it ended with exit code %d", end.ExitCode)
+	case stream.EndClosed:
+		return "the connection was closed"
 	case stream.EndClientGone:
 		return "the client closed the connection"
 	case stream.EndDrained:

@@ -3151,7 +3151,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstancePortForwardOptions(ref comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstancePortForwardOptions are the query parameters of the subresource portforward of a WindowsInstance. Names and meanings are those of PodPortForwardOptions.",
+				Description: "WindowsInstancePortForwardOptions are the query parameters of the subresource portforward of a WindowsInstance. Names and meanings are those of PodPortForwardOptions. Each request is one WebSocket, with the protocol v4.channel.k8s.io as of Pods, or v5.channel.k8s.io, in which each side can end what it sends and still receive.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3175,7 +3175,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstancePortForwardOptions(ref comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Ports of the host that the client means to connect to; a port that is not allowed is then refused before the stream starts. Empty: each connection names its own.",
+							Description: "Ports of the host to connect to, one connection to each: from 1 to 16. The first one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3188,6 +3188,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstancePortForwardOptions(ref comm
 						},
 					},
 				},
+				Required: []string{"ports"},
 			},
 		},
 	}

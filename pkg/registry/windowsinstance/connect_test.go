@@ -44,7 +44,14 @@ func (h *hosts) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstanc
 	return nil, errClosed
 }
 
-func (h *hosts) DialPort(_ context.Context, instance *v1alpha1.WindowsInstance, port int) (stream.Conn, error) {
+// hangingPort is one to which a connection is never made.
+const hangingPort = 5986
+
+func (h *hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (stream.Conn, error) {
+	if port == hangingPort {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.opened = append(h.opened, fmt.Sprintf("%s port %d", instance.Name, port))
@@ -87,6 +94,7 @@ func TestSessionsAreGuarded(t *testing.T) {
 		{"forward", "portforward", "win-1", forward(3389), authorizer.DecisionAllow, false, 0, nil, 2},
 		{"forward, with the right to get", "portforward", "win-1", forward(3389), authorizer.DecisionNoOpinion, false, 403, nil, 0},
 		{"forward another port", "portforward", "win-1", forward(3389, 22), authorizer.DecisionAllow, false, 403, nil, 0},
+		{"forward no port", "portforward", "win-1", forward(), authorizer.DecisionAllow, false, 400, nil, 0},
 		{"forward without an upgrade", "portforward", "win-1", forward(3389), authorizer.DecisionAllow, true, 400, nil, 0},
 	}
 	for _, tt := range tests {
@@ -108,7 +116,7 @@ func TestSessionsAreGuarded(t *testing.T) {
 				if !tt.plain {
 					for key, value := range map[string]string{
 						"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-						"Sec-WebSocket-Protocol": map[string]string{"exec": "v5.channel.k8s.io", "portforward": "SPDY/3.1+portforward.k8s.io"}[tt.resource],
+						"Sec-WebSocket-Protocol": map[string]string{"exec": "v5.channel.k8s.io", "portforward": "v4.channel.k8s.io"}[tt.resource],
 					} {
 						request.Header.Set(key, value)
 					}

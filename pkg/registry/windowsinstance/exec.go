@@ -44,7 +44,7 @@ func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Obj
 			return apierrors.NewBadRequest("at least one of stdin, stdout and stderr must be true")
 		}
 		if err := stream.CheckExec(request); err != nil {
-			return apierrors.NewBadRequest(err.Error())
+			return err
 		}
 		info.ExecOptions = stream.ExecOptions{Command: o.Command, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
 		return r.serveExec(w, request, info)

@@ -72,8 +72,8 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 				return apierrors.NewForbidden(windows.Resource("windowsinstances/portforward"), name, err)
 			}
 		}
-		if err := stream.CheckPortForward(request); err != nil {
-			return apierrors.NewBadRequest(err.Error())
+		if err := stream.CheckPortForward(request, o.Ports); err != nil {
+			return err
 		}
 		info.Ports = o.Ports
 		session, err := r.open(info)
@@ -82,10 +82,7 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 		}
 		defer session.close()
 		session.serve(request.Context(), describePorts(info.Ports), func() stream.Result {
-			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain}, func(ctx context.Context, port int) (stream.Conn, error) {
-				if err := r.ports.check(port); err != nil {
-					return nil, err
-				}
+			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain}, info.Ports, func(ctx context.Context, port int) (stream.Conn, error) {
 				return r.opener.DialPort(ctx, info.Instance, port)
 			})
 		})
@@ -95,9 +92,6 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 
 // describePorts is for the audit log.
 func describePorts(ports []int32) string {
-	if len(ports) == 0 {
-		return "(port forward)"
-	}
 	names := make([]string, len(ports))
 	for i, port := range ports {
 		names[i] = strconv.Itoa(int(port))

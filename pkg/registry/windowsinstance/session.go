@@ -31,7 +31,7 @@ import (
 
 // Keys of the audit annotations of sessions.
 const (
-	// auditSessionCommand is what was run, each argument quoted; or the requested ports.
+	// auditSessionCommand is what was run, each argument quoted; or the ports.
 	auditSessionCommand = "windows.openshift.io/session-command"
 	// auditSessionEnd is how a session ended.
 	auditSessionEnd = "windows.openshift.io/session-end"
@@ -55,7 +55,7 @@ type SessionInfo struct {
 	User     string
 	// ExecOptions are for StreamExec.
 	stream.ExecOptions
-	// Ports are those requested in advance, for StreamPortForward.
+	// Ports are those that are forwarded to, for StreamPortForward.
 	Ports []int32
 	// AuditID is that of the request, which also kube-apiserver's audit log has.
 	AuditID types.UID
@@ -97,7 +97,8 @@ type sessions struct {
 // Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
 func (*sessions) Destroy() {}
 
-// ConnectMethods implements [rest.Connecter]: those of WebSocket and of SPDY clients.
+// ConnectMethods implements [rest.Connecter]: GET opens a WebSocket. Clients of SPDY begin with
+// POST, and learn what else they need.
 func (*sessions) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
 
 // OverrideMetricsVerb keeps streams, which last as long as somebody uses them, out of
@@ -196,9 +197,6 @@ func (e SessionEnd) String() string {
 		fmt.Fprintf(&b, " exitCode=%d", e.ExitCode)
 	}
 	fmt.Fprintf(&b, " received=%d sent=%d", e.Received, e.Sent)
-	if e.Connections > 0 {
-		fmt.Fprintf(&b, " connections=%d", e.Connections)
-	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, " error=%q", e.Err)
 	}

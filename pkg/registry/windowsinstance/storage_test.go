@@ -182,7 +182,7 @@ func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.Wind
 	config := &storagebackend.Config{Codec: serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)}
 	var err error
 	s.Storage, err = NewStorage(Options{
-		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, SessionEvents: s.hosts, PortForwardPorts: []int{3389}, Recording: RecordingOptions{Directory: t.TempDir()},
+		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, SessionEvents: s.hosts, PortForwardPorts: []int{3389, hangingPort}, Recording: RecordingOptions{Directory: t.TempDir()},
 		RESTOptionsGetter: generic.RESTOptions{
 			ResourcePrefix: "windowsinstances", DeleteCollectionWorkers: 1, StorageConfig: config.ForResource(windows.Resource("windowsinstances")),
 			Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,

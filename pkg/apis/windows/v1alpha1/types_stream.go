@@ -40,12 +40,18 @@ type WindowsInstanceExecOptions struct {
 
 // WindowsInstancePortForwardOptions are the query parameters of the subresource
 // portforward of a WindowsInstance. Names and meanings are those of PodPortForwardOptions.
+// Each request is one WebSocket, with the protocol v4.channel.k8s.io as of Pods, or
+// v5.channel.k8s.io, in which each side can end what it sends and still receive.
 type WindowsInstancePortForwardOptions struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Ports of the host that the client means to connect to; a port that is not
-	// allowed is then refused before the stream starts. Empty: each connection names its own.
-	// +optional
+	// Ports of the host to connect to, one connection to each: from 1 to 16. The first one has
+	// the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.
+	// +required
 	// +listType=atomic
-	Ports []int32 `json:"ports,omitempty"`
+	Ports []int32 `json:"ports"`
 }
+
+// StatusReasonUpgradeRequired is the reason of the Status that answers a request for a stream in
+// which nothing is wrong but that it does not open a WebSocket.
+const StatusReasonUpgradeRequired metav1.StatusReason = "UpgradeRequired"
