@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorilla/websocket"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/portforward"
@@ -511,6 +512,48 @@ func TestClientsOfSPDY(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		server.result(t)
+	}
+}
+
+// TestExecOthers does what the clients for Python and JavaScript do: they offer several
+// protocols, the former sends text, and both read the exit code out of the Status.
+func TestExecOthers(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	for name, test := range map[string]struct {
+		offered []string
+		spoken  string
+	}{
+		"Python":       {[]string{protocolV4}, protocolV4},
+		"newer Python": {[]string{protocolV5, protocolV4}, protocolV5},
+		"JavaScript":   {[]string{protocolV4, "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"}, protocolV4},
+		"v5 last":      {[]string{protocolV4, protocolV5}, protocolV5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serveExec(t, Config{}, func(p *process) int {
+				_, _ = io.CopyN(p.stdout, p.stdin, 5)
+				return 7
+			})
+			client := dialChannels(t, server, "stdin&stdout&stderr", test.offered...)
+			if got := client.Subprotocol(); got != test.spoken {
+				t.Errorf("it speaks %s", got)
+			}
+			if err := client.WriteMessage(websocket.TextMessage, []byte("\x00he")); err != nil {
+				t.Fatal(err)
+			}
+			client.send(t, 0, "llo")
+			got := ""
+			for len(got) < 5 {
+				got += client.read(t, 1)
+			}
+			var status metav1.Status
+			if err := json.Unmarshal([]byte(client.read(t, 3)), &status); err != nil || got != "hello" || status.Details == nil || len(status.Details.Causes) != 1 || status.Details.Causes[0].Message != "7" {
+				t.Errorf("got %q and %+v, %v", got, status, err)
+			}
+			client.end(t)
+			if r := server.result(t); r.End != EndExited {
+				t.Errorf("got %+v", r)
+			}
+		})
 	}
 }
 

@@ -175,7 +175,8 @@ func TestPortForwardHalfClose(t *testing.T) {
 // TestPortForwardOthers does what the clients for Python and JavaScript do: they offer
 // several protocols, want the port in a first message of three bytes on each channel, know
 // no message on channel 255, and close the connection when they have no more to send. For
-// Python there may be several ports.
+// Python there may be several ports. The clients themselves are not on every machine that
+// runs the tests.
 func TestPortForwardOthers(t *testing.T) {
 	t.Cleanup(func() { checkLeaks(t) })
 	for name, protocols := range map[string][]string{
