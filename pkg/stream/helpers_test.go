@@ -370,18 +370,6 @@ func checkLeaks(t *testing.T) {
 	}
 }
 
-// eventually polls until the condition holds.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting until %s:\n%s", what, stacks())
-		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // between two looks
-	}
-}
-
 // within is a context for what must not take for ever.
 func within(t *testing.T) context.Context {
 	t.Helper()

@@ -11,12 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// handshakeTimeout is how long a client gets to take the answer to its upgrade.
+const handshakeTimeout = 30 * time.Second
+
 // upgradeWebSocket upgrades a request that passed the check of its subresource, and that
 // is to speak the protocol.
 func upgradeWebSocket(w http.ResponseWriter, r *http.Request, c Config, protocol string) (*websocket.Conn, *clientConn, error) {
 	h := &hijacker{ResponseWriter: w, silence: c.silence()}
 	upgrader := websocket.Upgrader{
-		HandshakeTimeout: c.Linger,
+		HandshakeTimeout: handshakeTimeout,
 		Subprotocols:     []string{protocol},
 		// Who may do this is decided by credentials that browsers do not send by
 		// themselves, so that it does not matter which page opens the connection.

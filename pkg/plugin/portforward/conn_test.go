@@ -25,14 +25,14 @@ import (
 
 // serve serves a port of a host, one connection after the other, with the server that the
 // client is for.
-func serve(t *testing.T, handle func(*net.TCPConn)) string {
+func serve(t *testing.T, config stream.Config, handle func(*net.TCPConn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		stream.ServePortForward(w, r, stream.Config{KeepAlive: 250 * time.Millisecond}, []int32{5985}, func(ctx context.Context, _ int) (stream.Conn, error) {
+		stream.ServePortForward(w, r, config, []int32{5985}, func(ctx context.Context, _ int) (stream.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String())
 			if err != nil {
 				return nil, errors.New("nobody listens")
@@ -119,7 +119,7 @@ func connect(t *testing.T, address string) *net.TCPConn {
 
 // Connections are side by side, and each side of them ends when it has no more to send.
 func TestForward(t *testing.T) {
-	address, said := listen(t, serve(t, func(conn *net.TCPConn) {
+	address, said := listen(t, serve(t, stream.Config{}, func(conn *net.TCPConn) {
 		_, _ = io.Copy(conn, conn)
 		_, _ = io.WriteString(conn, "farewell")
 	}))
@@ -149,7 +149,7 @@ func TestForward(t *testing.T) {
 // The host ends its side first, and still hears the program here.
 func TestForwardHostEndsFirst(t *testing.T) {
 	heard := make(chan string, 1)
-	address, said := listen(t, serve(t, func(conn *net.TCPConn) {
+	address, said := listen(t, serve(t, stream.Config{}, func(conn *net.TCPConn) {
 		_, _ = io.WriteString(conn, "bye")
 		_ = conn.CloseWrite()
 		all, _ := io.ReadAll(conn)
@@ -171,6 +171,19 @@ func TestForwardHostEndsFirst(t *testing.T) {
 	}
 }
 
+// A connection over which nothing is sent for long stays.
+func TestForwardQuiet(t *testing.T) {
+	config := stream.Config{KeepAlive: 250 * time.Millisecond}
+	address, said := listen(t, serve(t, config, func(conn *net.TCPConn) {
+		time.Sleep(12 * config.KeepAlive) //nolint:forbidigo // twice as long as a client may be silent
+		_, _ = io.WriteString(conn, "still here")
+	}))
+	conn := connect(t, address)
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "still here" || said.String() != "" {
+		t.Errorf("got %q, %v; it says %q", got, err, said.String())
+	}
+}
+
 // What breaks off does not look like its end, and is reported with the reason.
 func TestForwardBreaks(t *testing.T) {
 	for _, test := range []struct {
@@ -185,7 +198,7 @@ func TestForwardBreaks(t *testing.T) {
 		}, "reset"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			address, said := listen(t, serve(t, test.handle))
+			address, said := listen(t, serve(t, stream.Config{}, test.handle))
 			conn, err := net.Dial("tcp", address)
 			if err == nil { // else it is broken off already
 				defer conn.Close()
@@ -208,7 +221,7 @@ func TestForwardBreaks(t *testing.T) {
 // nothing is reported.
 func TestForwardProgramBreaks(t *testing.T) {
 	ended := make(chan error, 1)
-	address, said := listen(t, serve(t, func(conn *net.TCPConn) {
+	address, said := listen(t, serve(t, stream.Config{}, func(conn *net.TCPConn) {
 		for {
 			if _, err := conn.Write(make([]byte, chunkSize)); err != nil {
 				ended <- err

@@ -202,10 +202,8 @@ func receive(local net.Conn, remote *Conn) error {
 		n, err := remote.Read(buffer)
 		if n > 0 {
 			if _, err := local.Write(buffer[:n]); err != nil {
-				// The program here has closed the connection, which is its right.
-				_ = remote.Close()
-				abort(local)
-				return nil
+				_ = remote.Close() // the program here wants no more, which is its right
+				return broken(local, remote, err)
 			}
 		}
 		if errors.Is(err, io.EOF) {
