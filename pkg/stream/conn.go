@@ -26,6 +26,8 @@ const (
 	// chunkSize is how much is copied at a time, and the size of the messages that
 	// client-go sends.
 	chunkSize = 32 << 10
+	// readBufferSize is that of a TLS record.
+	readBufferSize = 16 << 10
 	// writeBufferSize holds a chunk with what the WebSocket protocol puts around it.
 	writeBufferSize = chunkSize + 1<<10
 )
@@ -114,7 +116,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		_ = conn.Close()
 		return nil, nil, fmt.Errorf("clearing the deadlines of the connection: %w", err)
 	}
-	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriterSize(h.conn, writeBufferSize)), nil
+	return h.conn, bufio.NewReadWriter(bufio.NewReaderSize(h.conn, readBufferSize), bufio.NewWriterSize(h.conn, writeBufferSize)), nil
 }
 
 // notUpgraded answers a request that is not upgraded.

@@ -76,21 +76,24 @@ func (f *forwarder) serve(ctx context.Context, ports []int32) Result {
 	for i, forward := range forwards {
 		running.Go(func() { failures[i] = forward.run(connections) })
 	}
-	ended := make(chan Result, 1)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
+	ended, over := make(chan Result, 1), make(chan struct{})
+	go func() {
+		defer close(over)
 		running.Wait()
 		ended <- forwarded(failures)
-	})
+	}()
 
 	result := f.wait(ctx, ended, f.client)
 	if result.End == EndClientGone {
 		f.client.abort()
+		// With v4, closing the connection is how a client ends: what it has sent before is
+		// delivered.
+		waitFor(over, f.config.Linger)
 	} else {
 		f.client.hurry()
 	}
 	cancel(f.reason(result))
-	waiting.Wait()
+	<-over
 	f.client.finish()
 	result.Received, result.Sent = f.received.Load(), f.sent.Load()
 	return result

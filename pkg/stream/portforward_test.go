@@ -250,6 +250,9 @@ func TestPortForwardEnds(t *testing.T) {
 		{"the request is canceled", 5985, Config{}, "the port forward is over", EndCanceled},
 	} {
 		for _, protocol := range []string{protocolV4, protocolV5} {
+			if test.end == EndFailed && test.port == 5985 && protocol == protocolV4 {
+				continue // takes long, and is no different
+			}
 			t.Run(test.name+" "+protocol, func(t *testing.T) {
 				t.Cleanup(func() { checkLeaks(t) })
 				closed, drain := make(chan struct{}), make(chan struct{})
@@ -323,7 +326,7 @@ func TestPortForwardPorts(t *testing.T) {
 }
 
 // TestPortForwardWaits has a host that takes nothing for longer than a client may be
-// silent. The client waits meanwhile: nothing is buffered without a bound.
+// silent, and one that is not connected to yet. The client waits meanwhile: nothing is buffered without a bound.
 func TestPortForwardWaits(t *testing.T) {
 	for _, dials := range []bool{false, true} {
 		t.Run(map[bool]string{true: "for the connection", false: "for the host"}[dials], func(t *testing.T) {
@@ -332,6 +335,9 @@ func TestPortForwardWaits(t *testing.T) {
 			c := Config{KeepAlive: unhurried}
 			written := make(chan struct{})
 			pause := time.After(2 * c.silence())
+			if dials {
+				pause = time.After(c.KeepAlive)
+			}
 			check := func() {
 				select {
 				case <-pause:
