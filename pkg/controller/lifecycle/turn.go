@@ -114,6 +114,9 @@ func removalsOf(members []v1alpha1.WindowsInstance, now time.Time) removals {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
+	if len(q.Remove) > 0 {
+		q.Since = q.Remove[0].DeletionTimestamp.Time
+	}
 	return q
 }
 

@@ -28,8 +28,8 @@ const (
 // Limit is how many hosts of a pool may be removed within a time before somebody confirms it.
 type Limit struct {
 	// Most is a number, or a percentage of the hosts that allows at least one. Only a host that
-	// something of ours is on, or may be, since before the window counts as one: a list of others that
-	// takes the place of the right one does not raise the limit for those that it lacks.
+	// something of ours is on, or may be, since a window before the removal was asked for counts as
+	// one: a list of others that takes the place of the right one does not raise the limit for those that it lacks.
 	Most intstr.IntOrString
 	// Window is the time.
 	Window time.Duration
@@ -47,6 +47,9 @@ type Request struct {
 	Leaving map[string]bool
 	// Unreached is how many of these wait for a host that does not answer, which may be for ever.
 	Unreached int
+	// Since is when the first of them was to be removed, as far as it is known: hosts that came while a
+	// removal waits do not raise the limit for it, however long it waits. Zero, or later than now: now.
+	Since time.Time
 	// Hold has every removal wait for a confirmation that has not begun.
 	Hold bool
 }
@@ -108,7 +111,11 @@ func (l Limit) Decide(q Request, recent []v1alpha1.PoolRemoval, now time.Time) R
 			fresh = append(fresh, instance)
 		}
 	}
-	allowed := len(fresh) <= l.of(l.count(q.Ours, now)+gone)-used
+	since := now
+	if !q.Since.IsZero() && q.Since.Before(now) {
+		since = q.Since
+	}
+	allowed := len(fresh) <= l.of(l.count(q.Ours, since)+gone)-used
 	if allowed && !q.Hold {
 		going = append(going, fresh...)
 	} else {
@@ -144,7 +151,7 @@ func (l Limit) String() string {
 	switch {
 	case l.Most.Type == intstr.String:
 		most = l.Most.StrVal + " of the hosts, and always one,"
-		note = " Hosts that came within that time, or that were never logged in to, are not counted."
+		note = " Hosts that came within that time before, or that were never logged in to, are not counted."
 	case l.Most.IntValue() == 1:
 		most = "1 host"
 	}
@@ -152,11 +159,11 @@ func (l Limit) String() string {
 }
 
 // count returns how many of these instances count as hosts. Our finalizer says that something of ours
-// may be on a host; it comes before that does.
-func (l Limit) count(instances map[string]*v1alpha1.WindowsInstance, now time.Time) int {
+// may be on a host; it comes before that does. since is when the question came up.
+func (l Limit) count(instances map[string]*v1alpha1.WindowsInstance, since time.Time) int {
 	n := 0
 	for _, instance := range instances {
-		if slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) && !instance.CreationTimestamp.After(now.Add(-l.Window)) {
+		if slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) && !instance.CreationTimestamp.After(since.Add(-l.Window)) {
 			n++
 		}
 	}

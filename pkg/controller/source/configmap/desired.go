@@ -80,7 +80,7 @@ func question(configMap types.NamespacedName, waiting []*v1alpha1.WindowsInstanc
 
 // waitsFor says which entries removals wait for.
 func waitsFor(unready []Problem) string {
-	return "It waits for these entries, which have no instance yet and may be the same host under another key:\n" + problemLines(sortProblems(unready))
+	return "It waits for these entries, which have no host yet and may be the same host under another key:\n" + problemLines(sortProblems(unready))
 }
 
 // notFoundCondition says that there is no such ConfigMap; message says more.

@@ -62,6 +62,9 @@ type Resolution struct {
 	Pending bool
 }
 
+// nowhere says whether the name of the entry was looked up and never found.
+func (e *Entry) nowhere() bool { return e.Resolution.Err != nil && len(e.Resolution.Addresses) == 0 }
+
 // parseEntry reads one entry on its own. The error says what is wrong with it.
 func parseEntry(key, value string) (Entry, error) {
 	entry := Entry{Key: key, Port: v1alpha1.DefaultPort}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -22,7 +24,7 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 	if r.unguarded && !hold {
 		return ration.Removals{Now: p.remove}, nil
 	}
-	recent := pool.Status.RecentRemovals
+	recent, since := pool.Status.RecentRemovals, waitingSince(pool)
 	if len(p.remove) > 0 {
 		// A cache may not have the latest record yet.
 		current, err := object.Get(ctx, r.applier.Live, r.configMap, &v1alpha1.WindowsNodePool{})
@@ -30,17 +32,26 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 			return ration.Removals{}, err
 		}
 		if current != nil {
-			recent = current.Status.RecentRemovals
+			recent, since = current.Status.RecentRemovals, waitingSince(current)
 		}
 	}
 	now := r.now()
-	d := r.limit.Decide(ration.Request{Ours: p.ours, Remove: p.remove, Leaving: p.leaving, Unreached: p.unreached, Hold: hold}, recent, now)
+	d := r.limit.Decide(ration.Request{Ours: p.ours, Remove: p.remove, Leaving: p.leaving, Unreached: p.unreached, Since: since, Hold: hold}, recent, now)
 	d.Held = d.Held || r.unguarded && len(d.Waiting) > 0
 	d.Record(now, false, d.Now...)
 	if confirm.Covers(pool, d.Waiting) {
 		d.Now, d.Waiting = append(d.Now, d.Waiting...), nil
 	}
 	return d, nil
+}
+
+// waitingSince returns since when removals wait for a confirmation. Zero: none does.
+func waitingSince(pool *v1alpha1.WindowsNodePool) time.Time {
+	c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
+	if c == nil || c.Reason != v1alpha1.ReasonConfirmationNeeded {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
 }
 
 // namesOf are the names of instances, in their order.

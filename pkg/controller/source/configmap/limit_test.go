@@ -119,6 +119,8 @@ func TestConfigMapOfAnotherCluster(t *testing.T) {
 		}
 	}
 	mustWait()
+	f.now = f.now.Add(3 * time.Hour) // however long nobody looks
+	mustWait()
 	f.confirm(f.toConfirm())
 	f.settle()
 	if got := len(f.leaving()); got != 3 {

@@ -40,8 +40,8 @@ type plan struct {
 	kept int
 	// problems are the entries that cannot be used, in no order.
 	problems []Problem
-	// unready are the entries without an instance that get none in this pass, and why, in no order.
-	// Each may be a host that has an instance under another key, so that no removal begins
+	// unready are the entries without an instance that get none in this pass, and those whose host was
+	// never found because their name is not known, and why, in no order. Each may be a host that has an instance under another key, so that no removal begins
 	// meanwhile that nobody confirmed.
 	unready []Problem
 }
@@ -90,6 +90,9 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 			}
 		default:
 			p.apply = append(p.apply, entry)
+		}
+		if entry.nowhere() && (current == nil || !slices.Contains(current.Finalizers, v1alpha1.HostFinalizer)) {
+			p.unready = append(p.unready, Problem{Key: entry.Key, Message: "its name leads to no address: " + entry.Resolution.Err.Error()})
 		}
 		wanted[entry.Name] = true
 	}

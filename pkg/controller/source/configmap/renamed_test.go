@@ -4,6 +4,7 @@
 package configmap
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,17 @@ func TestKeyBecomesAName(t *testing.T) {
 			}
 			if got := f.takeEvents(); len(got) > 0 {
 				t.Errorf("events of what takes a moment: %q", got)
+			}
+
+			// A name with a typing error, or one that DNS will have later.
+			f.dns["a.example.com"] = Resolution{Err: errors.New("no such host")}
+			for range 2 {
+				f.settle()
+				f.wantUIDs(before, former, "10.1.42.2")
+				if message := f.wantSynced(v1alpha1.ReasonSynced, 3); !strings.Contains(message, "\nentry a.example.com: its name leads to no address: no such host") {
+					t.Errorf("message %q", message)
+				}
+				f.now = f.now.Add(24 * time.Hour)
 			}
 
 			f.dns["a.example.com"] = table(map[string][]string{"x": {"10.1.42.1"}})("x")
@@ -132,7 +144,7 @@ func TestKeyBecomesABadOne(t *testing.T) {
 				f := begin(t, unguarded)
 				f.toConfirm()
 				pool := f.pool()
-				if message := f.wantSynced(tt.reason, pool.Status.DesiredReplicas); !strings.Contains(message, "\nentry "+tt.key+": ") || !strings.Contains(message, tt.want) || !strings.Contains(message, "which have no instance yet and may be the same host under another key") {
+				if message := f.wantSynced(tt.reason, pool.Status.DesiredReplicas); !strings.Contains(message, "\nentry "+tt.key+": ") || !strings.Contains(message, tt.want) || !strings.Contains(message, "which have no host yet and may be the same host under another key") {
 					t.Errorf("message %q", message)
 				}
 				if tt.mend != nil {
