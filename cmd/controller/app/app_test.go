@@ -177,7 +177,7 @@ func command(ctx context.Context, t *testing.T, api http.HandlerFunc, args ...st
 		"clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, server.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := NewCommand()
+	cmd := NewCommand() //nolint:contextcheck // it has the context by SetContext
 	cmd.SilenceErrors = true
 	cmd.SetContext(ctx)
 	cmd.SetOut(t.Output())

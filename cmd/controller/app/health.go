@@ -77,7 +77,9 @@ func (h *healthServer) run(ctx context.Context) error {
 	if err := server.Shutdown(last); err != nil {
 		return fmt.Errorf("ending health probes: %w", err)
 	}
-	<-failed // with [http.ErrServerClosed]
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving health probes: %w", err)
+	}
 	return nil
 }
 

@@ -28,9 +28,8 @@ func waitForInstallation(ctx context.Context, client dynamic.Interface, own stri
 // watchInstallation fails when another installation gets the hosts of the cluster. The process
 // then ends, and waits when it is started again.
 func watchInstallation(ctx context.Context, client dynamic.Interface, own string) error {
-	err := apiservice.WatchOwn(ctx, client, own)
-	if ctx.Err() != nil {
-		return nil
+	if err := apiservice.WatchOwn(ctx, client, own); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil // it ends with the process
 }

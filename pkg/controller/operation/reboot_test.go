@@ -22,7 +22,7 @@ import (
 // configuration has it for each step, and an hour for the updates that Windows installs.
 func TestRebootDeadline(t *testing.T) {
 	t.Parallel()
-	configuration := func() v1alpha1.Operation { return reconfigureOperation() }
+	configuration := reconfigureOperation
 	reboot := func() v1alpha1.Operation { return rebootOperation(v1alpha1.RebootGraceful) }
 	for _, tt := range []struct {
 		name      string

@@ -4,7 +4,6 @@
 package apply
 
 import (
-	"bytes"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +25,7 @@ func OfOthers(instance *v1alpha1.WindowsInstance, fieldManager string) (*acwindo
 			continue
 		}
 		var set fieldpath.Set
-		if err := set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
 			return nil, fmt.Errorf("read the fields of %s: %w", entry.Manager, err)
 		}
 		if entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply {
@@ -42,7 +41,7 @@ func OfOthers(instance *v1alpha1.WindowsInstance, fieldManager string) (*acwindo
 	instance = instance.DeepCopy()
 	instance.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: others, Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1alpha1.SchemeGroupVersion.String(),
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 	}}
 	return acwindowsv1alpha1.ExtractWindowsInstance(instance, others)
 }

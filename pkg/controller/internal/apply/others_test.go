@@ -41,7 +41,7 @@ func TestOfOthers(t *testing.T) {
 	if len(instance.ManagedFields) != 4 {
 		t.Error("the instance, which belongs to a cache, was changed")
 	}
-	instance.ManagedFields[0].FieldsV1.Raw = []byte("{")
+	instance.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1("{")
 	if _, err := OfOthers(instance, manager); err == nil {
 		t.Error("fields that cannot be read are taken for none")
 	}
@@ -49,6 +49,6 @@ func TestOfOthers(t *testing.T) {
 
 func owns(manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "windows.openshift.io/v1alpha1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+		Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "windows.openshift.io/v1alpha1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -82,11 +83,17 @@ func (r *Reconciler) giveBack(ctx context.Context, entry *Entry) error {
 }
 
 func (r *Reconciler) handOver(ctx context.Context, before *v1alpha1.WindowsInstance) error {
-	next := &v1alpha1.WindowsInstance{}
-	next.Namespace, next.Name = before.Namespace, before.Name
+	// What is given is for the instance that was made just now, and for nothing that somebody did since.
+	next, err := object.Get(ctx, r.applier.Live, client.ObjectKeyFromObject(before), &v1alpha1.WindowsInstance{})
+	if err != nil || next == nil {
+		return err
+	}
 	// The key first: an instance that is held and has none was restored without its status.
 	if len(before.Status.HostKeys) > 0 {
-		known := map[string]any{"status": map[string]any{"hostKeys": before.Status.HostKeys}}
+		known := map[string]any{
+			"metadata": map[string]any{"uid": next.UID, "resourceVersion": next.ResourceVersion},
+			"status":   map[string]any{"hostKeys": before.Status.HostKeys},
+		}
 		if err := patch(known, func(p client.Patch) error { return r.client.Status().Patch(ctx, next, p) }); err != nil {
 			return fmt.Errorf("give WindowsInstance %s the host key of the one before: %w", next.Name, err)
 		}
@@ -95,7 +102,7 @@ func (r *Reconciler) handOver(ctx context.Context, before *v1alpha1.WindowsInsta
 	if err != nil {
 		return fmt.Errorf("find what people had set on WindowsInstance %s: %w", next.Name, err)
 	}
-	given := acwindowsv1alpha1.WindowsInstance(next.Name, next.Namespace)
+	given := acwindowsv1alpha1.WindowsInstance(next.Name, next.Namespace).WithUID(next.UID).WithResourceVersion(next.ResourceVersion)
 	if people.ObjectMetaApplyConfiguration != nil {
 		given.WithLabels(people.Labels).WithAnnotations(people.Annotations)
 	}
