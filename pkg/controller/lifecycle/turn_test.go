@@ -84,6 +84,8 @@ func TestTurn(t *testing.T) {
 		{name: "all of them", hosts: fleet(3, goes()...), want: "/ / h00 h01 h02"},
 		{name: "all of them, beside instances whose host was never there", hosts: append(fleet(3, goes()...), many(30, fresh, unheld)...), want: "/ / h00 h01 h02"},
 		{name: "all of them, beside hosts that have just come", hosts: append(fleet(3, goes()...), many(30, made(time.Minute))...), want: "/ / h00 h01 h02"},
+		{name: "all of them, beside hosts that came while they waited", hosts: append(fleet(3, deleted(3*time.Hour)), many(30, made(2*time.Hour))...), want: "/ / h00 h01 h02"},
+		{name: "some of many that were there when they were deleted", hosts: append(fleet(3, deleted(3*time.Hour)), many(30, made(5*time.Hour))...), want: "h00 h01 h02 / / "},
 		{name: "some of many", hosts: append(fleet(3, goes()...), many(30)...), want: "h00 h01 h02 / / "},
 		{name: "all that a source has", hosts: fleet(3, goes(sourced)...), want: "h00 h01 h02 / / "},
 		{name: "what a source removes is its decision, and counts there", hosts: append(fleet(3, goes(sourced, removing)...), host(3, goes()...)), want: "h00 h01 h02 h03 / / "},
