@@ -115,6 +115,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 			}
 			continue
 		}
+		// Much time may have passed since the last read: whoever takes the data may be slow.
+		if err := c.listen(); err != nil {
+			return 0, err
+		}
 		n, err := c.message.Read(p)
 		if err != nil {
 			c.message = nil

@@ -308,6 +308,41 @@ func TestConn(t *testing.T) {
 	}
 }
 
+// A program that takes nothing for longer than the server may be silent loses nothing: only the
+// time in which something is awaited counts.
+func TestConnAfterPause(t *testing.T) {
+	more := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := (&gorilla.Upgrader{Subprotocols: gorilla.Subprotocols(r)}).Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer ws.Close()
+		_, _ = ws.NetConn().Write(append(frame(0x82, 0, 0x61, 0x17), 0x82, 5, 0, 'h', 'i'))
+		<-more
+		_, _ = ws.NetConn().Write(append([]byte("ho"), frame(0x82, 255, 0)...))
+	}))
+	t.Cleanup(server.Close)
+	conn, err := Dial(t.Context(), &rest.Config{Host: server.URL}, server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	first := make([]byte, 2)
+	if _, err := io.ReadFull(conn, first); err != nil {
+		t.Fatal(err)
+	}
+	// As if that were long ago.
+	if err := conn.ws.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	close(more)
+	if rest, err := io.ReadAll(conn); err != nil || string(first)+string(rest) != "hiho" {
+		t.Errorf("got %q and %q, %v", first, rest, err)
+	}
+}
+
 func FuzzConn(f *testing.F) {
 	begin := append(frame(0x82, 0, 0x61, 0x17), frame(0x82, 1, 0x61, 0x17)...)
 	f.Add([]byte{})
