@@ -160,7 +160,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		Agent:         api.Version{SHA256: testRevision + "0000"},
 		Boot:          api.BootFacts{ID: h.id(), Time: h.started},
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
-		Services:      h.services,
+		Services:      slices.Clone(h.services),
 		Sessions:      h.sessions,
 		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate},
 		Errors:        h.factErrors,
