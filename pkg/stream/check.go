@@ -48,9 +48,12 @@ func CheckPortForward(r *http.Request, ports []int32) *apierrors.StatusError {
 	if len(ports) == 0 || len(ports) > maxPorts {
 		return apierrors.NewBadRequest(fmt.Sprintf("the parameter ports names %d ports: from 1 to %d may be forwarded at once", len(ports), maxPorts))
 	}
-	for _, port := range ports {
+	for i, port := range ports {
 		if port < 1 || port > 1<<16-1 {
 			return apierrors.NewBadRequest(fmt.Sprintf("%d is no port: they are numbers from 1 to 65535", port))
+		}
+		if slices.Contains(ports[:i], port) {
+			return apierrors.NewBadRequest(fmt.Sprintf("the parameter ports names port %d more than once: open a port forward for each connection to it", port))
 		}
 	}
 	return nil

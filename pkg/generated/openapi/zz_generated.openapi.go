@@ -3175,7 +3175,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstancePortForwardOptions(ref comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Ports of the host to connect to, one connection to each: from 1 to 16. The first one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.",
+							Description: "Ports of the host to connect to, one connection to each: from 1 to 16, none twice. The first one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

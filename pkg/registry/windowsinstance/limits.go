@@ -13,7 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// StreamLimits bound the streams of one kind that are open at one time. 0 means no limit.
+// StreamLimits bound the streams of one kind that are open at one time. A port forward counts
+// once for each of its ports. 0 means no limit.
 type StreamLimits struct {
 	PerHost int // on one host
 	PerUser int // by one user
@@ -48,7 +49,7 @@ type Streams struct {
 	changed  chan struct{} // closed and replaced when a stream ends
 }
 
-// kindOfStreams counts the admitted streams of a kind.
+// kindOfStreams counts the connections of the admitted streams of a kind.
 type kindOfStreams struct {
 	limits  StreamLimits
 	total   int
@@ -70,33 +71,33 @@ func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
 	return s
 }
 
-// admit counts a stream of user on host, or refuses it: 429 when a limit is
-// reached, 503 when the server is stopping. The returned release must be called
-// once, when the stream is over.
-func (s *Streams) admit(kind StreamKind, host, user string) (release func(), err error) {
+// admit counts a stream of user on host, with as many connections as it has to the host, or
+// refuses it: 429 when it would exceed a limit, 503 when the server is stopping. The returned
+// release must be called once, when the stream is over.
+func (s *Streams) admit(kind StreamKind, host, user string, connections int) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kinds[kind]
 	switch {
 	case s.draining:
 		return nil, apierrors.NewServiceUnavailable("the server is shutting down: try again, another one will answer")
-	case reached(k.limits.Total, k.total):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server serves %d %s, which is its limit", k.limits.Total, kind), retryAfterSeconds)
-	case reached(k.limits.PerHost, k.perHost[host]):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d %s of this host are open, which is the limit for one host", k.limits.PerHost, kind), retryAfterSeconds)
-	case reached(k.limits.PerUser, k.perUser[user]):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("you have %d %s open, which is the limit for one user", k.limits.PerUser, kind), retryAfterSeconds)
+	case exceeded(k.limits.Total, k.total+connections):
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server serves at most %d %s at one time, and this would be more", k.limits.Total, kind), retryAfterSeconds)
+	case exceeded(k.limits.PerHost, k.perHost[host]+connections):
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("at most %d %s of one host may be open, and this would be more", k.limits.PerHost, kind), retryAfterSeconds)
+	case exceeded(k.limits.PerUser, k.perUser[user]+connections):
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("at most %d %s of one user may be open, and this would be more", k.limits.PerUser, kind), retryAfterSeconds)
 	}
-	k.perHost[host]++
-	k.perUser[user]++
-	k.total++
+	k.perHost[host] += connections
+	k.perUser[user] += connections
+	k.total += connections
 	s.admitted++
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		decrement(k.perHost, host)
-		decrement(k.perUser, user)
-		k.total--
+		reduce(k.perHost, host, connections)
+		reduce(k.perUser, user, connections)
+		k.total -= connections
 		s.admitted--
 		close(s.changed)
 		s.changed = make(chan struct{})
@@ -152,10 +153,10 @@ func (s *Streams) Drain(ctx context.Context) error {
 	}
 }
 
-func reached(limit, n int) bool { return limit > 0 && n >= limit }
+func exceeded(limit, n int) bool { return limit > 0 && n > limit }
 
-func decrement(m map[string]int, key string) {
-	if m[key]--; m[key] == 0 {
+func reduce(m map[string]int, key string, by int) {
+	if m[key] -= by; m[key] == 0 {
 		delete(m, key)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func TestStreamLimits(t *testing.T) {
@@ -33,7 +35,7 @@ func TestStreamLimits(t *testing.T) {
 				s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: test.limits})
 				var ends []func()
 				for _, o := range test.open {
-					release, err := s.admit(StreamLogs, o.host, o.user)
+					release, err := s.admit(StreamLogs, o.host, o.user, 1)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -43,7 +45,7 @@ func TestStreamLimits(t *testing.T) {
 					}
 					ends = append(ends, func() { untrack(); release() })
 				}
-				_, err := s.admit(StreamLogs, test.refused.host, test.refused.user)
+				_, err := s.admit(StreamLogs, test.refused.host, test.refused.user, 1)
 				if !apierrors.IsTooManyRequests(err) {
 					t.Fatalf("got %v, want 429", err)
 				}
@@ -51,7 +53,7 @@ func TestStreamLimits(t *testing.T) {
 					t.Errorf("%v does not say when to try again", err)
 				}
 				if test.other != (stream{}) {
-					release, err := s.admit(StreamLogs, test.other.host, test.other.user)
+					release, err := s.admit(StreamLogs, test.other.host, test.other.user, 1)
 					if err != nil {
 						t.Errorf("another stream was refused: %v", err)
 					} else {
@@ -60,11 +62,11 @@ func TestStreamLimits(t *testing.T) {
 				}
 				ends[0]()
 				ends[0]() // a second time changes nothing
-				release, err := s.admit(StreamLogs, test.refused.host, test.refused.user)
+				release, err := s.admit(StreamLogs, test.refused.host, test.refused.user, 1)
 				if err != nil {
 					t.Fatalf("after one has ended: %v", err)
 				}
-				if _, err := s.admit(StreamLogs, test.refused.host, test.refused.user); err == nil {
+				if _, err := s.admit(StreamLogs, test.refused.host, test.refused.user, 1); err == nil {
 					t.Error("one too many was admitted")
 				}
 				release()
@@ -82,10 +84,10 @@ func TestStreamLimits(t *testing.T) {
 func TestKindsAreApart(t *testing.T) {
 	s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerHost: 1}, StreamExec: {PerHost: 1}, StreamPortForward: {PerUser: 1}})
 	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
-		if _, err := s.admit(kind, "h", "u"); err != nil {
+		if _, err := s.admit(kind, "h", "u", 1); err != nil {
 			t.Errorf("the first of %s: %v", kind, err)
 		}
-		if _, err := s.admit(kind, "h", "u"); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "1 "+string(kind)) {
+		if _, err := s.admit(kind, "h", "u", 1); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "1 "+string(kind)) {
 			t.Errorf("the second of %s: %v", kind, err)
 		}
 	}
@@ -94,10 +96,51 @@ func TestKindsAreApart(t *testing.T) {
 	}
 }
 
+// A port forward has one place for each of its ports, or none.
+func TestStreamWithSeveralPlaces(t *testing.T) {
+	for name, limits := range map[string]StreamLimits{"per host": {PerHost: 4}, "per user": {PerUser: 4}, "in total": {Total: 4}} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStreams(map[StreamKind]StreamLimits{StreamPortForward: limits})
+			release, err := s.admit(StreamPortForward, "h", "u", 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.admit(StreamPortForward, "h", "u", 2); !apierrors.IsTooManyRequests(err) {
+				t.Errorf("two more: got %v, want 429", err)
+			}
+			if _, err := s.admit(StreamPortForward, "h", "u", 1); err != nil {
+				t.Errorf("one more: got %v", err)
+			}
+			release()
+			if _, err := s.admit(StreamPortForward, "h", "u", 3); err != nil {
+				t.Errorf("after it has ended: got %v", err)
+			}
+		})
+	}
+}
+
+// What a session counts for is what it opens on the host.
+func TestSessionsCountTheirConnections(t *testing.T) {
+	s := &sessions{streams: NewStreams(map[StreamKind]StreamLimits{StreamExec: {PerUser: 1}, StreamPortForward: {PerUser: 2}})}
+	info := SessionInfo{Kind: StreamPortForward, Instance: &v1alpha1.WindowsInstance{}, User: "jane", Ports: []int32{3389, 5985, 9182}}
+	if _, err := s.open(info); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("three ports: got %v, want 429", err)
+	}
+	info.Ports = info.Ports[:2]
+	for _, info := range []SessionInfo{info, {Kind: StreamExec, Instance: info.Instance, User: "jane"}} {
+		if _, err := s.open(info); err != nil {
+			t.Errorf("%s: got %v", info.Kind, err)
+		}
+		if _, err := s.open(info); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("a second time %s: got %v, want 429", info.Kind, err)
+		}
+	}
+}
+
 func TestNoLimits(t *testing.T) {
 	s := NewStreams(nil)
 	for range 1000 {
-		if _, err := s.admit(StreamLogs, "h", "u"); err != nil {
+		if _, err := s.admit(StreamLogs, "h", "u", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +151,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	var ends []func()
 	for range 2 {
-		release, err := s.admit(StreamLogs, "h", "u")
+		release, err := s.admit(StreamLogs, "h", "u", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +163,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 	<-asked
 	<-asked
 
-	_, err := s.admit(StreamLogs, "h2", "u2")
+	_, err := s.admit(StreamLogs, "h2", "u2", 1)
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("while draining: got %v, want 503", err)
 	}
@@ -144,7 +187,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 // server stops and is open only afterwards.
 func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 	s := NewStreams(nil)
-	release, err := s.admit(StreamLogs, "h", "u")
+	release, err := s.admit(StreamLogs, "h", "u", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +210,7 @@ func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 
 func TestDrainGivesUp(t *testing.T) {
 	s := NewStreams(nil)
-	if _, err := s.admit(StreamLogs, "h", "u"); err != nil {
+	if _, err := s.admit(StreamLogs, "h", "u", 1); err != nil {
 		t.Fatal(err)
 	}
 	s.track(func() {})
@@ -192,7 +235,7 @@ func TestStreamsConcurrently(t *testing.T) {
 	for worker := range 16 {
 		wait.Go(func() {
 			for range 200 {
-				release, err := s.admit(StreamLogs, fmt.Sprintf("h%d", worker%3), fmt.Sprintf("u%d", worker%5))
+				release, err := s.admit(StreamLogs, fmt.Sprintf("h%d", worker%3), fmt.Sprintf("u%d", worker%5), 1)
 				if err != nil {
 					refused.Add(1)
 					continue

@@ -111,7 +111,7 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	release, err := r.streams.admit(StreamLogs, instance.Namespace+"/"+instance.Name, userOrUnknown(ctx))
+	release, err := r.streams.admit(StreamLogs, instance.Namespace+"/"+instance.Name, userOrUnknown(ctx), 1)
 	if err != nil {
 		return nil, err
 	}

@@ -133,9 +133,9 @@ type session struct {
 	untrack, release func()
 }
 
-// open counts a session, or refuses it when a limit is reached. The session must be closed.
+// open counts a session, or refuses it when it would exceed a limit. The session must be closed.
 func (s *sessions) open(info SessionInfo) (*session, error) {
-	release, err := s.streams.admit(info.Kind, info.Instance.Namespace+"/"+info.Instance.Name, info.User)
+	release, err := s.streams.admit(info.Kind, info.Instance.Namespace+"/"+info.Instance.Name, info.User, max(1, len(info.Ports)))
 	if err != nil {
 		return nil, err
 	}

@@ -45,8 +45,8 @@ type WindowsInstanceExecOptions struct {
 type WindowsInstancePortForwardOptions struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Ports of the host to connect to, one connection to each: from 1 to 16. The first one has
-	// the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.
+	// Ports of the host to connect to, one connection to each: from 1 to 16, none twice. The first
+	// one has the channels 0 for data and 1 for an error, the second one 2 and 3, and so on.
 	// +required
 	// +listType=atomic
 	Ports []int32 `json:"ports"`
