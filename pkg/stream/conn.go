@@ -116,7 +116,7 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		_ = conn.Close()
 		return nil, nil, fmt.Errorf("clearing the deadlines of the connection: %w", err)
 	}
-	return h.conn, bufio.NewReadWriter(bufio.NewReaderSize(h.conn, readBufferSize), bufio.NewWriterSize(h.conn, writeBufferSize)), nil
+	return h.conn, bufio.NewReadWriter(bufio.NewReaderSize(h.conn, readBufferSize), rw.Writer), nil
 }
 
 // notUpgraded answers a request that is not upgraded.

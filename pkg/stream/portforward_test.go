@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -131,6 +132,40 @@ func TestPortForwardBulk(t *testing.T) {
 	if r := server.result(t); r.End != EndClosed || r.Received != bulk() || r.Sent != bulk() {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// A chunk goes out as one frame, and so does not cost a second packet and system call.
+func TestPortForwardChunkIsOneFrame(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	server := servePorts(t, Config{KeepAlive: time.Hour}, newHost(t, echo), 5985)
+	client := dialChannels(t, server, "", protocolV5)
+	client.want(t, "0 "+port5985, "1 "+port5985)
+	go func() {
+		_ = client.WriteMessage(websocket.BinaryMessage, make([]byte, 1+2*chunkSize))
+	}()
+	raw := client.NetConn()
+	for received := 0; received < 2*chunkSize; {
+		head := make([]byte, 2, 4)
+		if _, err := io.ReadFull(raw, head); err != nil {
+			t.Fatal(err)
+		}
+		if head[0] != 0x82 { // FIN, binary
+			t.Fatalf("a frame begins with %#x after %d bytes", head[0], received)
+		}
+		size := int(head[1])
+		if size == 126 {
+			if _, err := io.ReadFull(raw, head[2:4]); err != nil {
+				t.Fatal(err)
+			}
+			size = int(binary.BigEndian.Uint16(head[2:4]))
+		}
+		if _, err := io.CopyN(io.Discard, raw, int64(size)); err != nil {
+			t.Fatal(err)
+		}
+		received += size - 1
+	}
+	_ = raw.Close()
+	server.result(t)
 }
 
 // TestPortForwardHalfClose ends one direction and goes on with the other.

@@ -20,6 +20,7 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, c Config, protocol
 	h := &hijacker{ResponseWriter: w, silence: c.silence()}
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout,
+		WriteBufferSize:  writeBufferSize,
 		Subprotocols:     []string{protocol},
 		// Who may do this is decided by credentials that browsers do not send by
 		// themselves, so that it does not matter which page opens the connection.
