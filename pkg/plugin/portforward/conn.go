@@ -34,6 +34,9 @@ const (
 	portSize = 2
 	// silence is how long the server may send nothing. It pings more often.
 	silence = time.Minute
+	// dialTimeout is how long the server gets to answer. The connection on the host is made
+	// afterwards.
+	dialTimeout = 30 * time.Second
 )
 
 // errMalformed says that the server does not speak the protocol.
@@ -61,6 +64,9 @@ func Dial(ctx context.Context, config *rest.Config, url string) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	// The WebSocket library heeds a deadline, and not that the context is canceled.
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("making a request: %w", err)

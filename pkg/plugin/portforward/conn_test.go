@@ -371,6 +371,67 @@ func FuzzConn(f *testing.F) {
 	})
 }
 
+// roundTripper is a function as a transport.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A server that accepts a connection and does not answer holds nobody up for ever.
+func TestDialIsLimited(t *testing.T) {
+	asked := false
+	config := &rest.Config{Host: "http://127.0.0.1", WrapTransport: func(http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			asked = true
+			if deadline, limited := r.Context().Deadline(); !limited || time.Until(deadline) > time.Minute {
+				t.Errorf("it waits until %v", deadline)
+			}
+			return nil, errors.New("not reached")
+		})
+	}}
+	if _, err := Dial(t.Context(), config, config.Host); err == nil || !asked {
+		t.Errorf("got %v, asked %v", err, asked)
+	}
+}
+
+// Ctrl-C ends it also while a connection is being made, which cannot be broken off.
+func TestServeEndsWhileDialing(t *testing.T) {
+	dialing, late := make(chan struct{}), make(chan *Conn)
+	dial := func(context.Context, uint16) (*Conn, error) {
+		close(dialing)
+		return <-late, nil
+	}
+	f, err := Listen(t.Context(), []string{"127.0.0.1"}, []Port{{0, 80}}, dial, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Serve(ctx) }()
+	local := connect(t, fmt.Sprintf("127.0.0.1:%d", f.Ports()[0].Local))
+	<-dialing
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for the connection that is being made")
+	}
+	if _, err := local.Read(make([]byte, 1)); err == nil {
+		t.Error("the program here was not told")
+	}
+	// The connection that was made too late is not left open.
+	var nothing []byte
+	url := speak(t, &nothing)
+	conn, err := Dial(t.Context(), &rest.Config{Host: url}, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late <- conn
+	<-conn.closed
+}
+
 func TestParsePorts(t *testing.T) {
 	ports, err := ParsePorts([]string{"80", "8080:80", ":443"})
 	if err != nil || fmt.Sprint(ports) != "[{80 80} {8080 80} {0 443}]" {

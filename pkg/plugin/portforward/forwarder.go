@@ -171,7 +171,7 @@ func (f *Forwarder) print(to io.Writer, format string, args ...any) {
 // forward serves one connection until both of its sides have ended, or one has broken.
 func (f *Forwarder) forward(ctx context.Context, local net.Conn, port uint16) error {
 	defer func() { _ = local.Close() }()
-	remote, err := f.dial(ctx, port)
+	remote, err := f.dialUntil(ctx, port)
 	if err != nil {
 		abort(local)
 		return err
@@ -193,6 +193,32 @@ func (f *Forwarder) forward(ctx context.Context, local net.Conn, port uint16) er
 		}
 	})
 	return receive(local, remote)
+}
+
+// dialUntil dials, and does not wait for the end of that when ctx is done: not everything in it
+// can be broken off.
+func (f *Forwarder) dialUntil(ctx context.Context, port uint16) (*Conn, error) {
+	type result struct {
+		conn *Conn
+		err  error
+	}
+	dialed := make(chan result)
+	go func() {
+		conn, err := f.dial(ctx, port)
+		select {
+		case dialed <- result{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = conn.Close() // nobody has sent anything
+			}
+		}
+	}()
+	select {
+	case r := <-dialed:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // receive copies from the host, and passes on its end.
