@@ -35,7 +35,7 @@ func initiateShutdown(sleep func(time.Duration), initiate func() error) error {
 	case errors.Is(err, errShutdownInProgress):
 		return nil
 	case errors.Is(err, errShutdownScheduled):
-		return fmt.Errorf("another shutdown of the host is scheduled; wait until it has happened, or cancel it on the host with \"shutdown /a\", then ask again: %w", err)
+		return fmt.Errorf("another shutdown of the host is scheduled; the host can be restarted when that has happened, or was canceled on the host with \"shutdown /a\": %w", err)
 	}
 	return err
 }

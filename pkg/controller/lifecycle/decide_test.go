@@ -357,6 +357,7 @@ func TestDecideToRemove(t *testing.T) {
 		return newInstance(append([]change{has(revision1), held, deleted(time.Minute)}, changes...)...)
 	}
 	unreached := op(remove, failed, 10*time.Second, at(v1alpha1.StepConnect, v1alpha1.StepFailed))
+	refused := op(remove, failed, 10*time.Second, at(v1alpha1.StepConnect, v1alpha1.StepSucceeded))
 	dirty := op(remove, failed, 10*time.Second, at(v1alpha1.StepCleanup, v1alpha1.StepFailed))
 	clean := v1alpha1.RemovalClean
 	abandon := v1alpha1.RemovalAbandon
@@ -416,6 +417,9 @@ func TestDecideToRemove(t *testing.T) {
 		{"put back, and it did not answer before", was(notIn), snapshot{wanted: true}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"put back in a pause", was(), snapshot{wanted: true, paused: "spec.paused"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", nil},
 		{"put back too late", was(ops(dirty)), snapshot{wanted: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"put back too late, and refused since", was(ops(refused, dirty)), snapshot{wanted: true}, "Nothing, tell RemovalFailed, again in 50s, Removed=False/RemovalFailed, pending", nil},
+		{"put back too late, and away since", was(ops(unreached, dirty)), snapshot{wanted: true}, "Nothing, tell RemovalFailed, again in 50s, Removed=False/RemovalFailed, pending", nil},
+		{"renamed too late, and refused since", was(ops(refused, dirty)), snapshot{heir: newInstance()}, "Nothing, tell RemovalFailed, again in 50s, Removed=False/RemovalFailed, pending", nil},
 		{"put back while it is cleaned", was(ops(op(remove, running, 0))), snapshot{wanted: true}, "Nothing, Removed=False/Removing", nil},
 		{"put back, and its key is not known", newInstance(held, deleted(0), restored), snapshot{wanted: true}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", nil},
 		{"put back and renamed", was(), snapshot{wanted: true, heir: newInstance()}, "HandOver, tell HostLeft", nil},

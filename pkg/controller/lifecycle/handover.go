@@ -87,7 +87,7 @@ func probed(instance *v1alpha1.WindowsInstance) bool {
 func (s snapshot) inherit() (action, bool) {
 	status := &s.instance.Status
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
-	if removal != nil && !removal.Untouched() || s.unknownKey() {
+	if status.RemovalBegun() || s.unknownKey() {
 		return action{}, false // something was done, or it is not known to which host
 	}
 	until := s.actionable().Add(heirPatience)
@@ -127,10 +127,14 @@ func (s snapshot) answers(removal *v1alpha1.Operation) bool {
 
 // actionable is since when something can be done about the host of an instance that was deleted:
 // neither it nor its pool was paused, and a controller worked. New instances are not probed before.
+// A time that is still to come was written by a clock that ran ahead; waiting for it could take days.
 func (s snapshot) actionable() time.Time {
 	c := meta.FindStatusCondition(s.instance.Status.Conditions, v1alpha1.ConditionRemoved)
 	if c == nil || c.Reason == v1alpha1.ReasonPaused {
 		return s.now
+	}
+	if c.LastTransitionTime.After(s.now) {
+		return time.Time{}
 	}
 	return c.LastTransitionTime.Time
 }
@@ -156,8 +160,11 @@ func membersOf(ctx context.Context, cache client.Reader, instance *v1alpha1.Wind
 // Superseded says why the host of an instance that was deleted is not to be removed although that
 // was recorded, empty if it is. It is asked right before a removal does anything. cache has the indexes of
 // [SetupWithManager]. An instance that came after the removal was recorded has as long to be probed as
-// one that was there before.
+// one that was there before. A removal that had begun before goes on: its host is half way.
 func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, instance *v1alpha1.WindowsInstance, now time.Time) (string, error) {
+	if instance.Status.RemovalBegun() {
+		return "", nil
+	}
 	if again, err := wanted(ctx, instance); err != nil || again {
 		return "The host is not removed, because its source asks for it again.", err
 	}

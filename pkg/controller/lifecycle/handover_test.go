@@ -288,6 +288,44 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
+// A removal that has evicted pods and then fails goes on: no instance takes over a host whose Node
+// is cordoned by it, whatever became of its later attempts.
+func TestBegunRemovalGoesOn(t *testing.T) {
+	f := newFixture(t, member("win-1", "10.0.0.5", held, inspected, has(revision1), sourced, func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) }))
+	back := false
+	f.r.Wanted = func(context.Context, *v1alpha1.WindowsInstance) (bool, error) { return back, nil }
+	f.delete()
+	f.settle()
+	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepDrain, v1alpha1.StepFailed)))
+	f.settle()
+	back = true
+	if err := f.Create(t.Context(), member("new", "10.0.0.5", duplicate)); err != nil {
+		t.Fatal(err)
+	}
+	for range v1alpha1.MaxHistory + 2 {
+		f.clock.Step(removeBackoff.Cap)
+		f.settle()
+		if f.get() == nil {
+			t.Fatal("the host was released, with its Node cordoned")
+		}
+		if why, err := Superseded(t.Context(), f, f.r.Wanted, f.get(), f.clock.Now()); why != "" || err != nil {
+			t.Fatalf("the removal is refused: %q, %v", why, err)
+		}
+		f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
+	}
+}
+
+// A clock that ran ahead says nothing about since when a removal waits for an heir.
+func TestHeirIsNotAwaitedForDays(t *testing.T) {
+	old := member("win-1", "10.0.0.5", held, inspected, has(revision1), deleted(time.Hour), func(i *v1alpha1.WindowsInstance) {
+		i.CreationTimestamp = *ago(2 * time.Hour)
+		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRemoving, LastTransitionTime: *ago(-72 * time.Hour)}}
+	})
+	if a, ok := (snapshot{instance: old, awaited: true, now: testNow}).inherit(); ok {
+		t.Errorf("it is waited until %s", a.again)
+	}
+}
+
 // An entry is put back while the host of its instance cannot be reached to be removed: as soon as
 // it answers the object goes, so that the next one of its name can have the host, and the host
 // and its Node stay.

@@ -101,9 +101,9 @@ func removalsOf(members []v1alpha1.WindowsInstance, now time.Time) removals {
 			q.Remove = append(q.Remove, member)
 		case removal != nil:
 			q.Leaving[member.Name] = true
-			if ration.Unreached(&member.Status) {
+			if ration.Stalled(&member.Status) {
 				q.Unreached++
-			} else if removal.Active() {
+			} else {
 				q.busy = true
 			}
 		}

@@ -68,6 +68,7 @@ func TestTurn(t *testing.T) {
 	dead := ops(op(remove, failed, time.Minute, at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
 	connecting := op(remove, running, 0, at(v1alpha1.StepConnect, v1alpha1.StepRunning))
 	again := ops(connecting, op(remove, failed, time.Minute, func(o *v1alpha1.Operation) { o.HostUntouched = true }))
+	refused := ops(op(remove, failed, time.Minute, at(v1alpha1.StepConnect, v1alpha1.StepSucceeded)))
 	blocked := ops(op(remove, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))
 	ofConfigMap := v1alpha1.PoolSource{ConfigMap: &v1alpha1.SourceReference{Name: "pool"}}
 	for _, test := range []struct {
@@ -93,6 +94,8 @@ func TestTurn(t *testing.T) {
 		{name: "the oldest first", hosts: append(fleet(3, goes()...), host(4, deleted(time.Hour)), host(3, deleted(time.Hour))), limit: "100%", want: "h00 h03 h04 / h01 h02 / "},
 		{name: "three are being removed", hosts: append(fleet(3, goes(removing)...), host(3, goes()...)), limit: "100%", want: "/ h03 / "},
 		{name: "dead hosts hold up no others", hosts: append(fleet(3, goes(dead)...), host(3, goes()...)), limit: "100%", want: "h03 / / "},
+		{name: "nor do hosts whose removal is refused, and tried again later", hosts: append(fleet(3, goes(refused)...), host(3, goes()...)), limit: "100%", want: "h03 / / "},
+		{name: "nor those that are blocked", hosts: append(fleet(3, goes(blocked)...), host(3, goes()...)), limit: "100%", want: "h03 / / "},
 		{name: "also while they are tried again", hosts: append(fleet(3, goes(again)...), host(3, goes()...)), limit: "100%", want: "h03 / / "},
 		{name: "without a pool, and a dead host is tried again", hosts: append(fleet(1, goes(withoutPool, again)...), host(1, goes(withoutPool)...)), no: true, want: "h01 / / "},
 		{name: "without a pool, and one is tried for the first time", hosts: append(fleet(1, goes(withoutPool, ops(connecting))...), host(1, goes(withoutPool)...)), no: true, want: "/ h01 / "},

@@ -102,7 +102,7 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 
 // Record makes o the operation of the instance. The one before goes to the history, which
 // keeps [MaxHistory] of them, and no steps. What those that it no longer keeps did to the host is
-// noted in the oldest that it keeps. It fails while another one is active, as both would work on
+// noted in the oldest that it keeps, and that a removal had begun in the oldest removal. It fails while another one is active, as both would work on
 // the same host, and changes nothing then.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
@@ -123,9 +123,30 @@ func archive(operations []*Operation) []Operation {
 		} else if o.MayHaveChangedHost() {
 			history[MaxHistory-1].HostChanged = true
 		}
+		if len(history) == MaxHistory && begunRemoval(o) {
+			noteBegunRemoval(history)
+		}
 	}
 	return history
 }
+
+// noteBegunRemoval notes in the oldest removal that ran that one before had begun.
+func noteBegunRemoval(history []Operation) {
+	for i := range slices.Backward(history) {
+		if o := &history[i]; o.Type == OperationRemove && o.StartedAt != nil {
+			o.HostUntouched = false
+			return
+		}
+	}
+}
+
+// RemovalBegun says whether a removal has done something to the host or to its Node, however the
+// attempts after it ended: the host is half way, and its removal goes on.
+func (s *WindowsInstanceStatus) RemovalBegun() bool {
+	return slices.ContainsFunc(s.Operations(), begunRemoval)
+}
+
+func begunRemoval(o *Operation) bool { return o.Type == OperationRemove && !o.Untouched() }
 
 // Inherit takes over what was done to the host from an instance that represented it before. That
 // its removal was tried is not among it: the host stays.

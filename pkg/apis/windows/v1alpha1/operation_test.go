@@ -195,6 +195,24 @@ func TestHistoryForgetsNoChange(t *testing.T) {
 	}
 }
 
+// TestHistoryForgetsNoRemoval: that a removal had begun is known as long as it is tried again.
+func TestHistoryForgetsNoRemoval(t *testing.T) {
+	s, began := &WindowsInstanceStatus{}, &metav1.Time{Time: noon}
+	for i := range 3 * MaxHistory {
+		o := NewOperation(OperationRemove, fmt.Sprint(i), OriginController, ControllerRequester, noon)
+		if err := s.Record(o); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.RemovalBegun(), i > 2; got != want {
+			t.Fatalf("after %d removals: begun %v", i, got)
+		}
+		o.Phase, o.StartedAt, o.Steps = OperationFailed, began, []OperationStep{{Name: StepConnect, State: StepFailed}}
+		if i == 2 {
+			o.Steps = []OperationStep{{Name: StepDrain, State: StepFailed}}
+		}
+	}
+}
+
 // TestStatusMayHaveChangedHost: what was done to the host is told by the operations and the condition.
 func TestStatusMayHaveChangedHost(t *testing.T) {
 	changed := Operation{Type: OperationReconfigure, HostChanged: true}

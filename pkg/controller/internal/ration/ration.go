@@ -45,7 +45,7 @@ type Request struct {
 	Remove []*v1alpha1.WindowsInstance
 	// Leaving has the names of those that are being removed already.
 	Leaving map[string]bool
-	// Unreached is how many of these wait for a host that does not answer, which may be for ever.
+	// Unreached is how many of these hold up no others: see [Stalled].
 	Unreached int
 	// Since is when the first of them was to be removed, as far as it is known: hosts that came while a
 	// removal waits do not raise the limit for it, however long it waits. Zero, or later than now: now.
@@ -205,8 +205,12 @@ func (l Limit) Expiry(records []v1alpha1.PoolRemoval) time.Time {
 	return records[0].Time.Add(l.Window)
 }
 
-// Unreached says whether a host that is to be removed does not answer, also while that is tried again.
-func Unreached(status *v1alpha1.WindowsInstanceStatus) bool {
+// Stalled says whether the removal of a host holds up no others, because that may be for ever: it
+// waits for its next attempt, or the host does not answer, also while that is tried again.
+func Stalled(status *v1alpha1.WindowsInstanceStatus) bool {
+	if newest := status.NewestOperation(v1alpha1.OperationRemove); newest != nil && !newest.Active() {
+		return true
+	}
 	for _, o := range status.Operations() {
 		if o.Type == v1alpha1.OperationRemove && (o.HostUnreached() || !o.Untouched()) {
 			return o.HostUnreached()

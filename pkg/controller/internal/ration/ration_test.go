@@ -17,6 +17,41 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
+// A removal that waits for its next attempt, for whatever reason, holds up no others.
+func TestStalled(t *testing.T) {
+	remove := func(phase v1alpha1.OperationPhase, step string, state v1alpha1.OperationStepState) v1alpha1.Operation {
+		return v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: phase, StartedAt: &metav1.Time{}, Steps: []v1alpha1.OperationStep{{Name: step, State: state}}}
+	}
+	connects := remove(v1alpha1.OperationRunning, v1alpha1.StepConnect, v1alpha1.StepRunning)
+	drains := remove(v1alpha1.OperationRunning, v1alpha1.StepDrain, v1alpha1.StepRunning)
+	away := remove(v1alpha1.OperationFailed, v1alpha1.StepConnect, v1alpha1.StepFailed)
+	refused := remove(v1alpha1.OperationFailed, v1alpha1.StepConnect, v1alpha1.StepSucceeded)
+	blocked := remove(v1alpha1.OperationFailed, v1alpha1.StepDrain, v1alpha1.StepFailed)
+	for _, tt := range []struct {
+		name string
+		ops  []v1alpha1.Operation // the newest first
+		want bool
+	}{
+		{"its removal was not recorded yet", nil, false},
+		{"it is tried for the first time", []v1alpha1.Operation{connects}, false},
+		{"it is away", []v1alpha1.Operation{away}, true},
+		{"it is tried again", []v1alpha1.Operation{connects, away}, true},
+		{"it answers again", []v1alpha1.Operation{drains, away}, false},
+		{"refused", []v1alpha1.Operation{refused}, true},
+		{"refused, and tried again", []v1alpha1.Operation{connects, refused}, false},
+		{"its pods do not leave", []v1alpha1.Operation{blocked}, true},
+		{"its pods did not leave, and it is tried again", []v1alpha1.Operation{drains, blocked}, false},
+	} {
+		status := &v1alpha1.WindowsInstanceStatus{}
+		if len(tt.ops) > 0 {
+			status.Operation, status.History = &tt.ops[0], tt.ops[1:]
+		}
+		if got := Stalled(status); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
 // namesOf are the names of instances, sorted.
 func namesOf(instances []*v1alpha1.WindowsInstance) []string {
 	var out []string

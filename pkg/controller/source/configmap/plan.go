@@ -34,7 +34,7 @@ type plan struct {
 	remove []*v1alpha1.WindowsInstance
 	// leaving has the names of the instances of the ConfigMap that are being deleted already.
 	leaving map[string]bool
-	// unreached is how many of these wait for a host that does not answer, which may be for ever.
+	// unreached is how many of these hold up no others: see [ration.Stalled].
 	unreached int
 	// kept is how many instances stay as they are because their entry has a problem.
 	kept int
@@ -109,7 +109,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		switch {
 		case deleted(instance):
 			p.leaving[name] = true
-			if ration.Unreached(&instance.Status) {
+			if ration.Stalled(&instance.Status) {
 				p.unreached++
 			}
 		case !wanted[name]:
