@@ -175,14 +175,19 @@ func (f *forward) connect(parent context.Context) error {
 		}
 	})
 	readErr, writeErr := f.copy(f.to, host, &f.sent)
+	if writeErr != nil {
+		// The client is gone, and send ends with what it has left behind. A host may take that
+		// only when it has got rid of what it sends.
+		_, readErr = io.Copy(io.Discard, host)
+	}
 	switch {
-	case readErr == nil && writeErr == nil && f.client.closing:
-		f.to.close()
-	default:
-		// One side is broken, or the client cannot be told that the host has no more to send,
+	case readErr != nil, writeErr == nil && !f.client.closing:
+		// The host is broken, or the client cannot be told that the host has no more to send,
 		// and is told that the connection is over.
 		cancel()
 		_ = f.from.Close() // always nil
+	case writeErr == nil:
+		f.to.close()
 	}
 	sides.Wait()
 	if gone || writeErr != nil {

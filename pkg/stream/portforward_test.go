@@ -255,6 +255,76 @@ func TestPortForwardOthers(t *testing.T) {
 	}
 }
 
+// slowHost takes what it is sent when it has sent something itself.
+type slowHost struct {
+	writing, talk, talked, take, closed chan struct{}
+	once                                sync.Once
+	sent                                bool
+	got                                 chan string
+}
+
+func (h *slowHost) Read(p []byte) (int, error) {
+	if !h.sent {
+		<-h.talk
+		h.sent = true
+		return copy(p, "x"), nil
+	}
+	h.talked <- struct{}{}
+	<-h.closed
+	return 0, net.ErrClosed
+}
+
+func (h *slowHost) Write(p []byte) (int, error) {
+	close(h.writing)
+	select {
+	case <-h.closed:
+		return 0, net.ErrClosed
+	case <-h.take:
+		h.got <- string(p)
+		return len(p), nil
+	}
+}
+
+func (*slowHost) CloseWrite() error { return nil }
+
+func (h *slowHost) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+// What a client has sent before it closed the connection is delivered, also to a host that sends
+// meanwhile what nobody takes any more.
+func TestPortForwardClientLeaves(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	h := &slowHost{
+		writing: make(chan struct{}), talk: make(chan struct{}), talked: make(chan struct{}, 1), take: make(chan struct{}), closed: make(chan struct{}),
+		got: make(chan string, 1),
+	}
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
+		return ServePortForward(w, r, Config{Linger: time.Minute}, []int32{5985}, func(context.Context, int) (Conn, error) { return h, nil })
+	})
+	client := dialChannels(t, server, "", protocolV4)
+	client.send(t, 0, "last words")
+	<-h.writing
+	if err := client.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	client.end(t)
+	close(h.talk)
+	select {
+	case <-h.talked:
+		close(h.take)
+		if got := <-h.got; got != "last words" {
+			t.Errorf("the host got %q", got)
+		}
+	case <-h.closed:
+		t.Error("the connection to the host was closed before it had taken everything")
+	}
+	if r := server.result(t); r.End != EndClientGone {
+		t.Errorf("got %+v", r)
+	}
+}
+
 // A client that cannot be told that the host has ended its side is told that the connection
 // is over.
 func TestPortForwardHostEndsV4(t *testing.T) {
