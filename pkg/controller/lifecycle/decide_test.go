@@ -463,6 +463,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"the namespace goes, cleaning was recorded and not begun", was(ops(op(remove, pending, 0, notBegun))), snapshot{terminating: true}, "Release, tell HostLeft", nil},
 		{"the namespace goes, being cleaned", was(ops(op(remove, running, 0))), snapshot{terminating: true}, "Nothing, Removed=False/Removing", nil},
 		{"the namespace goes, being drained", was(ops(op(drain, running, 0))), snapshot{terminating: true}, "Cancel, Removed=False/Removing, pending", nil},
+		{"the namespace goes, cleaning failed and is about to be tried again", was(ops(v1alpha1.Operation{Type: remove, Phase: v1alpha1.OperationPending}, dirty)), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Its removal had begun and did not end:"}},
 		{"the namespace goes, cleaning failed", was(ops(dirty)), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Its removal had begun and did not end: It did what it did."}},
 		{"the namespace goes, clean", was(ops(op(remove, succeeded, 0))), snapshot{terminating: true}, "Release, tell Removed", nil},
 

@@ -99,7 +99,7 @@ func (s snapshot) leftBehind() *event {
 	if node := nodeOf(status); node != nil {
 		text += ", and Node " + node.Name + " runs on"
 	}
-	if removal != nil && removal.StartedAt != nil {
+	if removal != nil && (removal.StartedAt != nil || status.RemovalBegun()) {
 		return warning(eventLeft, "%s. Its removal had begun and did not end: %s Create an instance with the address %s to configure the host again, or to remove it.",
 			text, failure(removal), s.instance.Spec.Address)
 	}
