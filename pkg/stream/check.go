@@ -29,7 +29,7 @@ const maxPorts = 16
 // What clients are told that ask for SPDY.
 const (
 	execNeedsWebSocket = "commands are run over WebSocket only, and this client asks for SPDY. " +
-		"Use kubectl windows exec of the release of this server, or a client of Kubernetes 1.31 or later; those of 1.29 and 1.30 need KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true"
+		"Use kubectl windows exec of the release of this server, or a client that opens a WebSocket: with client-go, remotecommand.NewWebSocketExecutor"
 	forwardNeedsWebSocket = "ports are forwarded over WebSocket only, one for each connection, and this client asks for SPDY, as kubectl port-forward does. " +
 		"Use kubectl windows port-forward of the release of this server"
 )

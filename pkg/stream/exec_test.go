@@ -445,9 +445,9 @@ func TestNoUpgrade(t *testing.T) {
 		{"an old protocol", http.MethodGet, webSocket("base64.channel.k8s.io"), "none is supported", "none is supported"},
 		{"no key", http.MethodGet, upgrade("websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Protocol", "v5.channel.k8s.io"), "needs the headers", "needs the headers"},
 		{"SPDY", http.MethodPost, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "v4.channel.k8s.io"), "kubectl windows exec", "kubectl windows port-forward"},
-		{"SPDY by GET", http.MethodGet, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "portforward.k8s.io"), "KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "one for each connection"},
+		{"SPDY by GET", http.MethodGet, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "portforward.k8s.io"), "NewWebSocketExecutor", "one for each connection"},
 		{"SPDY in a WebSocket", http.MethodGet, webSocket("SPDY/3.1+portforward.k8s.io"), "SPDY", "kubectl windows port-forward"},
-		{"POST without an upgrade", http.MethodPost, nil, "1.31 or later", "kubectl windows port-forward"},
+		{"POST without an upgrade", http.MethodPost, nil, "a client that opens a WebSocket", "kubectl windows port-forward"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			session := start(func(p *process) int { <-p.killed; return 0 })
