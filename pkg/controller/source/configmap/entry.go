@@ -48,6 +48,8 @@ type Problem struct {
 	Key string
 	// Message says what is wrong. It does not name the entry.
 	Message string
+	// Passes means that it goes by itself.
+	Passes bool
 }
 
 func (p Problem) String() string { return "entry " + p.Key + ": " + p.Message }

@@ -128,6 +128,42 @@ func TestConfigMapOfAnotherCluster(t *testing.T) {
 	}
 }
 
+// A question is as old as its first removal, and not as what was wrong with the ConfigMap before.
+func TestQuestionIsNotOlderThanItsRemovals(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.0": "username=a", "10.1.43.1": "usrname=a"}))
+	f.settle()
+	f.wantSynced(v1alpha1.ReasonInvalidEntries, 1)
+	data := fleet(40)
+	data["10.1.43.1"] = "usrname=a"
+	f.now = f.now.Add(30 * 24 * time.Hour)
+	f.setData(data)
+	f.settle()
+	f.hold()
+	for _, instance := range f.instances() {
+		instance.CreationTimestamp = metav1.NewTime(f.now)
+		if err := f.Update(t.Context(), &instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.now = f.now.Add(30 * 24 * time.Hour)
+	delete(data, "10.1.42.38")
+	delete(data, "10.1.42.39")
+	f.setData(data)
+	for range 3 {
+		f.settle()
+		if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 40); !strings.Contains(message, "then the removal goes on by itself") {
+			t.Errorf("message %q", message)
+		}
+		f.now = f.now.Add(24 * time.Hour)
+	}
+	delete(data, "10.1.43.1")
+	f.setData(data)
+	f.settle()
+	if got := len(f.leaving()); got != 2 {
+		t.Errorf("%d hosts are being removed", got)
+	}
+}
+
 // A confirmation is for the hosts whose digest it has, and for nothing else.
 func TestConfirmationCoversWhatWasAsked(t *testing.T) {
 	f := newFixture(t, emptyPool(), configMapOf(fleet(60)))

@@ -41,8 +41,8 @@ type plan struct {
 	// problems are the entries that cannot be used, in no order.
 	problems []Problem
 	// unready are the entries without an instance that get none in this pass, and those whose host was
-	// never found because their name is not known, and why, in no order. Each may be a host that has an instance under another key, so that no removal begins
-	// meanwhile that nobody confirmed.
+	// never found because their name is not known, and why: each once, in no order. Each may be a host
+	// that has an instance under another key, so that no removal begins meanwhile that nobody confirmed.
 	unready []Problem
 }
 
@@ -77,7 +77,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		case current == nil && entry.Resolution.Pending:
 			// Made now, it might turn out to be a host that another entry has already.
 			p.waiting = append(p.waiting, entry)
-			p.unready = append(p.unready, Problem{Key: entry.Key, Message: "its name is being looked up"})
+			p.await(Problem{Key: entry.Key, Message: "its name is being looked up", Passes: true})
 		case current == nil:
 			p.apply = append(p.apply, entry)
 		case !belongs(current, configMap):
@@ -86,13 +86,13 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		case deleted(current):
 			p.waiting = append(p.waiting, entry)
 			if !entry.isOf(current) {
-				p.unready = append(p.unready, Problem{Key: entry.Key, Message: "the former host of its instance is still being removed"})
+				p.await(formerHost(&entry, current))
 			}
 		default:
 			p.apply = append(p.apply, entry)
 		}
 		if entry.nowhere() && (current == nil || !slices.Contains(current.Finalizers, v1alpha1.HostFinalizer)) {
-			p.unready = append(p.unready, Problem{Key: entry.Key, Message: "its name leads to no address: " + entry.Resolution.Err.Error()})
+			p.await(Problem{Key: entry.Key, Message: fmt.Sprintf("its name leads to no address: %s; correct the entry, or DNS", entry.Resolution.Err)})
 		}
 		wanted[entry.Name] = true
 	}
@@ -101,7 +101,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 	for _, problem := range p.problems {
 		bad[problem.Key] = true
 		if _, there := made[problem.Key]; !there {
-			p.unready = append(p.unready, problem)
+			p.await(problem)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.ours)) {
@@ -127,9 +127,40 @@ func (p *plan) keep(configMap types.NamespacedName, bad map[string]bool) {
 	p.kept += all - len(p.remove)
 }
 
-// needsCorrection says whether an entry without an instance gets one only when somebody corrects it.
+// await has removals wait for an entry. Of several reasons it keeps the last one, unless that passes.
+func (p *plan) await(why Problem) {
+	i := slices.IndexFunc(p.unready, func(entry Problem) bool { return entry.Key == why.Key })
+	switch {
+	case i < 0:
+		p.unready = append(p.unready, why)
+	case !why.Passes:
+		p.unready[i] = why
+	}
+}
+
+// needsCorrection says whether removals wait for an entry until somebody does something about it.
 func (p *plan) needsCorrection() bool {
-	return slices.ContainsFunc(p.unready, func(entry Problem) bool { return slices.Contains(p.problems, entry) })
+	return slices.ContainsFunc(p.unready, func(entry Problem) bool { return !entry.Passes })
+}
+
+// formerHost says that an entry waits for the end of another host that has the name of its instance.
+func formerHost(entry *Entry, former *v1alpha1.WindowsInstance) Problem {
+	if !silent(&former.Status) {
+		return Problem{Key: entry.Key, Message: "the former host of its instance is still being removed", Passes: true}
+	}
+	return Problem{Key: entry.Key, Message: fmt.Sprintf("the former host of its instance does not answer, so that it cannot be cleaned. "+
+		"To give that host up and leave everything on it (needs the verb %s on %s.%s): "+
+		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,
+		v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, former.Name, former.Namespace)}
+}
+
+// silent says whether a host that is being removed does not answer, also while that is tried again.
+func silent(status *v1alpha1.WindowsInstanceStatus) bool {
+	operations := status.Operations()
+	i := slices.IndexFunc(operations, func(o *v1alpha1.Operation) bool {
+		return o.Type == v1alpha1.OperationRemove && (o.HostUnreached() || !o.Untouched())
+	})
+	return i >= 0 && operations[i].HostUnreached()
 }
 
 // leavesNone says whether the plan leaves no host. That is what emptying the ConfigMap or

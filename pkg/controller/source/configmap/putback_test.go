@@ -4,11 +4,15 @@
 package configmap
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -90,5 +94,39 @@ func TestPutBack(t *testing.T) {
 				t.Error("the entry decides no longer")
 			}
 		})
+	}
+}
+
+// That an instance was made, but not given what the one before had, is said as it is: it holds up no removal.
+func TestGivenBackLater(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(40)))
+	f.settle()
+	f.hold()
+	f.setData(fleet(40, 1))
+	f.settle()
+	f.setData(fleet(40))
+	f.settle()
+	gone := f.instances()["10.1.42.1"]
+	gone.Status.HostKeys = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}
+	f.r.left.see(&gone) // as the watch does
+	gone.Finalizers = nil
+	if err := f.Update(t.Context(), &gone); err != nil {
+		t.Fatal(err)
+	}
+	f.fail = func(write string) error {
+		if write == "patch 10.1.42.1" {
+			return apierrors.NewForbidden(v1alpha1.Resource("windowsinstances"), "10.1.42.1", errors.New("a webhook says no"))
+		}
+		return nil
+	}
+	f.setData(fleet(40, 2))
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Error("nothing brings another pass")
+	}
+	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 39); !strings.Contains(message, "entry 10.1.42.1: its instance could not be given what the one before had, which is tried again: ") {
+		t.Errorf("message %q", message)
+	}
+	if leaving := f.leaving(); len(leaving) != 1 || leaving[0].Name != "10.1.42.2" {
+		t.Errorf("leaving are %v", leaving)
 	}
 }

@@ -140,8 +140,8 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 		err = errors.Join(failed, r.converge(ctx, cm, pool, &p, &d))
 	}
 	again = r.limit.Expiry(d.Recent)
-	if soon := r.now().Add(laterInterval); d.Later > 0 && (again.IsZero() || soon.Before(again)) {
-		again = soon // how the removals before it go does not wake this controller
+	if soon := r.now().Add(laterInterval); (d.Later > 0 || d.Held) && (again.IsZero() || soon.Before(again)) {
+		again = soon // how the removals before it go, or whether their hosts answer, does not wake this controller
 	}
 	return again, err
 }
@@ -225,27 +225,36 @@ func (r *Reconciler) ask(pool *v1alpha1.WindowsNodePool, waiting []*v1alpha1.Win
 
 // applyInstances brings the instances of entries to the desired state; an error of one of them holds
 // up no other. What an entry has from before stays while its instance of another name cannot be
-// made. Entries that the API refuses become problems.
+// made. Entries that the API refuses, whatever the reason, become problems; only those that no later
+// attempt can bring about are not tried again.
 func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 	var errs []error
 	var good []Entry
 	bad := map[string]bool{}
 	for _, entry := range p.apply {
 		have := p.ours[entry.Name]
+		what := "its instance could not be changed"
+		if have == nil {
+			what = "its instance could not be created"
+		}
 		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, &entry))
+		missing := have == nil && err != nil
 		if err == nil {
+			what = "its instance could not be given what the one before had"
 			err = r.giveBack(ctx, &entry)
 		}
 		invalid := apierrors.IsInvalid(err)
 		if err != nil {
 			bad[entry.Key] = true
-			why := Problem{Key: entry.Key, Message: "its instance could not be created, which is tried again"}
+			why := Problem{Key: entry.Key, Message: fmt.Sprintf("%s, which is tried again: %s", what, err), Passes: passing(err)}
 			if invalid {
 				why.Message = err.Error()
+			}
+			if !why.Passes {
 				p.problems = append(p.problems, why)
 			}
-			if have == nil {
-				p.unready = append(p.unready, why)
+			if missing {
+				p.await(why)
 			}
 		}
 		if invalid {
@@ -318,7 +327,7 @@ func (r *Reconciler) confirmation(what string, d *ration.Removals, p *plan) meta
 	lines := []string{fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.Waiting))}
 	problems := p.problems
 	if d.Held {
-		lines = append(lines, waitsFor(p.unready)+"\nCorrect them; then the removal goes on by itself.")
+		lines = append(lines, waitsFor(p.unready)+"\nMend that; then the removal goes on by itself.")
 		problems = slices.DeleteFunc(slices.Clone(problems), func(problem Problem) bool { return slices.Contains(p.unready, problem) })
 	} else {
 		lines = append(lines, r.limit.String())
@@ -344,9 +353,14 @@ func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 // setStatus applies the part of the status that the controller of a source owns.
 func (r *Reconciler) setStatus(ctx context.Context, pool *v1alpha1.WindowsNodePool, desired int, recent []v1alpha1.PoolRemoval, condition metav1.Condition) error {
 	condition.ObservedGeneration = pool.Generation
+	before := pool.Status.Conditions
+	if condition.Reason == v1alpha1.ReasonConfirmationNeeded && waitingSince(pool).IsZero() {
+		// The limit goes by when the question came up: the condition may have been False for long, for another reason.
+		before = nil
+	}
 	status := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(int32(desired)).
-		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
+		WithConditions(apply.Condition(before, condition, r.now()))
 	status.RecentRemovals = []acwindowsv1alpha1.PoolRemovalApplyConfiguration{}
 	for _, removal := range recent {
 		status.WithRecentRemovals(acwindowsv1alpha1.PoolRemoval().WithName(removal.Name).WithTime(removal.Time))

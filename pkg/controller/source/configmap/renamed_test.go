@@ -5,8 +5,13 @@ package configmap
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 )
 
 // An entry gets a name in place of an address, or another name: its host stays until that name
@@ -43,10 +49,16 @@ func TestKeyBecomesAName(t *testing.T) {
 			for range 2 {
 				f.settle()
 				f.wantUIDs(before, former, "10.1.42.2")
-				if message := f.wantSynced(v1alpha1.ReasonSynced, 3); !strings.Contains(message, "\nentry a.example.com: its name leads to no address: no such host") {
-					t.Errorf("message %q", message)
+				message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 3)
+				for _, want := range []string{"\nentry a.example.com: its name leads to no address: no such host; correct the entry, or DNS\n", f.toConfirm()} {
+					if !strings.Contains(message, want) {
+						t.Errorf("message %q, want %q", message, want)
+					}
 				}
 				f.now = f.now.Add(24 * time.Hour)
+			}
+			if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning ConfirmationNeeded ") {
+				t.Errorf("events %q, want one that asks", got)
 			}
 
 			f.dns["a.example.com"] = table(map[string][]string{"x": {"10.1.42.1"}})("x")
@@ -102,9 +114,37 @@ func TestKeyBecomesABadOne(t *testing.T) {
 			mend: func(f *fixture) { f.fail = nil },
 		},
 		{
-			name: "not taken for a moment", value: "username=a", want: "its instance could not be created, which is tried again", reason: v1alpha1.ReasonSynced, fails: true,
+			name: "refused by a quota", value: "username=a", want: "its instance could not be created, which is tried again: apply WindowsInstance", fails: true,
+			set:  refuses(apierrors.NewForbidden(v1alpha1.Resource("windowsinstances"), key, errors.New("exceeded quota"))),
+			mend: func(f *fixture) { f.fail = nil },
+		},
+		{
+			name: "not taken for a moment", value: "username=a", reason: v1alpha1.ReasonSynced, fails: true,
+			want: "its instance could not be created, which is tried again: apply WindowsInstance openshift-windows-machine-config-operator/10.1.42.9: the server restarts",
 			set:  refuses(apierrors.NewServiceUnavailable("the server restarts")),
 			mend: func(f *fixture) { f.fail = nil },
+		},
+		{
+			name: "no address, and refused", key: "a.example.com", value: "username=a", want: "exceeded quota", fails: true,
+			set: func(f *fixture) {
+				f.fail = func(write string) error {
+					if write == "apply a.example.com" {
+						return apierrors.NewForbidden(v1alpha1.Resource("windowsinstances"), "a.example.com", errors.New("exceeded quota"))
+					}
+					return nil
+				}
+			},
+		},
+		{
+			name: "no address, and not taken for a moment", key: "a.example.com", value: "username=a", want: "its name leads to no address", fails: true,
+			set: func(f *fixture) {
+				f.fail = func(write string) error {
+					if write == "apply a.example.com" {
+						return apierrors.NewServiceUnavailable("the server restarts")
+					}
+					return nil
+				}
+			},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +184,7 @@ func TestKeyBecomesABadOne(t *testing.T) {
 				f := begin(t, unguarded)
 				f.toConfirm()
 				pool := f.pool()
-				if message := f.wantSynced(tt.reason, pool.Status.DesiredReplicas); !strings.Contains(message, "\nentry "+tt.key+": ") || !strings.Contains(message, tt.want) || !strings.Contains(message, "which have no host yet and may be the same host under another key") {
+				if message := f.wantSynced(tt.reason, pool.Status.DesiredReplicas); strings.Count(message, "\nentry "+tt.key+": ") != 1 || !strings.Contains(message, tt.want) || !strings.Contains(message, "which have no host yet and may be the same host under another key") {
 					t.Errorf("message %q", message)
 				}
 				if tt.mend != nil {
@@ -193,5 +233,67 @@ func TestEntriesWhoseHostIsKnownHoldUpNoRemoval(t *testing.T) {
 	f.wantUIDs(before, "10.1.42.4")
 	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 49); !strings.Contains(message, "\nentry 10.1.42.4: the former host of its instance is still being removed") {
 		t.Errorf("message %q", message)
+	}
+	f.wantNext(time.Minute)
+	// That host does not answer, and never may.
+	former := before["10.1.42.2"]
+	former.Status.Operation = unreached()
+	if err := f.Status().Update(t.Context(), &former); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 49); !strings.Contains(message, "\nentry 10.1.42.4: the former host of its instance does not answer") ||
+		!strings.Contains(message, `kubectl patch windowsinstance 10.1.42.2 -n openshift-windows-machine-config-operator --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`) {
+		t.Errorf("message %q", message)
+	}
+}
+
+// What is refused of an instance that is there is said, and holds up no removal.
+func TestRefusedChange(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(3)))
+	f.settle()
+	data := fleet(2)
+	data["10.1.42.1"] = "username=b"
+	f.setData(data)
+	f.fail = func(write string) error {
+		if write == "apply 10.1.42.1" {
+			return apierrors.NewForbidden(v1alpha1.Resource("windowsinstances"), "10.1.42.1", errors.New("a webhook says no"))
+		}
+		return nil
+	}
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Error("nothing brings another pass")
+	}
+	f.wantInstances("10.1.42.0", "10.1.42.1")
+	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 2); !strings.Contains(message, "entry 10.1.42.1: its instance could not be changed, which is tried again: ") || !strings.Contains(message, "a webhook says no") {
+		t.Errorf("message %q", message)
+	}
+}
+
+// Only trouble that goes by itself is no reason to look.
+func TestPassing(t *testing.T) {
+	resource := v1alpha1.Resource("windowsinstances")
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"it is there already", &apply.ExistsError{Kind: "WindowsInstance", Name: "a"}, true},
+		{"a conflict", apierrors.NewConflict(resource, "a", errors.New("changed")), true},
+		{"too many requests", apierrors.NewTooManyRequests("slower", 1), true},
+		{"a timeout", apierrors.NewTimeoutError("etcd", 1), true},
+		{"an error of the server", apierrors.NewInternalError(errors.New("etcd")), true},
+		{"the server starts", apierrors.NewServiceUnavailable("starts"), true},
+		{"the API is away", apierrors.NewGenericServerResponse(http.StatusNotFound, http.MethodPatch, resource, "a", "404 page not found", 0, true), true},
+		{"no connection", &url.Error{Op: "Patch", URL: "https://api", Err: syscall.ECONNREFUSED}, true},
+		{"the connection ends", io.ErrUnexpectedEOF, true},
+		{"a quota, a webhook, or no right", apierrors.NewForbidden(resource, "a", errors.New("no")), false},
+		{"no namespace", apierrors.NewNotFound(resource, "a"), false},
+		{"invalid", apierrors.NewInvalid(v1alpha1.Kind("WindowsInstance"), "a", nil), false},
+		{"anything else", errors.New("unreadable managed fields"), false},
+	} {
+		if got := passing(fmt.Errorf("apply: %w", tt.err)); got != tt.want {
+			t.Errorf("%s: got %v", tt.name, got)
+		}
 	}
 }
