@@ -32,9 +32,32 @@ const (
 // maxEventMessage is the limit of an event.
 const maxEventMessage = 1024
 
+// Annotations of events about sessions.
+const (
+	annotationSessionKind = "windows.openshift.io/session-kind"
+	annotationSessionUser = "windows.openshift.io/session-user"
+)
+
 // eventLimits let every session of people have its events. Scripts that run a command
-// every second get one event for several: the log of the server and the audit log have each.
-var eventLimits = record.CorrelatorOptions{MaxEvents: 60, MaxIntervalInSeconds: 60, BurstSize: 120, QPS: 0.2}
+// every second, and programs that open many connections to forwarded ports, get one event for
+// several: the log of the server and the audit log have each. They do not limit the events of
+// other users, nor those of sessions of another kind.
+var eventLimits = record.CorrelatorOptions{
+	MaxEvents: 60, MaxIntervalInSeconds: 60, BurstSize: 120, QPS: 0.2,
+	KeyFunc: func(event *corev1.Event) (aggregateKey, localKey string) {
+		aggregateKey, localKey = record.EventAggregatorByReasonFunc(event)
+		return aggregateKey + sessionKey(event), localKey
+	},
+	SpamKeyFunc: func(event *corev1.Event) string {
+		about := event.InvolvedObject
+		return strings.Join([]string{about.Namespace, about.Name, string(about.UID), event.Type, sessionKey(event)}, "\x00")
+	},
+}
+
+// sessionKey is the same for the sessions of one kind of one user.
+func sessionKey(event *corev1.Event) string {
+	return event.Annotations[annotationSessionKind] + "\x00" + event.Annotations[annotationSessionUser]
+}
 
 // SessionEvents reports sessions in events of the cluster, where those who look
 // after a host see them, and in the log of the server. The events are those of core/v1:
@@ -79,7 +102,8 @@ func (e *SessionEvents) send(info windowsinstance.SessionInfo, kind, reason, mes
 	if limit := maxEventMessage - len(suffix) - len("…"); len(message) > limit {
 		message = strings.ToValidUTF8(message[:limit], "") + "…"
 	}
-	e.recorder.Event(info.Instance, kind, reason, message+suffix)
+	of := map[string]string{annotationSessionKind: string(info.Kind), annotationSessionUser: info.User}
+	e.recorder.AnnotatedEventf(info.Instance, of, kind, reason, "%s", message+suffix)
 }
 
 // tense has the verbs for the kinds of sessions.

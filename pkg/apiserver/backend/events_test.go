@@ -10,13 +10,23 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/stream"
 )
+
+// withoutAnnotations is what people read of an event.
+func withoutAnnotations(event string) string {
+	text, _, _ := strings.Cut(event, " map[windows.openshift.io/session-")
+	return text
+}
 
 func TestSessionEvents(t *testing.T) {
 	instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "win-1"}}
@@ -41,7 +51,7 @@ func TestSessionEvents(t *testing.T) {
 	close(recorder.Events)
 	var got []string
 	for event := range recorder.Events {
-		got = append(got, event)
+		got = append(got, withoutAnnotations(event))
 	}
 	last := got[len(got)-1]
 	if note := strings.TrimPrefix(last, "Normal SessionStarted "); len(note) > maxEventMessage || !strings.HasSuffix(note, "… Audit ID id-1.") {
@@ -59,6 +69,40 @@ func TestSessionEvents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" {
 		t.Errorf("events differ (-want +got):\n%s", diff)
+	}
+}
+
+// Those who forward ports, of which each connection is a session, do not push out the events of
+// others, nor of what else they do.
+func TestSessionEventsOfOthers(t *testing.T) {
+	kube := fake.NewClientset()
+	created := make(chan string, 1000)
+	kube.PrependReactor("create", "events", func(action kubetesting.Action) (bool, runtime.Object, error) {
+		created <- action.(kubetesting.CreateAction).GetObject().(*corev1.Event).Message
+		return false, nil, nil
+	})
+	e, shutdown := NewSessionEvents(t.Context(), kube)
+	defer shutdown()
+	instance := &v1alpha1.WindowsInstance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstance"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "win-1"},
+	}
+	forward := windowsinstance.SessionInfo{Kind: windowsinstance.StreamPortForward, Instance: instance, User: "jane"}
+	for port := range eventLimits.BurstSize + 10 {
+		forward.Ports = []int32{int32(1000 + port)}
+		e.Started(forward)
+	}
+	forward.User, forward.Ports = "joe", []int32{5985}
+	e.Started(forward)
+	e.Started(windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{"sc"}}})
+	missing := map[string]bool{"joe forwards ports 5985.": true, "jane runs sc.": true}
+	for timeout := time.After(20 * time.Second); len(missing) > 0; {
+		select {
+		case message := <-created:
+			delete(missing, message)
+		case <-timeout:
+			t.Fatalf("there is no event of %v", missing)
+		}
 	}
 }
 
@@ -87,7 +131,7 @@ func TestEventsNameTheProgramOnly(t *testing.T) {
 		close(recorder.Events)
 		got := make([]string, 0, 3)
 		for event := range recorder.Events {
-			got = append(got, event)
+			got = append(got, withoutAnnotations(event))
 		}
 		if diff := cmp.Diff([]string{
 			"Normal SessionStarted jane runs " + want + ".",
