@@ -4,6 +4,7 @@
 package stream
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,8 +68,8 @@ func check(r *http.Request, protocols []string, needsWebSocket string) *apierror
 		return apierrors.NewBadRequest(needsWebSocket)
 	case !websocket.IsWebSocketUpgrade(r):
 		return upgradeRequired(r)
-	case r.Header.Get("Sec-Websocket-Version") != "13" || r.Header.Get("Sec-Websocket-Key") == "":
-		return apierrors.NewBadRequest("a WebSocket needs the headers Sec-WebSocket-Version: 13 and Sec-WebSocket-Key")
+	case r.Header.Get("Sec-Websocket-Version") != "13" || !isKey(r.Header.Get("Sec-Websocket-Key")):
+		return apierrors.NewBadRequest("a WebSocket needs the headers Sec-WebSocket-Version: 13 and Sec-WebSocket-Key: 16 bytes in base64")
 	case choose(r, protocols) == "":
 		return apierrors.NewBadRequest(fmt.Sprintf("the client offers the WebSocket protocols %q, of which none is supported: %s", offered, strings.Join(protocols, ", ")))
 	}
@@ -77,6 +78,12 @@ func check(r *http.Request, protocols []string, needsWebSocket string) *apierror
 
 // isSPDY says whether a protocol is SPDY, or SPDY in a WebSocket.
 func isSPDY(protocol string) bool { return strings.HasPrefix(strings.ToUpper(protocol), "SPDY/") }
+
+// isKey says whether it is a key as RFC 6455 has it, without which nothing is upgraded.
+func isKey(key string) bool {
+	decoded, err := base64.StdEncoding.DecodeString(key)
+	return err == nil && len(decoded) == 16
+}
 
 // choose returns the protocol to speak; empty: the client offers none that is served.
 func choose(r *http.Request, protocols []string) string {

@@ -444,6 +444,8 @@ func TestNoUpgrade(t *testing.T) {
 		{"no protocol", http.MethodGet, webSocket(""), "none is supported: v5.channel.k8s.io, v4.channel.k8s.io", "none is supported: v4.channel.k8s.io, v5.channel.k8s.io"},
 		{"an old protocol", http.MethodGet, webSocket("base64.channel.k8s.io"), "none is supported", "none is supported"},
 		{"no key", http.MethodGet, upgrade("websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Protocol", "v5.channel.k8s.io"), "needs the headers", "needs the headers"},
+		{"a key that is none", http.MethodGet, upgrade("websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "secret", "Sec-WebSocket-Protocol", "v5.channel.k8s.io"), "needs the headers", "needs the headers"},
+		{"a key that is too short", http.MethodGet, upgrade("websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAA", "Sec-WebSocket-Protocol", "v5.channel.k8s.io"), "needs the headers", "needs the headers"},
 		{"SPDY", http.MethodPost, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "v4.channel.k8s.io"), "kubectl windows exec", "kubectl windows port-forward"},
 		{"SPDY by GET", http.MethodGet, upgrade("SPDY/3.1", "X-Stream-Protocol-Version", "portforward.k8s.io"), "NewWebSocketExecutor", "one for each connection"},
 		{"SPDY in a WebSocket", http.MethodGet, webSocket("SPDY/3.1+portforward.k8s.io"), "SPDY", "kubectl windows port-forward"},
