@@ -273,9 +273,9 @@ func testClientKilled(t *testing.T, namespace string, host winhost.Host) {
 	})
 }
 
-// testSessionEvents finds who ran what in the events of the instance.
+// testSessionEvents finds who ran which program in the events of the instance, and no arguments.
 func testSessionEvents(t *testing.T, namespace string) {
-	if _, err := execOn(t, namespace, "w", "", "sh", "-c", "exit 5"); err != nil {
+	if _, err := execOn(t, namespace, "w", "", "sh", "-c", "exit 5 # S3cret-Pass"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "there are events of the session", func() error {
@@ -287,11 +287,14 @@ func testSessionEvents(t *testing.T, namespace string) {
 		var start, end bool
 		for _, e := range list.Items {
 			notes = append(notes, e.Reason+": "+e.Message)
-			start = start || e.Reason == "SessionStarted" && strings.Contains(e.Message, "exit 5")
+			start = start || e.Reason == "SessionStarted" && strings.Contains(e.Message, "runs sh. ")
 			end = end || e.Reason == "SessionEnded" && strings.Contains(e.Message, "code 5")
 		}
 		if !start || !end {
 			return fmt.Errorf("got %q", notes)
+		}
+		if strings.Contains(strings.Join(notes, " "), "S3cret") {
+			t.Errorf("who may view the namespace reads the arguments of commands: %q", notes)
 		}
 		return nil
 	})
