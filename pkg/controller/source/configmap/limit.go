@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -35,6 +36,7 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 			recent, since = current.Status.RecentRemovals, waitingSince(current)
 		}
 	}
+	recent = slices.DeleteFunc(slices.Clone(recent), func(record v1alpha1.PoolRemoval) bool { return slices.Contains(p.stayed, record.Name) })
 	now := r.now()
 	d := r.limit.Decide(ration.Request{Ours: p.ours, Remove: p.remove, Leaving: p.leaving, Unreached: p.unreached, Since: since, Hold: hold}, recent, now)
 	d.Held = d.Held || r.unguarded && len(d.Waiting) > 0

@@ -36,6 +36,9 @@ type plan struct {
 	leaving map[string]bool
 	// unreached is how many of these hold up no others: see [ration.Stalled].
 	unreached int
+	// stayed are the names of those whose host was to be removed and has its next instance in this pass,
+	// before anything was done to it.
+	stayed []string
 	// kept is how many instances stay as they are because their entry has a problem.
 	kept int
 	// problems are the entries that cannot be used, in no order.

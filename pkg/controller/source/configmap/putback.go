@@ -67,8 +67,8 @@ func (l *leavers) forget(instance *v1alpha1.WindowsInstance) {
 
 // giveBack gives the instance of an entry that was put back what people had set on the one before
 // and the host key that is trusted. All else it finds on its host, as any instance does that takes
-// a host over.
-func (r *Reconciler) giveBack(ctx context.Context, entry *Entry) error {
+// a host over. A host that nothing was done to counts as none that was removed.
+func (r *Reconciler) giveBack(ctx context.Context, p *plan, entry *Entry) error {
 	before := r.left.get(entry.Name)
 	if before == nil {
 		return nil
@@ -76,6 +76,9 @@ func (r *Reconciler) giveBack(ctx context.Context, entry *Entry) error {
 	if belongs(before, r.configMap) && entry.isOf(before) {
 		if err := r.handOver(ctx, before); err != nil {
 			return err
+		}
+		if !before.Status.RemovalBegun() {
+			p.stayed = append(p.stayed, before.Name)
 		}
 	}
 	r.left.forget(before)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,5 +129,44 @@ func TestGivenBackLater(t *testing.T) {
 	}
 	if leaving := f.leaving(); len(leaving) != 1 || leaving[0].Name != "10.1.42.2" {
 		t.Errorf("leaving are %v", leaving)
+	}
+}
+
+// A host whose entry was put back in time was not removed, and does not count as if it had been.
+func TestPutBackIsNoRemoval(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		begun bool
+		want  int
+	}{{"in time", false, 0}, {"when its removal had begun", true, 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, emptyPool(), configMapOf(fleet(3)))
+			f.settle()
+			f.hold()
+			f.setData(fleet(3, 0))
+			f.settle()
+			if got := f.pool().Status.RecentRemovals; len(got) != 1 {
+				t.Fatalf("the pool remembers %v", got)
+			}
+			f.setData(fleet(3))
+			f.settle()
+			f.now = f.now.Add(time.Minute)
+			gone := f.leaving()[0]
+			if tt.begun {
+				gone.Status.Operation = &v1alpha1.Operation{
+					ID: "remove-1", Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationSucceeded,
+					Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepCordon, State: v1alpha1.StepSucceeded}},
+				}
+			}
+			f.r.left.see(gone.DeepCopy()) // as the watch does
+			gone.Finalizers = nil
+			if err := f.Update(t.Context(), &gone); err != nil {
+				t.Fatal(err)
+			}
+			f.pass()
+			if got := f.pool().Status.RecentRemovals; len(got) != tt.want {
+				t.Errorf("the pool remembers %v, want %d", got, tt.want)
+			}
+		})
 	}
 }

@@ -241,7 +241,7 @@ func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 		missing := have == nil && err != nil
 		if err == nil {
 			what = "its instance could not be given what the one before had"
-			err = r.giveBack(ctx, &entry)
+			err = r.giveBack(ctx, p, &entry)
 		}
 		invalid := apierrors.IsInvalid(err)
 		if err != nil {
