@@ -37,7 +37,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	defer klog.CaptureState().Restore()
-	klog.SetLoggerWithOptions(logr.New(librarySink{streams.ErrOut}), klog.ContextualLogger(true))
+	// That watches end, and that a terminal changes its size while a session ends, is no business
+	// of users.
+	klog.SetLoggerWithOptions(logr.Discard(), klog.ContextualLogger(true))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK

@@ -113,7 +113,7 @@ func (c *channels) read() {
 		if errors.Is(err, errTooLarge) {
 			c.failed <- err
 			// The client learns why, and is read until it has closed the connection.
-			_, _ = io.CopyBuffer(io.Discard, onlyReader{c.conn.NetConn()}, buffer)
+			_, _ = io.Copy(io.Discard, c.conn.NetConn())
 			return
 		}
 		if err != nil {
@@ -147,7 +147,7 @@ func (c *channels) receive(message io.Reader, buffer []byte) error {
 	case c.other != nil:
 		c.other(head[0], message)
 	}
-	_, err := io.CopyBuffer(io.Discard, onlyReader{message}, buffer)
+	_, err := io.Copy(io.Discard, message)
 	return err
 }
 
@@ -184,9 +184,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// onlyReader hides what else a reader can do, so that the given buffer is used.
-type onlyReader struct{ io.Reader }
 
 // write sends one message.
 func (c *channels) write(channel byte, p []byte) (int, error) {
