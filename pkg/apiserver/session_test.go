@@ -343,7 +343,7 @@ func testSessionLimits(t *testing.T, s *testServer) {
 		<-ready
 	}
 	err := s.run(t, admin, s.sessionURL(t, "sessions", "limits", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
-	if err == nil || !strings.Contains(err.Error(), "you have 2 exec sessions open") {
+	if err == nil || !strings.Contains(err.Error(), "at most 2 exec sessions of one user may be open") {
 		t.Errorf("the third: %v", err)
 	}
 	for _, w := range typing {
