@@ -265,7 +265,7 @@ func limitStreams(t *testing.T, s *system.System, host winhost.Host) {
 	second := follow(t, s, path)
 	third := ask(t, s, http.MethodGet, path)
 	status := third.refused(t, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
-	mustSay(t, status.Message, "2 logs of this host")
+	mustSay(t, status.Message, "at most 2 logs of one host may be open")
 	if third.header.Get("Retry-After") == "" {
 		t.Errorf("there is no Retry-After in %v", third.header)
 	}

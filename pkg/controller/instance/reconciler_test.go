@@ -141,17 +141,21 @@ func (f *fixture) reconcile(name string) reconcile.Result {
 // settle reconciles one instance until there is nothing to do before some time has passed.
 func (f *fixture) settle(name string) reconcile.Result {
 	f.t.Helper()
+	idle := false
 	for range 20 {
 		result := f.reconcile(name)
 		if f.hold(name) {
 			continue
 		}
 		if !f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: name}) {
-			if result.RequeueAfter > 0 || !f.awoken() {
+			if result.RequeueAfter > 0 || !f.awoken() && idle {
 				return result
 			}
+			// A probe may have ended meanwhile that has not told so yet.
+			idle = true
 			continue
 		}
+		idle = false
 		e := receive(f.t, f.r.wake, "a probe to end")
 		if got := e.Object.GetName(); got != name {
 			f.t.Fatalf("%s was woken", got)
