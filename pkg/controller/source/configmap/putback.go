@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,11 +21,22 @@ import (
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
+// putBackPatience is how long the last state of an instance is kept that is gone and has no entry. Whoever
+// puts an entry back releases the host at once, which this controller may see before it sees the entry.
+const putBackPatience = time.Minute
+
 // leavers are the last states of instances that were deleted, by name, as long as their entry may be
 // put back: one of the same name follows only when they are gone. It is safe for concurrent use.
 type leavers struct {
 	mu   sync.Mutex
-	last map[string]*v1alpha1.WindowsInstance
+	last map[string]leaver
+}
+
+type leaver struct {
+	*v1alpha1.WindowsInstance
+
+	// gone is when a pass first found neither the instance nor an entry. Zero: none has.
+	gone time.Time
 }
 
 // see notes an instance that is being deleted, or is gone.
@@ -35,32 +47,43 @@ func (l *leavers) see(instance *v1alpha1.WindowsInstance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {
-		l.last = map[string]*v1alpha1.WindowsInstance{}
+		l.last = map[string]leaver{}
 	}
-	l.last[instance.Name] = instance
+	l.last[instance.Name] = leaver{WindowsInstance: instance}
 }
 
-// retain forgets all that are gone and have no entry.
-func (l *leavers) retain(p *plan) {
+// retain forgets all that are gone, and have no entry, for some time.
+func (l *leavers) retain(p *plan, now time.Time) {
 	keep := maps.Clone(p.leaving)
 	for _, entry := range slices.Concat(p.apply, p.waiting) {
 		keep[entry.Name] = true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.last, func(name string, _ *v1alpha1.WindowsInstance) bool { return !keep[name] })
+	for name, last := range l.last {
+		switch {
+		case keep[name]:
+			last.gone = time.Time{}
+		case last.gone.IsZero():
+			last.gone = now
+		case !now.Before(last.gone.Add(putBackPatience)):
+			delete(l.last, name)
+			continue
+		}
+		l.last[name] = last
+	}
 }
 
 func (l *leavers) get(name string) *v1alpha1.WindowsInstance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last[name]
+	return l.last[name].WindowsInstance
 }
 
 func (l *leavers) forget(instance *v1alpha1.WindowsInstance) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.last[instance.Name] == instance {
+	if l.last[instance.Name].WindowsInstance == instance {
 		delete(l.last, instance.Name)
 	}
 }

@@ -32,11 +32,14 @@ func TestPutBack(t *testing.T) {
 		name string
 		// after is what is done when the instance was deleted and is still there.
 		after func(f *fixture)
+		// later is when the entry is put back, after the pass that found the instance gone. 0: before.
+		later time.Duration
 		given bool
 	}{
-		{"put back", func(f *fixture) { f.setData(map[string]string{address: "username=b"}) }, true},
-		{"put back at another port", func(f *fixture) { f.setData(map[string]string{address: "username=b\nport=2222"}) }, false},
-		{"put back later", func(*fixture) {}, false},
+		{"put back", func(f *fixture) { f.setData(map[string]string{address: "username=b"}) }, 0, true},
+		{"put back at another port", func(f *fixture) { f.setData(map[string]string{address: "username=b\nport=2222"}) }, time.Nanosecond, false},
+		{"put back while the ConfigMap is not seen yet", func(*fixture) {}, time.Second, true},
+		{"put back later", func(*fixture) {}, time.Hour, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, emptyPool(), configMapOf(map[string]string{address: "username=a"}))
@@ -67,7 +70,9 @@ func TestPutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.settle()
-			if !tt.given {
+			if tt.later > 0 {
+				f.now = f.now.Add(tt.later)
+				f.settle()
 				f.setData(map[string]string{address: "username=b"})
 				f.settle()
 			}

@@ -128,7 +128,7 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 			return again, err
 		}
 	}
-	r.left.retain(&p)
+	r.left.retain(&p, r.now())
 	failed := r.applyInstances(ctx, &p)
 	d, err := r.ration(ctx, pool, &p)
 	if err != nil {
