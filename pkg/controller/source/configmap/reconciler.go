@@ -128,6 +128,9 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 			return again, err
 		}
 	}
+	for i := range instances.Items {
+		r.left.see(&instances.Items[i])
+	}
 	r.left.retain(&p, r.now())
 	failed := r.applyInstances(ctx, &p)
 	d, err := r.ration(ctx, pool, &p)
@@ -279,6 +282,10 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.
 			continue
 		}
 		r.deleted[instance.UID] = true
+		// A pass may see that it is gone before the watch has told that it was deleted.
+		last := instance.DeepCopy()
+		last.DeletionTimestamp = new(metav1.NewTime(r.now()))
+		r.left.see(last)
 		log.FromContext(ctx).Info("Deleted an instance that the ConfigMap no longer asks for", "instance", klog.KObj(instance))
 	}
 	return errors.Join(errs...)
