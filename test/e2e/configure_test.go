@@ -6,14 +6,18 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -106,11 +110,48 @@ func configureFromConfigMap(t *testing.T, s *site) {
 			t.Fatal(err)
 		}
 	}
+	putEntryBack(t, h, func() { setEntry("null") }, func() { setEntry(fmt.Sprintf("%q", entryFor(h.host, "name="+h.name))) })
 	setEntry("null")
 	h.waitGone(t)
 	h.mustBeClean(t)
 	other.waitReady(t)
 	neighbor.mustHold(t)
+}
+
+// putEntryBack removes the entry of a host whose removal waits, and puts it back. The instance that
+// follows takes the host over as it is, with what people had set on the one before.
+func putEntryBack(t *testing.T, h *siteHost, remove, putBack func()) {
+	patch := func(content string) {
+		t.Helper()
+		if _, err := h.instances(h.namespace).Patch(t.Context(), h.name, types.MergePatchType, []byte(content), metav1.PatchOptions{FieldManager: "kubectl-edit"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch(`{"metadata":{"labels":{"rack":"7"}},"spec":{"paused":true,"removal":{"afterSeconds":86400}}}`)
+	before := h.get(t)
+	calm := undisturbed(t, h.subject())
+	remove()
+	h.wait(t, "the removal waits", func(i *v1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionRemoved); c == nil || c.Reason != v1alpha1.ReasonPaused {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	putBack()
+	patch(`{"spec":{"paused":false}}`)
+	after := h.wait(t, "another instance has the host", func(i *v1alpha1.WindowsInstance) error {
+		if i.UID == before.UID {
+			return errors.New(describeConditions(i))
+		}
+		return isSetUp(i)
+	})
+	calm.mustHoldWithNewInstances(t, h.subject())
+	if diff := cmp.Diff(before.Status.HostKeys, after.Status.HostKeys); diff != "" {
+		t.Errorf("the host key was recorded again (-before +after):\n%s", diff)
+	}
+	if after.Labels["rack"] != "7" || after.Spec.Removal == nil || ptr.Deref(after.Spec.Removal.AfterSeconds, 0) != 86400 {
+		t.Errorf("labels %v, removal %+v", after.Labels, after.Spec.Removal)
+	}
 }
 
 // bootstrapTokens selects the Secrets with which hosts join.

@@ -67,6 +67,7 @@ func (a *Applier) Instance(ctx context.Context, current *v1alpha1.WindowsInstanc
 		if err != nil {
 			return false, fmt.Errorf("read managed fields of WindowsInstance %s: %w", key, err)
 		}
+		have.Status = nil
 		if same, err := equal(have, want); err != nil || same {
 			return false, err
 		}

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,9 +17,9 @@ import (
 // others stands for all field managers but one.
 const others = "others"
 
-// OfOthers returns what others have set on an instance, of all that is not of its status: the fields
-// that fieldManager has not applied.
-func OfOthers(instance *v1alpha1.WindowsInstance, fieldManager string) (*acwindowsv1alpha1.WindowsInstanceApplyConfiguration, error) {
+// OfOthers returns what others have set on an instance, of all that is not of its status, and no more
+// than that: the fields that fieldManager has not applied.
+func OfOthers(instance *v1alpha1.WindowsInstance, fieldManager string) (*v1alpha1.WindowsInstance, error) {
 	theirs, ours := fieldpath.NewSet(), fieldpath.NewSet()
 	for _, entry := range instance.ManagedFields {
 		if entry.Subresource != "" || entry.FieldsV1 == nil {
@@ -43,5 +44,18 @@ func OfOthers(instance *v1alpha1.WindowsInstance, fieldManager string) (*acwindo
 		Manager: others, Operation: metav1.ManagedFieldsOperationApply, APIVersion: v1alpha1.SchemeGroupVersion.String(),
 		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 	}}
-	return acwindowsv1alpha1.ExtractWindowsInstance(instance, others)
+	extracted, err := acwindowsv1alpha1.ExtractWindowsInstance(instance, others)
+	if err != nil {
+		return nil, fmt.Errorf("take the fields of others from the object: %w", err)
+	}
+	extracted.Status = nil
+	data, err := json.Marshal(extracted)
+	if err != nil {
+		return nil, fmt.Errorf("write the object of others: %w", err)
+	}
+	theirObject := &v1alpha1.WindowsInstance{}
+	if err := json.Unmarshal(data, theirObject); err != nil {
+		return nil, fmt.Errorf("read the object of others: %w", err)
+	}
+	return theirObject, nil
 }

@@ -4,9 +4,9 @@
 package apply
 
 import (
-	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -26,17 +26,17 @@ func TestOfOthers(t *testing.T) {
 		Spec:   v1alpha1.WindowsInstanceSpec{Address: "10.1.42.1", Username: "a", Paused: true, ProviderID: "vm-1"},
 		Status: v1alpha1.WindowsInstanceStatus{MachineID: "m"},
 	}
-	others, err := OfOthers(instance, manager)
+	got, err := OfOthers(instance, manager)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(others)
-	if err != nil {
-		t.Fatal(err)
+	want := &v1alpha1.WindowsInstance{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstance"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{"by": "people"}, Annotations: map[string]string{"too": "people"}},
+		Spec:       v1alpha1.WindowsInstanceSpec{Paused: true, ProviderID: "vm-1"},
 	}
-	const want = `{"kind":"WindowsInstance","apiVersion":"windows.openshift.io/v1alpha1","metadata":{"name":"a","namespace":"ns","labels":{"by":"people"},"annotations":{"too":"people"}},"spec":{"paused":true,"providerID":"vm-1"}}`
-	if string(got) != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if len(instance.ManagedFields) != 4 {
 		t.Error("the instance, which belongs to a cache, was changed")

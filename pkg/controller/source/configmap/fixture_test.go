@@ -111,6 +111,21 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				}
 				return c.SubResource(sub).Apply(ctx, obj, opts...)
 			},
+			Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if err := record("create", obj); err != nil {
+					return err
+				}
+				if instance, ok := obj.(*v1alpha1.WindowsInstance); ok {
+					instance.UID = f.newUID()
+				}
+				return c.Create(ctx, obj, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if err := record("patch "+sub, obj); err != nil {
+					return err
+				}
+				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			},
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				if err := record("patch", obj); err != nil {
 					return err
@@ -149,9 +164,13 @@ func (f *fixture) giveUID(ctx context.Context, c client.Client, obj runtime.Appl
 	if err := c.Get(ctx, types.NamespacedName{Namespace: *applied.Namespace, Name: *applied.Name}, instance); err != nil || instance.UID != "" {
 		return err
 	}
-	f.uids++
-	instance.UID = types.UID(fmt.Sprintf("uid-%d", f.uids))
+	instance.UID = f.newUID()
 	return c.Update(ctx, instance)
+}
+
+func (f *fixture) newUID() types.UID {
+	f.uids++
+	return types.UID(fmt.Sprintf("uid-%d", f.uids))
 }
 
 // quiet is the context of a test with a logger that says nothing.

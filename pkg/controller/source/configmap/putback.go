@@ -5,14 +5,15 @@ package configmap
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -88,69 +89,77 @@ func (l *leavers) forget(instance *v1alpha1.WindowsInstance) {
 	}
 }
 
-// giveBack gives the instance of an entry that was put back what people had set on the one before
-// and the host key that is trusted. All else it finds on its host, as any instance does that takes
-// a host over. A host that nothing was done to counts as none that was removed.
-func (r *Reconciler) giveBack(ctx context.Context, p *plan, entry *Entry) error {
+// predecessor returns the last state of the instance that the host of an entry had before, nil if
+// there was none.
+func (r *Reconciler) predecessor(entry *Entry) *v1alpha1.WindowsInstance {
 	before := r.left.get(entry.Name)
-	if before == nil {
+	if before != nil && (!belongs(before, r.configMap) || !entry.isOf(before)) {
+		r.left.forget(before)
 		return nil
 	}
-	if belongs(before, r.configMap) && entry.isOf(before) {
-		if err := r.handOver(ctx, before); err != nil {
-			return err
-		}
-		if !before.Status.RemovalBegun() {
-			p.stayed = append(p.stayed, before.Name)
-		}
+	return before
+}
+
+// succeed makes the instance of an entry that was put back. From its first moment on it has what people
+// had set on the one before, as a host is configured by it at once, and is held if something of ours is
+// on the host. An instance that is held trusts no host key before it is told which.
+func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstance, desired *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) (*v1alpha1.WindowsInstance, error) {
+	next, err := apply.OfOthers(before, fieldManager)
+	if err != nil {
+		return nil, fmt.Errorf("find what people had set on WindowsInstance %s: %w", before.Name, err)
+	}
+	next.ObjectMeta = metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name, Labels: next.Labels, Annotations: next.Annotations}
+	if next.Spec.Removal != nil {
+		next.Spec.Removal.Policy = "" // it was about the one before
+	}
+	if before.Status.MachineID != "" {
+		// It goes with the next one, also if that is deleted before it has reached the host.
+		next.Finalizers = []string{v1alpha1.HostFinalizer}
+	}
+	// What the entry may leave out later is not among these: whoever creates an object owns what it has.
+	next.Spec.Address, next.Spec.Port, next.Spec.Username = *desired.Spec.Address, *desired.Spec.Port, *desired.Spec.Username
+	next.Spec.PoolRef = &v1alpha1.PoolReference{Name: *desired.Spec.PoolRef.Name}
+	switch err := r.client.Create(ctx, next, client.FieldOwner(fieldManager)); {
+	case apierrors.IsAlreadyExists(err):
+		return nil, &apply.ExistsError{Kind: "WindowsInstance", Name: client.ObjectKeyFromObject(next).String()}
+	case err != nil:
+		return nil, fmt.Errorf("create WindowsInstance %s with what people had set on the one before: %w", next.Name, err)
+	}
+	return next, nil
+}
+
+// giveBack gives the instance of an entry that was put back the host keys that the one before trusted.
+// All else it finds on its host, as any instance does that takes a host over. A host that nothing was
+// done to counts as none that was removed.
+func (r *Reconciler) giveBack(ctx context.Context, p *plan, before *v1alpha1.WindowsInstance) error {
+	if err := r.giveKeys(ctx, before); err != nil {
+		return fmt.Errorf("give WindowsInstance %s the host keys of the one before: %w", before.Name, err)
+	}
+	if !before.Status.RemovalBegun() {
+		p.stayed = append(p.stayed, before.Name)
 	}
 	r.left.forget(before)
 	return nil
 }
 
-func (r *Reconciler) handOver(ctx context.Context, before *v1alpha1.WindowsInstance) error {
-	// What is given is for the instance that was made just now, and for nothing that somebody did since.
-	next, err := object.Get(ctx, r.applier.Live, client.ObjectKeyFromObject(before), &v1alpha1.WindowsInstance{})
-	if err != nil || next == nil {
-		return err
+// giveKeys has the keys replace one that was trusted only because it was the first, but none that
+// somebody has confirmed meanwhile.
+func (r *Reconciler) giveKeys(ctx context.Context, before *v1alpha1.WindowsInstance) error {
+	if len(before.Status.HostKeys) == 0 {
+		return nil
 	}
-	// The key first: an instance that is held and has none was restored without its status.
-	if len(before.Status.HostKeys) > 0 {
-		known := map[string]any{
-			"metadata": map[string]any{"uid": next.UID, "resourceVersion": next.ResourceVersion},
-			"status":   map[string]any{"hostKeys": before.Status.HostKeys},
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the next one is probed at the same time
+		next, err := object.Get(ctx, r.applier.Live, client.ObjectKeyFromObject(before), &v1alpha1.WindowsInstance{})
+		if err != nil || next == nil {
+			return err
 		}
-		if err := patch(known, func(p client.Patch) error { return r.client.Status().Patch(ctx, next, p) }); err != nil {
-			return fmt.Errorf("give WindowsInstance %s the host key of the one before: %w", next.Name, err)
+		for _, key := range next.Status.HostKeys {
+			if key.TrustedBy != v1alpha1.TrustedOnFirstUse {
+				return nil
+			}
 		}
-	}
-	people, err := apply.OfOthers(before, fieldManager)
-	if err != nil {
-		return fmt.Errorf("find what people had set on WindowsInstance %s: %w", next.Name, err)
-	}
-	given := acwindowsv1alpha1.WindowsInstance(next.Name, next.Namespace).WithUID(next.UID).WithResourceVersion(next.ResourceVersion)
-	if people.ObjectMetaApplyConfiguration != nil {
-		given.WithLabels(people.Labels).WithAnnotations(people.Annotations)
-	}
-	if given.Spec = people.Spec; given.Spec != nil && given.Spec.Removal != nil {
-		given.Spec.Removal.Policy = nil // it was about the one before
-	}
-	if before.Status.MachineID != "" {
-		// Something of ours is on the host. It goes with the next one, also if that is deleted before
-		// it has reached the host.
-		given.WithFinalizers(v1alpha1.HostFinalizer)
-	}
-	if err := patch(given, func(p client.Patch) error { return r.client.Patch(ctx, next, p) }); err != nil {
-		return fmt.Errorf("give WindowsInstance %s what people had set on the one before: %w", next.Name, err)
-	}
-	return nil
-}
-
-// patch sends content as a merge patch.
-func patch(content any, send func(client.Patch) error) error {
-	data, err := json.Marshal(content)
-	if err != nil {
-		return err
-	}
-	return send(client.RawPatch(types.MergePatchType, data))
+		given := next.DeepCopy()
+		given.Status.HostKeys = before.Status.HostKeys
+		return r.client.Status().Patch(ctx, given, client.MergeFromWithOptions(next, client.MergeFromWithOptimisticLock{}))
+	})
 }

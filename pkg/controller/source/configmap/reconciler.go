@@ -235,16 +235,24 @@ func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 	var good []Entry
 	bad := map[string]bool{}
 	for _, entry := range p.apply {
-		have := p.ours[entry.Name]
+		have, desired, before := p.ours[entry.Name], instanceFor(r.configMap, &entry), r.predecessor(&entry)
 		what := "its instance could not be changed"
 		if have == nil {
 			what = "its instance could not be created"
 		}
-		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, &entry))
-		missing := have == nil && err != nil
+		var written bool
+		var err error
+		current := have
+		if have == nil && before != nil {
+			current, err = r.succeed(ctx, before, desired)
+		}
 		if err == nil {
-			what = "its instance could not be given what the one before had"
-			err = r.giveBack(ctx, p, &entry)
+			written, err = r.applier.Instance(ctx, current, desired)
+		}
+		missing := have == nil && err != nil
+		if err == nil && before != nil {
+			what = "its instance could not be given the host keys of the one before"
+			err = r.giveBack(ctx, p, before)
 		}
 		invalid := apierrors.IsInvalid(err)
 		if err != nil {
