@@ -13,9 +13,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// Transcripts are rotated by size: the newest is apply.log, then apply.log.1 and so on.
+// Transcripts are rotated by size: the newest is [api.TranscriptName], then apply.log.1 and so on.
 const (
-	transcriptName    = "apply.log"
 	maxTranscript     = 1 << 20 // bytes
 	rotatedTranscript = 4
 )
@@ -56,7 +55,7 @@ func (t *transcript) open() {
 	if err := os.Mkdir(t.directory, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return
 	}
-	name := filepath.Join(t.directory, transcriptName)
+	name := filepath.Join(t.directory, api.TranscriptName)
 	if info, err := os.Stat(name); err == nil && info.Size() >= maxTranscript {
 		for i := rotatedTranscript; i > 0; i-- {
 			from := name
@@ -81,9 +80,9 @@ func (t *transcript) close() {
 
 // removeTranscripts removes the transcripts, and their directory if nothing else is in it.
 func removeTranscripts(directory string) error {
-	errs := []error{os.Remove(filepath.Join(directory, transcriptName))}
+	errs := []error{os.Remove(filepath.Join(directory, api.TranscriptName))}
 	for i := range rotatedTranscript {
-		errs = append(errs, os.Remove(filepath.Join(directory, transcriptName+"."+strconv.Itoa(i+1))))
+		errs = append(errs, os.Remove(filepath.Join(directory, api.TranscriptName+"."+strconv.Itoa(i+1))))
 	}
 	return errors.Join(append(errs, os.Remove(directory))...)
 }

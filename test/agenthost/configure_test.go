@@ -59,6 +59,24 @@ func runAgent(t *testing.T, host *Host, command string, stdin []byte) (api.Resul
 	return *last.Result, out.String()
 }
 
+// readLog reads a log of a host by its name.
+func readLog(t *testing.T, host *Host, name string) string {
+	t.Helper()
+	request, err := json.Marshal(api.LogRequest{Queries: []string{name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	if code := agent.Main(t.Context(), host, []string{api.CommandLogs}, bytes.NewReader(append(request, '\n')), &out, &stderr); code != api.ExitOK {
+		t.Fatalf("logs: code %d: %s", code, stderr.String())
+	}
+	header, text, _ := strings.Cut(out.String(), "\n")
+	if strings.Contains(header, `"error"`) {
+		t.Errorf("the log %s was refused: %s", name, header)
+	}
+	return text
+}
+
 // TestConfigure configures a host through the agent's command line and removes everything.
 func TestConfigure(t *testing.T) {
 	root := t.TempDir()
@@ -118,6 +136,11 @@ func TestConfigure(t *testing.T) {
 	transcript, err := os.ReadFile(filepath.Join(drive, "var", "log", "windows-node-agent", "apply.log"))
 	if err != nil || string(transcript) != progress {
 		t.Errorf("the transcript is %q, %v, want what was printed", transcript, err)
+	}
+	for _, name := range []string{"operation", "agent", "windows-node-agent"} {
+		if got := readLog(t, host, name); got != progress {
+			t.Errorf("the log %s is %q, want what was printed", name, got)
+		}
 	}
 	if strings.Contains(progress, secret) {
 		t.Error("the secret is in what was printed")

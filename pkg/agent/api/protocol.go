@@ -12,6 +12,10 @@ const ProtocolVersion = 1
 // other, with "run" as the only argument.
 const ServiceName = "windows-node-agent"
 
+// TranscriptName is the name of the log of "apply", in a directory [ServiceName] below that
+// of all logs.
+const TranscriptName = "apply.log"
+
 // Sub-commands of the agent.
 const (
 	CommandVersion = "version"

@@ -107,7 +107,8 @@ func wellKnownServices() []wellKnownService {
 		{name: "hybrid-overlay-node", aliases: []string{"hybrid-overlay"}, files: []string{"hybrid-overlay/hybrid-overlay.log"}},
 		{name: "csi-proxy", files: []string{"csi-proxy/csi-proxy.log"}},
 		{name: "windows_exporter", aliases: []string{"windows-exporter"}, files: []string{"windows_exporter/windows_exporter.log"}},
-		{name: "agent", aliases: []string{"windows-node-agent"}, files: []string{"windows-node-agent/windows-node-agent.log"}},
+		// What operations did on the host; see the transcripts of package agent.
+		{name: "agent", aliases: []string{"operation", api.ServiceName}, files: []string{api.ServiceName + "/" + api.TranscriptName}},
 		// WICD logs with klog, which keeps a link <program>.INFO to the
 		// file of the present process and severity.
 		{name: "wicd", aliases: []string{"windows-instance-config-daemon"}, files: []string{
