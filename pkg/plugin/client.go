@@ -104,7 +104,7 @@ func (c *client) get(ctx context.Context, name string) (target, error) {
 		if !c.explicit {
 			where += ", and none of any namespace has a Node of that name"
 		}
-		return target{}, fmt.Errorf("no Windows instance or node %q in %s", name, where)
+		return target{}, fmt.Errorf("%w %q in %s", errNoHost, name, where)
 	}
 	names := make([]string, len(found))
 	for i := range found {
@@ -113,10 +113,20 @@ func (c *client) get(ctx context.Context, name string) (target, error) {
 	return target{}, fmt.Errorf("node %q is that of %d instances: %s; name one of them, with -n", name, len(found), strings.Join(names, ", "))
 }
 
-// aboutInstance tells an instance that does not exist from an API that does not.
+// errNoHost is for a name that neither an instance nor a Node has.
+var errNoHost = errors.New("no Windows instance or node")
+
+// noSuchHost says whether an error means that a host does not exist, and nothing else.
+func noSuchHost(err error) bool {
+	return errors.Is(err, errNoHost) || apierrors.IsNotFound(err) && aboutInstance(err)
+}
+
+// aboutInstance tells an instance that does not exist from an API that does not. For an answer
+// that is no Status the client makes one up, with the instance that was requested.
 func aboutInstance(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == instancesResource
+	return ok && !apierrors.IsUnexpectedServerError(err) &&
+		status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == instancesResource
 }
 
 func (c *client) byNode(ctx context.Context, node string) ([]v1alpha1.WindowsInstance, error) {

@@ -225,9 +225,8 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, arg
 				continue
 			}
 		}
-		_, fromServer := errors.AsType[*apierrors.StatusError](err)
 		switch {
-		case o.ignoreNotFound && (apierrors.IsNotFound(err) || !fromServer):
+		case o.ignoreNotFound && noSuchHost(err):
 		case len(args) == 1:
 			return err
 		default:

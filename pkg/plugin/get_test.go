@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -55,6 +56,9 @@ func TestGet(t *testing.T) {
 		{name: "ambiguous no more", namespace: "hosts", args: []string{"get", "node-4", "-o", "name"}, want: []string{"/w5"}},
 		{name: "one of two is not there", namespace: "hosts", args: []string{"get", "w1", "nope"}, code: 1, want: []string{"w1 ", `"nope"`}},
 		{name: "need not be there", namespace: "hosts", args: []string{"get", "nope", "--ignore-not-found"}},
+		{name: "the instance need not be there", namespace: "hosts", args: []string{"get", "wi/nope", "--ignore-not-found"}},
+		{name: "the node need not be there", namespace: "hosts", args: []string{"get", "node/nope", "w1", "--ignore-not-found"}, want: []string{"w1 "}},
+		{name: "need not be there, ambiguous", args: []string{"get", "node-4", "--ignore-not-found"}, code: 1, want: []string{"other/w4"}},
 		{name: "nothing there", namespace: "empty", args: []string{"get"}, want: []string{"No hosts found in namespace empty."}},
 		{name: "name and selector", namespace: "hosts", args: []string{"get", "w1", "-l", "a=b"}, code: 1, want: []string{"not both"}},
 		{name: "unknown format", namespace: "hosts", args: []string{"get", "-o", "nope"}, code: 1, want: []string{`output format "nope"`}},
@@ -67,6 +71,44 @@ func TestGet(t *testing.T) {
 				if strings.Contains(got.stdout, text) {
 					t.Errorf("it says %q:\n%s", text, got.stdout)
 				}
+			}
+		})
+	}
+}
+
+// What keeps the plugin from finding out whether a host exists is an error, also when it need not.
+func TestGetIgnoresNothingElse(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		handle http.HandlerFunc
+		want   string
+	}{
+		{"no API group", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", http.StatusNotFound) }, "could not find the requested resource"},
+		{"no API group, as a Status", func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "", "the server could not find the requested resource")
+		}, "could not find the requested resource"},
+		{"expired login", func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "", "Unauthorized")
+		}, "Unauthorized"},
+		{"defect", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "boom", http.StatusInternalServerError)
+		}, "boom"},
+		{"nobody listens", nil, "refused"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAPI(t)
+			a.handle(http.MethodGet, "instance", tc.handle)
+			a.handle(http.MethodGet, "list", tc.handle)
+			if tc.handle == nil {
+				listener, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.url = "http://" + listener.Addr().String()
+				listener.Close()
+			}
+			for _, name := range []string{"w1", "wi/w1", "node/w1"} {
+				a.run("get", name, "--ignore-not-found", "-o", "name").want(t, ExitFailure, tc.want)
 			}
 		})
 	}
