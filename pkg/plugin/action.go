@@ -79,12 +79,7 @@ func (a *action) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !a.asTable() {
-		if _, err := a.print.ToPrinter(); err != nil {
-			return err
-		}
-	}
-	return e.eachSelected(ctx, args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
+	return a.eachSelected(ctx, e, args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
 		return a.one(ctx, e, c, t, metav1.CreateOptions{DryRun: dryRun})
 	})
 }

@@ -33,7 +33,7 @@ Nothing is changed on the host. Exits with 2 when something is in the way.`,
 		Example: `  kubectl windows check win-6
   kubectl windows check -A --pool windows-instances || echo "not all of them"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.eachSelected(cmd.Context(), args, &s, func(ctx context.Context, e *env, c *client, t target) error {
+			return o.eachSelected(cmd.Context(), e, args, &s, func(ctx context.Context, e *env, c *client, t target) error {
 				check, err := c.windows.WindowsInstances(t.Namespace).Check(ctx, t.Name, &v1alpha1.WindowsInstanceCheck{}, metav1.CreateOptions{})
 				if err != nil {
 					return err

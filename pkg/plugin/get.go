@@ -65,6 +65,9 @@ func (o *outputFlags) tablePrinter(withNamespace bool) printers.ResourcePrinter 
 
 // printTyped prints an object of the API in the requested format.
 func (o *outputFlags) printTyped(e *env, obj runtime.Object) error {
+	if e.collect != nil {
+		return e.collect(obj)
+	}
 	printer, err := o.print.ToPrinter()
 	if err != nil {
 		return err
@@ -235,7 +238,11 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, arg
 		}
 	}
 	if len(objects) > 0 && !o.watchOnly {
-		if err := g.show(merge(objects)); err != nil {
+		shown := objects[0]
+		if len(args) > 1 {
+			shown = merge(objects)
+		}
+		if err := g.show(shown); err != nil {
 			return err
 		}
 	}
@@ -243,30 +250,6 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, arg
 		return g.watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + last.Name}, last.ResourceVersion)
 	}
 	return failed
-}
-
-// merge returns one list, or one table, of several objects or of the chunks of a list.
-func merge(objects []runtime.Object) runtime.Object {
-	if len(objects) == 1 {
-		return objects[0]
-	}
-	switch first := objects[0].(type) {
-	case *metav1.Table:
-		for _, next := range objects[1:] {
-			first.Rows = append(first.Rows, next.(*metav1.Table).Rows...)
-		}
-		return first
-	case *unstructured.UnstructuredList:
-		for _, next := range objects[1:] {
-			first.Items = append(first.Items, next.(*unstructured.UnstructuredList).Items...)
-		}
-		return first
-	}
-	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
-	for _, obj := range objects {
-		list.Items = append(list.Items, *obj.(*unstructured.Unstructured))
-	}
-	return list
 }
 
 // getter reads the instances of a namespace as they are printed.

@@ -25,7 +25,7 @@ Nothing is changed on the host and nothing is stored.`,
   kubectl windows inspect win-6 -o yaml
   kubectl windows inspect win-6 -o jsonpath='{.configuration.drift.left}'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.eachSelected(cmd.Context(), args, &s, func(ctx context.Context, e *env, c *client, t target) error {
+			return o.eachSelected(cmd.Context(), e, args, &s, func(ctx context.Context, e *env, c *client, t target) error {
 				return inspect(ctx, e, c, t, &o)
 			})
 		},

@@ -207,6 +207,92 @@ func TestActionOutput(t *testing.T) {
 	}
 }
 
+// The objects of several hosts are one document, without those of hosts that failed.
+func TestOutputOfSeveral(t *testing.T) {
+	a := newAPI(t, inPool(instance("w3", ""), "a"), inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w4", ""), "b"))
+	handle := func(method, subresource string, object func(meta metav1.ObjectMeta) any) {
+		a.handle(method, subresource, func(w http.ResponseWriter, r *http.Request) {
+			if r.PathValue("name") == "w2" {
+				refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "w2", "it cannot be reached")
+				return
+			}
+			answer(w, object(metav1.ObjectMeta{Name: r.PathValue("name")}))
+		})
+	}
+	ended := operation("op", v1alpha1.OperationUncordon, v1alpha1.OperationSucceeded, "")
+	handle(http.MethodPost, "check", func(meta metav1.ObjectMeta) any {
+		return v1alpha1.WindowsInstanceCheck{ObjectMeta: meta, Status: v1alpha1.WindowsInstanceCheckStatus{Passed: true}}
+	})
+	handle(http.MethodGet, "inspect", func(meta metav1.ObjectMeta) any {
+		i := inspection(1, 4, 2, false)
+		i.ObjectMeta = meta
+		return i
+	})
+	handle(http.MethodPost, "uncordon", func(meta metav1.ObjectMeta) any {
+		return v1alpha1.WindowsInstanceUncordon{ObjectMeta: meta, Status: v1alpha1.ActionStatus{Operation: ended}}
+	})
+	handle(http.MethodPost, "reconfigure", func(meta metav1.ObjectMeta) any {
+		return v1alpha1.WindowsInstanceReconfigure{ObjectMeta: meta}
+	})
+	for _, tc := range []struct {
+		kind string
+		args []string
+	}{
+		{"WindowsInstanceCheck", []string{"check", "--pool=a"}},
+		{"WindowsInstanceInspection", []string{"inspect", "--pool=a"}},
+		{"WindowsInstanceUncordon", []string{"uncordon", "--pool=a"}},
+		{"WindowsInstanceUncordon", []string{"uncordon", "--wait=false", "--pool=a"}},
+		{"WindowsInstanceReconfigure", []string{"reconfigure", "--dry-run=server", "--pool=a"}},
+		{"WindowsInstance", []string{"get", "w1", "nope", "w3"}},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			run := func(output string) string {
+				t.Helper()
+				got := a.run(append(tc.args, "-o", output)...)
+				got.want(t, ExitFailure)
+				return got.stdout
+			}
+			var list struct {
+				Kind, APIVersion string
+				Items            []struct {
+					Kind, APIVersion string
+					Metadata         struct{ Name string }
+				}
+			}
+			text := run("json")
+			if err := json.Unmarshal([]byte(text), &list); err != nil {
+				t.Fatalf("%v in\n%s", err, text)
+			}
+			if list.Kind != "List" || list.APIVersion != "v1" || len(list.Items) != 2 {
+				t.Fatalf("got\n%s", text)
+			}
+			for i, name := range []string{"w1", "w3"} {
+				if item := list.Items[i]; item.Kind != tc.kind || item.APIVersion != v1alpha1.SchemeGroupVersion.String() || item.Metadata.Name != name {
+					t.Errorf("item %d is %+v, want %s %s", i, item, tc.kind, name)
+				}
+			}
+			if got := run("jsonpath={.items[*].metadata.name}"); got != "w1 w3" {
+				t.Errorf("JSON path: got %q", got)
+			}
+			kind := strings.ToLower(tc.kind) + ".windows.openshift.io/"
+			if got, want := run("name"), kind+"w1\n"+kind+"w3\n"; got != want {
+				t.Errorf("names: got %q, want %q", got, want)
+			}
+			if got := run("yaml"); strings.Count(got, "kind: List\n") != 1 || strings.Contains(got, "[w") {
+				t.Errorf("YAML: got\n%s", got)
+			}
+		})
+	}
+	// One that is selected is a list of one; one that is named is itself.
+	if got := a.run("check", "--pool=b", "-o", "jsonpath={.kind} {.items[0].metadata.name}"); got.stdout != "List w4" {
+		t.Errorf("one selected: got %q", got.stdout)
+	}
+	if got := a.run("check", "w4", "-o", "jsonpath={.kind} {.metadata.name}"); got.stdout != "WindowsInstanceCheck w4" {
+		t.Errorf("one named: got %q", got.stdout)
+	}
+	a.run("check", "--pool=a", "-o", "nope").want(t, ExitFailure, `output format "nope"`)
+}
+
 // Hosts are worked on one after the other, and a failure of one stops no other.
 func TestActionOnSeveral(t *testing.T) {
 	a := newAPI(t, inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "b"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -25,6 +26,9 @@ type env struct {
 	live   bool // whether ErrOut is a terminal that lines can be rewritten on
 	// labeled says that each line has the name of its host before it.
 	labeled bool
+	// collect, when not nil, takes the objects that are printed of several hosts, see
+	// [outputFlags.eachSelected].
+	collect func(runtime.Object) error
 }
 
 // Run runs the plugin with the arguments after its name until it is done or ctx is. It
