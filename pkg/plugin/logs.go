@@ -34,6 +34,7 @@ type logOptions struct {
 	boot                         int64
 	output                       string
 	giveUpAfter                  time.Duration
+	raw                          bool
 }
 
 func newLogs(e *env) *cobra.Command {
@@ -95,6 +96,7 @@ With a selector, all arguments are sources, and each line has the name of the ho
 	f.Int64Var(&o.boot, "boot", 0, "Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on.")
 	f.StringVarP(&o.output, "output", "o", "text", "text, or json: one object a line.")
 	f.DurationVar(&o.giveUpAfter, "give-up-after", 15*time.Minute, "With -f: for how long a log that broke off is retried. 0: forever.")
+	f.BoolVar(&o.raw, "raw", false, "Print control characters as they are, also on a terminal, where they act on it. Otherwise a terminal shows them, for example ^[ for escape.")
 	o.addParallel(cmd, 50)
 	completeWords(cmd, "output", "text", "json")
 	return cmd
@@ -121,7 +123,17 @@ func (o *logOptions) run(cmd *cobra.Command, e *env, args []string) error {
 	if o.follow && len(targets) > o.parallel {
 		return fmt.Errorf("%d hosts are selected and at most %d can be followed at once: select fewer, or raise --max-parallel", len(targets), o.parallel)
 	}
-	return e.each(ctx, targets, o.parallel, func(ctx context.Context, e *env, t target) error {
+	return e.each(ctx, targets, o.parallel, func(ctx context.Context, e *env, t target) (err error) {
+		if e.terminal && !o.raw {
+			visible := &visibleWriter{to: e.Out}
+			own := *e
+			own.Out, e = visible, &own
+			defer func() {
+				if finishErr := visible.finish(); err == nil {
+					err = finishErr
+				}
+			}()
+		}
 		open := func(ctx context.Context, query url.Values) (io.ReadCloser, error) { return openLog(ctx, c, t, query) }
 		if !o.follow {
 			return printLog(ctx, e, open, query)

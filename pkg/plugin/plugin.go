@@ -23,7 +23,8 @@ import (
 type env struct {
 	genericiooptions.IOStreams
 	config *genericclioptions.ConfigFlags
-	live   bool // whether ErrOut is a terminal that lines can be rewritten on
+	// terminal says that Out is a terminal, live that ErrOut is one that lines can be rewritten on.
+	terminal, live bool
 	// labeled says that each line has the name of its host before it.
 	labeled bool
 	// collect, when not nil, takes the objects that are printed of several hosts, see
@@ -63,7 +64,14 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 
 // NewCommand returns the plugin as a command.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	e := &env{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), live: printers.IsTerminal(streams.ErrOut)}
+	return newCommand(newEnv(streams))
+}
+
+func newEnv(streams genericiooptions.IOStreams) *env {
+	e := &env{
+		IOStreams: streams, config: genericclioptions.NewConfigFlags(true),
+		terminal: printers.IsTerminal(streams.Out), live: printers.IsTerminal(streams.ErrOut),
+	}
 	e.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		// What protects the server is the number of requests at once, and
 		// the server's own limits.
@@ -71,6 +79,10 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		config.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
 		return config
 	}
+	return e
+}
+
+func newCommand(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-windows",
 		Short: "Work with the Windows hosts of a cluster",
