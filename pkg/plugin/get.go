@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -289,18 +290,37 @@ func (g getter) list(ctx context.Context, options metav1.ListOptions) (runtime.O
 }
 
 // watch shows every change since a version, until ctx ends. A watch that the server ends is
-// continued where it was, and when the server cannot be reached, it is tried again.
+// continued where it was, and when the server cannot be reached, it is tried again, once a second
+// at most. One that was just restarted may refuse at first what it granted before.
 func (g getter) watch(ctx context.Context, options metav1.ListOptions, version string) error {
-	interrupted := false // used by the goroutine of the watcher only
+	// Used by the goroutine of the watcher only.
+	var (
+		begun bool
+		lost  time.Time // since when there is no watch; zero while there is one
+	)
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
 			options.Watch, options.ResourceVersion, options.AllowWatchBookmarks = true, from.ResourceVersion, from.AllowWatchBookmarks
 			events, err := g.request(options).Watch(ctx)
-			if err != nil && !interrupted && ctx.Err() == nil {
+			if err == nil {
+				begun, lost = true, time.Time{}
+				return events, nil
+			}
+			first := lost.IsZero()
+			if first {
+				lost = time.Now()
+			}
+			if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+				if !begun || !mayPass(err, time.Since(lost)) {
+					return nil, err
+				}
+				// The watcher ends with such an error, unless it does not recognize it.
+				err = errors.New(describeError(err))
+			}
+			if first && ctx.Err() == nil {
 				g.note("The watch is interrupted and tried again: %s", describeError(err))
 			}
-			interrupted = err != nil
-			return events, err
+			return nil, err
 		},
 	})
 	if err != nil {

@@ -179,6 +179,55 @@ func TestGetWatchInterrupted(t *testing.T) {
 	}
 }
 
+// A server that was restarted refuses a watch at first, because it has not read yet who may do
+// what. The watch continues where it was.
+func TestGetWatchThroughRestart(t *testing.T) {
+	a := newAPI(t)
+	changed := instance("w1", "")
+	changed.Status.Phase = v1alpha1.InstanceReady
+	var watches atomic.Int32
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			answer(w, table(instance("w1", "")))
+			return
+		}
+		switch watches.Add(1) {
+		case 1: // the server ends it
+		case 2:
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "", "you may not")
+		case 3:
+			refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "", "who are you")
+		case 4:
+			answer(w, map[string]any{"type": "MODIFIED", "object": table(changed)})
+			fallthrough
+		default:
+			answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the end"}})
+		}
+	})
+	got := a.run("get", "-w")
+	got.want(t, ExitFailure, "w1     Ready", "The watch is interrupted and tried again: Error from server (Forbidden): you may not", "the end")
+	if n := strings.Count(got.stderr, "interrupted"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, got.stderr)
+	}
+}
+
+// Whoever may list and not watch is refused.
+func TestGetWatchRefused(t *testing.T) {
+	a := newAPI(t)
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			answer(w, table(instance("w1", "")))
+			return
+		}
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "", "you may not watch")
+	})
+	got := a.run("get", "-w")
+	got.want(t, ExitFailure, "w1", "you may not watch")
+	if strings.Contains(got.stderr, "interrupted") {
+		t.Errorf("it is said to be interrupted:\n%s", got.stderr)
+	}
+}
+
 // A watch that is too old says so instead of missing something.
 func TestGetWatchTooOld(t *testing.T) {
 	a := newAPI(t)
