@@ -17,7 +17,8 @@ hack/payload/*/go.mod name, adds our agent, and writes a payload: a directory wi
 files, each plain and compressed, and a manifest with their digests (docs/payload.md).
 Prints the directory as the only line on stdout; progress goes to stderr.
 
-OUT          copy the payload there. If it is a payload, it is replaced.
+OUT          copy the payload there. What a run made before is replaced; anything else is left
+             alone, also a payload with other files beside it.
 --image      write an OCI image layout, not a plain directory.
 --add        a file of the site's own for a name that hack/payload/files.json lists: one of its
              slots (csi-proxy.exe, ...), or another build of what we build.
@@ -71,9 +72,34 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 
-if [[ -e $out && ! -e $out/manifest.json && ! -e $out/oci-layout && $(ls -A "$out") ]]; then
-  die "$out is there and is no payload; it is left alone"
-fi
+# is_payload DIR: whether DIR is what this script makes, and nothing but that.
+is_payload() {
+  local blob
+  case $(cd "$1" && LC_ALL=C && echo *) in
+    "files manifest.json")
+      grep -q '"schemaVersion": 1,' "$1/manifest.json" && grep -q '"name": "windows-node",' "$1/manifest.json"
+      ;;
+    "blobs index.json oci-layout")
+      for blob in "$1"/blobs/sha256/*; do # the layer is an archive that begins with the manifest
+        cmp -s -n 21 "$blob" - <<<"payload/manifest.json" && return
+      done
+      return 1
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+# must_be_ours fails if there is something at OUT that this script did not make.
+must_be_ours() {
+  [[ -e $out || -L $out ]] || return 0
+  if [[ -d $out ]]; then
+    [[ -z $(ls -A "$out") ]] && return
+    # No file whose name begins with a period is in a payload.
+    [[ $(ls "$out") == "$(ls -A "$out")" ]] && is_payload "$out" && return
+  fi
+  die "$out is there and is not what this script makes; it is left alone"
+}
+[[ -z $out ]] || must_be_ours
 
 script=$(realpath "${BASH_SOURCE[0]}")
 # shellcheck source=hack/lib.sh
@@ -195,7 +221,18 @@ with_lock "$programs" programs
 # The agent changes with our own source, which the go tool knows best, so it is always
 # built: that takes a second when nothing changed.
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+copy=""
+cleanup() {
+  rm -rf "$work"
+  [[ $copy ]] || return 0
+  # What was at OUT is put back unless there is something in its place.
+  if [[ -e $copy/old && ! -e $out ]] && ! mv -T "$copy/old" "$out"; then
+    say "what was at $out is in $copy/old"
+    return
+  fi
+  rm -rf "$copy"
+}
+trap cleanup EXIT
 say "building the agent and the packer"
 (cd "$ROOT" && for_hosts "${build[@]}" -ldflags "-s -w -X $MODULE/pkg/agent.Release=$version" \
   -o "$work/windows-node-agent.exe" ./cmd/agent)
@@ -226,10 +263,10 @@ pack() {
 if [[ $out ]]; then
   mkdir -p "$(dirname "$out")"
   copy=$(mktemp -d "$(dirname "$out")/.payload-XXXXXX")
-  cp -r --reflink=auto "$payload" "$copy/payload"
-  rm -rf "$out"
-  mv -T "$copy/payload" "$out"
-  rmdir "$copy"
+  cp -r --reflink=auto "$payload" "$copy/new"
+  must_be_ours # still
+  [[ ! -e $out ]] || mv -T "$out" "$copy/old"
+  mv -T "$copy/new" "$out"
   payload=$out
 fi
 say "done after $((SECONDS - start)) s"
