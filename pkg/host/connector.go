@@ -37,7 +37,7 @@ type Options struct {
 type Connector struct {
 	options     Options
 	credentials credentialCache
-	// shells are the login shells that hosts were found to have, by endpoint.
+	// shells are the login shells that hosts were found to have, by the owner of the target.
 	shells lookup.Cache[shell.Shell]
 }
 
@@ -77,22 +77,27 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	return c.options.Pool.Ping(ctx, target)
 }
 
-// Forget closes the connections to the host, for example because the instance is gone, and
-// forgets what was found out about it.
+// Forget closes the connections of an instance to its host, for example because the instance is
+// gone, and forgets what was found out about the host. Those of another instance stay, also if
+// it names the same host.
 func (c *Connector) Forget(instance *v1alpha1.WindowsInstance) {
-	c.options.Pool.Forget(Address(instance))
-	c.Invalidate(Address(instance))
+	target := Address(instance)
+	c.options.Pool.Forget(target.Owner)
+	c.Invalidate(target)
 }
 
 // Invalidate forgets what was found out about a host: it may have been reinstalled.
 func (c *Connector) Invalidate(target ssh.Target) {
-	c.shells.Forget(target.Endpoint())
+	c.shells.Forget(target.Owner)
 }
 
-// Address is where the host of an instance is contacted, and as whom: the target without
-// what is needed to log in.
+// Address is where the host of an instance is contacted, for whom, and as whom: the target
+// without what is needed to log in.
 func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
-	return ssh.Target{Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username}
+	return ssh.Target{
+		Owner:   instance.Namespace + "/" + instance.Name,
+		Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username,
+	}
 }
 
 // Target is how to log in to the host of the instance: with its credentials and trusted host keys.

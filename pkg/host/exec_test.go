@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/shell"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/hostsite"
@@ -343,6 +344,56 @@ func TestInvalidatedWhileItIsAsked(t *testing.T) {
 	wg.Wait()
 }
 
+// TestShellOfAnotherInstance: instances that name one host share no question to it, nor its failure.
+func TestShellOfAnotherInstance(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	other := s.Instance.DeepCopy()
+	other.Namespace = "theirs"
+	s.SetFault(t, winhost.Fault{ExecHang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := s.connector.Exec(ctx, other, []string{"hostname"}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	hosttest.Eventually(t, "the host is asked", func() bool { return s.probes() == 1 })
+	s.SetFault(t, winhost.Fault{})
+	finish(t, s.exec(t, t.Context(), nil, "hostname"))
+	if n := s.probes(); n != 2 {
+		t.Errorf("the host was asked %d times", n)
+	}
+	cancel()
+	wg.Wait()
+}
+
+// TestForgetIsOfOneInstance: an instance that is changed or deleted ends its own sessions, those as it
+// was before as well, and not those of another one that names the same host and logs in as it does.
+func TestForgetIsOfOneInstance(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	other := s.Instance.DeepCopy()
+	other.Namespace = "theirs"
+	mine := s.exec(t, t.Context(), nil, "hostname")
+	defer mine.Close()
+	theirs, err := s.connector.Exec(t.Context(), other, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	changed := s.Instance.DeepCopy()
+	changed.Spec.HostKeys, changed.Spec.CredentialsSecretRef = nil, &v1alpha1.SecretReference{Name: "gone"}
+	s.connector.Forget(changed)
+	if n := s.Pool.Stats().Connections; n != 1 {
+		t.Errorf("%d connections are open, want that of the other instance", n)
+	}
+	if _, err := io.WriteString(theirs.Stdin(), "hostname\r\nexit\r\n"); err != nil {
+		t.Error(err)
+	}
+	if out, _, _ := finish(t, theirs); !strings.Contains(out, s.Host.Name()) {
+		t.Errorf("the other session said %q", out)
+	}
+}
+
 func TestExecErrors(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	exec := func(command ...string) error {
@@ -419,7 +470,7 @@ func TestShellIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connector, asked := New(Options{}), 0
 		for _, want := range []int{1, 1, 2} {
-			_, _ = connector.shells.Get(t.Context(), "host", func(context.Context) (shell.Shell, error) { asked++; return shell.Cmd, nil })
+			_, _ = connector.shells.Get(t.Context(), "host", "me", func(context.Context) (shell.Shell, error) { asked++; return shell.Cmd, nil })
 			if asked != want {
 				t.Errorf("asked %d times, want %d", asked, want)
 			}

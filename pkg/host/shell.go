@@ -22,9 +22,10 @@ const (
 	shellLifetime = 10 * time.Minute
 )
 
-// shell returns the login shell of the host. Callers for the same host share the question.
+// shell returns the login shell of the host. Callers for the same target share the question: what
+// another account answers, or why it could not be asked, is nobody else's.
 func (c *Connector) shell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
-	return c.shells.Get(ctx, target.Endpoint(), func(ctx context.Context) (shell.Shell, error) {
+	return c.shells.Get(ctx, target.Owner, target.Identity(), func(ctx context.Context) (shell.Shell, error) {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 		return c.askShell(ctx, target)

@@ -154,7 +154,7 @@ func (h *Host) restart(ctx context.Context) error {
 		return fmt.Errorf("the host does not restart: %s", answer.Refused)
 	}
 	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
-		h.pool.Forget(h.Target)
+		h.pool.Forget(h.Target.Owner)
 		var now api.BootFacts
 		err := h.ask(ctx, api.CommandBoot, nil, &now)
 		return err == nil && now.ID != boot.ID, err

@@ -62,7 +62,7 @@ type Client struct {
 	options  Options
 	transfer *transfer.Transfer
 	patience patience
-	// placed is the agent on the hosts where it is known to be, by endpoint.
+	// placed is the agent on the hosts where it is known to be, by the owner of the target.
 	placed lookup.Cache[*placement]
 
 	mu sync.Mutex
@@ -83,13 +83,13 @@ func New(o Options) *Client {
 	return a
 }
 
-// Forget closes the connections to the host, for example because the instance is gone, and
-// has the agent on it verified again.
+// Forget closes the connections of an instance to its host, for example because the instance is
+// gone, and has the agent on the host verified again.
 func (a *Client) Forget(instance *v1alpha1.WindowsInstance) {
 	target := host.Address(instance)
 	a.options.Hosts.Forget(instance)
 	if a.options.TransferPool != a.options.Pool {
-		a.options.TransferPool.Forget(target)
+		a.options.TransferPool.Forget(target.Owner)
 	}
 	a.invalidate(target)
 }
@@ -97,14 +97,14 @@ func (a *Client) Forget(instance *v1alpha1.WindowsInstance) {
 // invalidate forgets that the agent is on a host, and what else was found out about the host:
 // the agent may have been removed, or the host reinstalled.
 func (a *Client) invalidate(target ssh.Target) {
-	a.placed.Forget(target.Endpoint())
+	a.placed.Forget(target.Owner)
 	a.options.Hosts.Invalidate(target)
 }
 
 // misplaced is invalidate for a caller that did not find the agent where it was placed. Of several
 // callers that notice it, only the first one has it placed again.
 func (a *Client) misplaced(target ssh.Target, placed *placement) {
-	a.placed.ForgetValue(target.Endpoint(), placed)
+	a.placed.ForgetValue(target.Owner, placed)
 	a.options.Hosts.Invalidate(target)
 }
 

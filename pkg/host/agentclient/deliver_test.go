@@ -196,7 +196,7 @@ func TestDeliverResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := []api.PayloadFile{c.file(t, random)}
-	c.Pool.Forget(host.Address(c.Instance))
+	c.Pool.Forget(host.Address(c.Instance).Owner)
 	c.SetFault(t, winhost.Fault{CutAfterBytes: 3 << 20})
 	cut := false
 	err := c.client.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {

@@ -64,9 +64,10 @@ func (a *Client) login(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 }
 
 // ensureAgent makes sure that the agent is on the host, and the host the right machine. Callers for
-// the same host share the work.
+// the same target share the work. Those for another target of the host do it once more, as two
+// replicas do: each file has a name of its own until it is verified.
 func (a *Client) ensureAgent(ctx context.Context, to login) (*placement, error) {
-	placed, err := a.placed.Get(ctx, to.Endpoint(), func(ctx context.Context) (*placement, error) {
+	placed, err := a.placed.Get(ctx, to.Owner, to.Identity(), func(ctx context.Context) (*placement, error) {
 		ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 		defer cancel()
 		machine, err := a.placeAgent(ctx, to.Target)

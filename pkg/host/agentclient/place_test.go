@@ -71,7 +71,11 @@ func (s *site) agentPath(t *testing.T) string {
 // which one it knows.
 func (s *site) place(t *testing.T, program string) string {
 	t.Helper()
-	placed, err := s.client.placed.Get(t.Context(), host.Address(s.Instance).Endpoint(), func(context.Context) (*placement, error) {
+	target, err := s.connector.Target(t.Context(), s.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, err := s.client.placed.Get(t.Context(), target.Owner, target.Identity(), func(context.Context) (*placement, error) {
 		return &placement{command: program}, nil
 	})
 	if err != nil {
@@ -168,6 +172,29 @@ func TestForgottenWhileItIsPlaced(t *testing.T) {
 	hosttest.Eventually(t, "the agent is verified", func() bool { return s.uploads() == 1 })
 	s.SetFault(t, winhost.Fault{})
 	s.client.invalidate(host.Address(s.Instance))
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	wait.Wait()
+}
+
+// TestPlacedForAnotherInstance: instances that name one host share no attempt to place the agent, nor
+// its failure.
+func TestPlacedForAnotherInstance(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	other := s.Instance.DeepCopy()
+	other.Namespace = "theirs"
+	s.SetFault(t, winhost.Fault{ExecHang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if _, err := s.client.Facts(ctx, other); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	hosttest.Eventually(t, "the agent is verified", func() bool { return s.uploads() == 1 })
+	s.SetFault(t, winhost.Fault{})
 	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 		t.Error(err)
 	}

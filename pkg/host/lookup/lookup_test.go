@@ -35,7 +35,7 @@ func finds(value string) func(context.Context) (string, error) {
 // get is [Cache.Get] with an answer that has to be right.
 func get(t *testing.T, c *Cache[string], find func(context.Context) (string, error), want string) {
 	t.Helper()
-	if got, err := c.Get(t.Context(), "host", find); got != want || err != nil {
+	if got, err := c.Get(t.Context(), "host", "me", find); got != want || err != nil {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
@@ -79,7 +79,7 @@ func TestFailedMeanwhile(t *testing.T) {
 	var wait sync.WaitGroup
 	h := newHeld()
 	wait.Go(func() {
-		_, err := c.Get(t.Context(), "host", func(ctx context.Context) (string, error) {
+		_, err := c.Get(t.Context(), "host", "me", func(ctx context.Context) (string, error) {
 			_, _ = h.find("")(ctx)
 			return "", errors.New("refused")
 		})
@@ -93,6 +93,32 @@ func TestFailedMeanwhile(t *testing.T) {
 	close(h.end)
 	wait.Wait()
 	get(t, &c, finds("again"), "after")
+}
+
+// TestAnotherIdentity: what one identity finds, waits for or fails with is nothing to another one.
+func TestAnotherIdentity(t *testing.T) {
+	var c Cache[string]
+	var wait sync.WaitGroup
+	h := newHeld()
+	refused := errors.New("refused")
+	wait.Go(func() {
+		_, err := c.Get(t.Context(), "host", "other", func(ctx context.Context) (string, error) {
+			_, _ = h.find("")(ctx)
+			return "", refused
+		})
+		if !errors.Is(err, refused) {
+			t.Errorf("the other one: %v", err)
+		}
+	})
+	<-h.began
+	get(t, &c, finds("value"), "value")
+	close(h.end)
+	wait.Wait()
+	get(t, &c, finds("again"), "value")
+	if got, err := c.Get(t.Context(), "host", "other", finds("its own")); got != "its own" || err != nil {
+		t.Errorf("the other one: %q, %v", got, err)
+	}
+	get(t, &c, finds("after it"), "after it")
 }
 
 func TestForgetValue(t *testing.T) {
@@ -120,7 +146,7 @@ func TestForgetValue(t *testing.T) {
 func TestErrors(t *testing.T) {
 	var c Cache[string]
 	refused := errors.New("refused")
-	if _, err := c.Get(t.Context(), "host", func(context.Context) (string, error) { return "", refused }); !errors.Is(err, refused) {
+	if _, err := c.Get(t.Context(), "host", "me", func(context.Context) (string, error) { return "", refused }); !errors.Is(err, refused) {
 		t.Errorf("got %v", err)
 	}
 	get(t, &c, finds("value"), "value")
@@ -133,7 +159,7 @@ func TestLeaving(t *testing.T) {
 	var wait sync.WaitGroup
 	h := newHeld()
 	wait.Go(func() {
-		if _, err := c.Get(ctx, "host", h.find("value")); !errors.Is(err, context.Canceled) {
+		if _, err := c.Get(ctx, "host", "me", h.find("value")); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -112,16 +112,18 @@ func TestGreetings(t *testing.T) {
 		{"identification without an end", "SSH-2.0-x", io.EOF, ReasonConnectionReset, "EOF"},
 		{"too many connections", "Exceeded MaxStartups\r\n", io.EOF, ReasonConnectionReset, `sshd said "Exceeded MaxStartups": EOF`},
 		{"penalty", "Not allowed at this time\r\n", io.EOF, ReasonConnectionReset, `sshd said "Not allowed at this time": EOF`},
-		{"another protocol", "\n HTTP/1.1 400 Bad Request\r\nServer: x\r\n", nil, ReasonNotSSH, `it said "HTTP/1.1 400 Bad Request": of the library`},
-		{"another protocol that waits", "220 mail", os.ErrDeadlineExceeded, ReasonNotSSH, `it said "220 mail": ` + os.ErrDeadlineExceeded.Error()},
-		{"a long line", strings.Repeat("x", 61), nil, ReasonNotSSH, `it said "` + strings.Repeat("x", 60) + `…"`},
-		{"a line that fits", strings.Repeat("x", 60), nil, ReasonNotSSH, `it said "` + strings.Repeat("x", 60) + `":`},
-		{"no text", "\xff\xfe\n", nil, ReasonNotSSH, `it said "?"`},
+		{"another protocol", "\n HTTP/1.1 400 Bad Request\r\nServer: x\r\n", nil, ReasonNotSSH, "of the library"},
+		{"another protocol that waits", "220 mail", os.ErrDeadlineExceeded, ReasonNotSSH, os.ErrDeadlineExceeded.Error()},
+		{"no text", "\xff\xfe\n", nil, ReasonNotSSH, "of the library"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reason, err := explainGreeting([]byte(tt.said), tt.network, library)
 			if reason != tt.want || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %s, %v, want %s, %s", reason, err, tt.want, tt.says)
+			}
+			// Whoever may name an address would read what answers anywhere in the network.
+			if reason == ReasonNotSSH && strings.Contains(err.Error(), strings.Fields(tt.said)[0]) {
+				t.Errorf("it tells what was said: %v", err)
 			}
 		})
 	}

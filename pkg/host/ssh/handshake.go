@@ -194,7 +194,9 @@ func explainGreeting(greeting []byte, network, err error) (Reason, error) {
 	}
 	switch {
 	case said != "" && !strings.HasPrefix(identificationPrefix, said) && !strings.HasPrefix(said, identificationPrefix):
-		return ReasonNotSSH, fmt.Errorf("it said %q: %w", printable(said), err)
+		// What it said stays here: who names the address of an instance need not be allowed to
+		// read what answers there.
+		return ReasonNotSSH, err
 	case errors.Is(network, os.ErrDeadlineExceeded):
 		return ReasonHandshakeTimedOut, err
 	case network != nil:
@@ -202,14 +204,4 @@ func explainGreeting(greeting []byte, network, err error) (Reason, error) {
 	default:
 		return ReasonHandshakeFailed, err
 	}
-}
-
-// printable shortens what a stranger said for an error message.
-func printable(s string) string {
-	const limit = 60
-	s, _, _ = strings.Cut(s, "\n")
-	if len(s) > limit {
-		s = s[:limit] + "…"
-	}
-	return strings.ToValidUTF8(strings.TrimSpace(s), "?")
 }

@@ -4,11 +4,13 @@
 package ssh
 
 import (
+	"crypto/ed25519"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
 )
 
 func TestHostPort(t *testing.T) {
@@ -29,6 +31,35 @@ func TestHostPort(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestIdentity: targets share what was found out about a host if they are the same in everything.
+func TestIdentity(t *testing.T) {
+	key, err := ssh.NewPublicKey(make(ed25519.PublicKey, ed25519.PublicKeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := Target{Owner: "o", Address: "Host.example.com", User: "u", Credential: Credential{ID: "c"}, HostKeys: []ssh.PublicKey{key}}
+	same := target
+	same.Address, same.Port = "host.example.com", DefaultPort
+	if same.Identity() != target.Identity() {
+		t.Error("the same target has two identities")
+	}
+	for name, change := range map[string]func(*Target){
+		"owner":      func(t *Target) { t.Owner = "other" },
+		"address":    func(t *Target) { t.Address = "other.example.com" },
+		"port":       func(t *Target) { t.Port = 2222 },
+		"user":       func(t *Target) { t.User = "other" },
+		"credential": func(t *Target) { t.Credential.ID = "other" },
+		"host keys":  func(t *Target) { t.HostKeys = nil },
+		"parts":      func(t *Target) { t.Owner, t.Address = "oh", "ost.example.com" },
+	} {
+		other := target
+		change(&other)
+		if other.Identity() == target.Identity() || other.key() == target.key() {
+			t.Errorf("another %s: the same identity", name)
+		}
 	}
 }
 

@@ -61,20 +61,14 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Forget closes the connections to t, with whatever runs on them, so that the next use
-// makes a new connection. Without a credential and host keys in t it closes those to the same
-// address and port whatever they were authenticated with, of t.User if it is set.
-func (p *Pool) Forget(t Target) {
+// Forget closes the connections of an owner, with whatever runs on them, so that the next use
+// makes a new connection. That is wherever they lead to and whatever they were authenticated
+// with: the owner may have been changed since.
+func (p *Pool) Forget(owner string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	want := t.key()
-	anyIdentity := t.Credential.ID == "" && len(t.Credential.Signers) == 0 && t.Credential.Password == "" && len(t.HostKeys) == 0
 	for k, h := range p.hosts {
-		match := k == want
-		if anyIdentity {
-			match = k.host == want.host && k.port == want.port && (t.User == "" || k.user == want.user)
-		}
-		if !match {
+		if k.owner != owner {
 			continue
 		}
 		for _, c := range h.allConns() {

@@ -523,49 +523,29 @@ func TestMaxConns(t *testing.T) {
 	alive(t, busy)
 }
 
+// TestForget: an owner ends all that is its own, however the host was logged in to, and nothing of
+// another owner who logs in to the same host in the same way.
 func TestForget(t *testing.T) {
 	s := newServer(t, script{})
-	tests := []struct {
-		name   string
-		forget func(hostssh.Target) hostssh.Target
-		closed bool
-	}{
-		{"the target", func(t hostssh.Target) hostssh.Target { return t }, true},
-		{"the address", func(t hostssh.Target) hostssh.Target {
-			return hostssh.Target{Address: t.Address, Port: t.Port}
-		}, true},
-		{"address and user", func(t hostssh.Target) hostssh.Target {
-			return hostssh.Target{Address: t.Address, Port: t.Port, User: t.User}
-		}, true},
-		{"another user", func(t hostssh.Target) hostssh.Target {
-			return hostssh.Target{Address: t.Address, Port: t.Port, User: "other"}
-		}, false},
-		{"another credential", func(t hostssh.Target) hostssh.Target { t.Credential.ID = "2"; return t }, false},
-		{"a password", func(t hostssh.Target) hostssh.Target {
-			return hostssh.Target{Address: t.Address, Port: t.Port, Credential: hostssh.Credential{Password: "other"}}
-		}, false},
-		{"a key", func(t hostssh.Target) hostssh.Target {
-			return hostssh.Target{Address: t.Address, Port: t.Port, Credential: hostssh.Credential{Signers: t.Credential.Signers}}
-		}, false},
-		{"a host key", func(t hostssh.Target) hostssh.Target {
-			return hostssh.Target{Address: t.Address, Port: t.Port, HostKeys: t.HostKeys}
-		}, false},
-		{"another port", func(t hostssh.Target) hostssh.Target { t.Port++; return t }, false},
+	mine, theirs := s.target(), s.target()
+	mine.Owner, theirs.Owner = "mine", "theirs"
+	before := mine
+	before.Credential.ID = "before it was changed"
+	p := newPool(t, hostssh.Options{})
+	ended := []*hostssh.Process{start(t, t.Context(), p, mine), start(t, t.Context(), p, before)}
+	stays := start(t, t.Context(), p, theirs)
+
+	p.Forget("somebody else")
+	for _, proc := range append(ended, stays) {
+		alive(t, proc)
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := newPool(t, hostssh.Options{})
-			proc := start(t, t.Context(), p, s.target())
-			p.Forget(tt.forget(s.target()))
-			if !tt.closed {
-				alive(t, proc)
-				return
-			}
-			wantError(t, proc.Wait(), hostssh.LayerSession, hostssh.ReasonConnectionLost)
-			if err := p.Ping(testContext(t), s.target()); err != nil {
-				t.Errorf("the next use: %v", err)
-			}
-		})
+	p.Forget("mine")
+	for _, proc := range ended {
+		wantError(t, proc.Wait(), hostssh.LayerSession, hostssh.ReasonConnectionLost)
+	}
+	alive(t, stays)
+	if err := p.Ping(testContext(t), mine); err != nil {
+		t.Errorf("the next use: %v", err)
 	}
 }
 

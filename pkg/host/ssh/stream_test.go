@@ -221,25 +221,15 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// TestForgetByAddress leaves other hosts alone, whose ports and users are the same.
-func TestForgetByAddress(t *testing.T) {
+// TestForgottenConnection: who used it is told, with the address that it led to.
+func TestForgottenConnection(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, p *Pool, s *peer, c *conn) {
-		one := s.target()
-		other := newPeer(t)
-		other.address = "192.0.2.2"
-		if _, err := other.join(p); err != nil {
-			t.Fatal(err)
-		}
-		p.Forget(Target{Address: one.Address, User: one.User})
+		p.Forget(s.target().Owner)
 		if err := c.loss(); !errors.Is(err, errForgotten) || err.Address != "192.0.2.1:22" {
-			t.Errorf("the one got %v", err)
+			t.Errorf("got %v", err)
 		}
-		if n := p.Stats().Connections; n != 1 {
-			t.Errorf("%d connections, want that to the other one", n)
-		}
-		p.Forget(Target{Address: other.address, User: "somebody else"})
-		if n := p.Stats().Connections; n != 1 {
-			t.Error("that of another user was closed")
+		if n := p.Stats().Connections; n != 0 {
+			t.Errorf("%d connections are left", n)
 		}
 	})
 }

@@ -36,6 +36,9 @@ type Credential struct {
 
 // Target is a host and how to log in to it.
 type Target struct {
+	// Owner is for whom the host is contacted. Owners share no connection, also when they mean the
+	// same host and log in to it in the same way: what one of them ends is its own.
+	Owner string
 	// Address is a DNS name or an IP address. An IPv6 address may have brackets and a zone.
 	Address string
 	// Port is the TCP port; zero means DefaultPort.
@@ -60,19 +63,27 @@ func (t Target) host() string {
 
 func (t Target) port() int { return cmp.Or(t.Port, DefaultPort) }
 
-// Endpoint is the address and the port, which identify the host whoever logs in to it. It is
-// also how the target appears in errors.
+// Endpoint is the address and the port, as the target appears in errors.
 func (t Target) Endpoint() string {
 	return net.JoinHostPort(t.host(), strconv.Itoa(t.port()))
+}
+
+// Identity differs between targets that must not share what was found out about the host: it is
+// that of all fields.
+func (t Target) Identity() string {
+	k := t.key()
+	sum := digest([][]byte{[]byte(k.owner), []byte(k.host), []byte(strconv.Itoa(k.port)), []byte(k.user), k.credential[:], k.hostKeys[:]})
+	return string(sum[:])
 }
 
 // key says whether two targets may share a connection. All of it is compared: a
 // connection that was verified against one set of host keys must not serve
 // a target that pinned another.
 type key struct {
-	host string
-	port int
-	user string
+	owner string
+	host  string
+	port  int
+	user  string
 	// credential and hostKeys are digests.
 	credential, hostKeys [sha256.Size]byte
 }
@@ -91,6 +102,7 @@ func (t Target) key() key {
 	}
 	slices.SortFunc(hostKeys, bytes.Compare)
 	return key{
+		owner:      t.Owner,
 		host:       strings.ToLower(t.host()),
 		port:       t.port(),
 		user:       t.User,

@@ -75,7 +75,7 @@ func BenchmarkUpload(b *testing.B) {
 				b.Fatal(err)
 			}
 			// io.Copy moves so little that it must not have to connect, too.
-			s.pool.Forget(s.target)
+			s.pool.Forget(s.target.Owner)
 			if err := s.pool.Ping(b.Context(), s.target); err != nil {
 				b.Fatal(err)
 			}
