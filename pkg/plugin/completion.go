@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,15 +21,27 @@ import (
 // completions are the words that fit what is typed so far.
 type completions func(ctx context.Context, c *client, toComplete string) []string
 
+const (
+	// completeWithin is for how long a shell waits for the words after a key was pressed.
+	completeWithin = 2 * time.Second
+	// maxWords is how many objects are read at most.
+	maxWords = 500
+)
+
+// wordList reads the objects that are completed.
+var wordList = metav1.ListOptions{Limit: maxWords}
+
 // complete makes a function of cobra of words that the server knows. Whatever goes
-// wrong, the shell gets no words: there is no place for an error.
+// wrong, the shell gets no words, or those that came in time: there is no place for an error.
 func (e *env) complete(cmd *cobra.Command, words completions, toComplete string) ([]string, cobra.ShellCompDirective) {
 	c, err := e.client()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+	defer cancel()
 	var fitting []string
-	for _, word := range words(cmd.Context(), c, toComplete) {
+	for _, word := range words(ctx, c, toComplete) {
 		if strings.HasPrefix(word, toComplete) {
 			fitting = append(fitting, word)
 		}
@@ -80,12 +93,12 @@ func namesOf(list runtime.Object, err error) []string {
 
 // hosts returns the names of the instances of the namespace, and those of all Nodes.
 func hosts(ctx context.Context, c *client) []string {
-	names := namesOf(c.windows.WindowsInstances(c.namespace).List(ctx, metav1.ListOptions{}))
+	names := namesOf(c.windows.WindowsInstances(c.namespace).List(ctx, wordList))
 	namespace := metav1.NamespaceAll
 	if c.explicit {
 		namespace = c.namespace
 	}
-	if list, err := c.windows.WindowsInstances(namespace).List(ctx, metav1.ListOptions{}); err == nil {
+	if list, err := c.windows.WindowsInstances(namespace).List(ctx, wordList); err == nil {
 		for i := range list.Items {
 			if node := list.Items[i].Status.Node; node != nil && !slices.Contains(names, node.Name) {
 				names = append(names, node.Name)
@@ -97,16 +110,16 @@ func hosts(ctx context.Context, c *client) []string {
 
 // pools returns the names of the pools of all namespaces, or of the one that may be read.
 func pools(ctx context.Context, c *client, _ string) []string {
-	names := namesOf(c.windows.WindowsNodePools(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}))
+	names := namesOf(c.windows.WindowsNodePools(metav1.NamespaceAll).List(ctx, wordList))
 	if names == nil {
-		names = namesOf(c.windows.WindowsNodePools(c.namespace).List(ctx, metav1.ListOptions{}))
+		names = namesOf(c.windows.WindowsNodePools(c.namespace).List(ctx, wordList))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 func namespaces(ctx context.Context, c *client, _ string) []string {
-	return namesOf(c.core.Namespaces().List(ctx, metav1.ListOptions{}))
+	return namesOf(c.core.Namespaces().List(ctx, wordList))
 }
 
 // logSource is an entry of the index of logs. Kind is service, file or channel.
@@ -116,11 +129,7 @@ type logSource struct {
 }
 
 // logSources are the logs of a host, services first.
-func logSources(ctx context.Context, c *client, host string) []string {
-	t, err := c.get(ctx, host)
-	if err != nil {
-		return nil
-	}
+func logSources(ctx context.Context, c *client, t target) []string {
 	raw, err := c.request("GET", t, logSubresource).Param("output", "json").Do(ctx).Raw()
 	if err != nil {
 		return nil

@@ -242,7 +242,7 @@ func TestGetWatchTooOld(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	a := newAPI(t, instance("w1", "node-1"), instance("w2", ""), elsewhere(instance("x", "node-2")))
+	a := newAPI(t, instance("w1", "node-1"), instance("w2", ""), elsewhere(inPool(instance("x", "node-2"), "p")))
 	a.handle(http.MethodGet, "log", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"entries": []map[string]string{{"name": "kubelet/a.log", "kind": "file"}, {"name": "kubelet", "kind": "service"}, {"name": "eventlog/System", "kind": "channel"}}})
 	})
@@ -258,6 +258,7 @@ func TestComplete(t *testing.T) {
 		{"nodes of all namespaces", "", []string{"drain", "node"}, "node-1\nnode-2\n"},
 		{"each once", "hosts", []string{"describe", "w1", "w"}, "w2\n"},
 		{"sources of logs, services first", "hosts", []string{"logs", "w1", ""}, "kubelet\nkubelet/a.log\neventlog/System\n"},
+		{"sources of logs of a selected host", "", []string{"logs", "-A", "--pool", "p", ""}, "kubelet\nkubelet/a.log\neventlog/System\n"},
 		{"pools", "hosts", []string{"drain", "--pool", ""}, "pool-a\npool-b\n"},
 		{"modes, which the shell filters", "hosts", []string{"reboot", "--mode", "If"}, "Graceful\nIfPending\nForce\n"},
 		{"nothing after the host", "hosts", []string{"shell", "w1", ""}, ""},
@@ -273,5 +274,30 @@ func TestComplete(t *testing.T) {
 				t.Errorf("%q: exit code %d, got %q, want %q", args[last], code, got, tc.want)
 			}
 		})
+	}
+}
+
+// A shell does not wait for a server, and no fleet is read for a word.
+func TestCompleteIsBounded(t *testing.T) {
+	a := newAPI(t)
+	never := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for _, resource := range []string{"list", "windowsnodepools", "/api/v1/namespaces"} {
+		a.handle(http.MethodGet, resource, never)
+	}
+	for _, args := range [][]string{{"get", ""}, {"get", "--pool", ""}, {"get", "-n", ""}} {
+		result := a.run(append([]string{"__complete"}, args...)...)
+		result.want(t, 0)
+		if words, _, _ := strings.Cut(result.stdout, ":4"); words != "" {
+			t.Errorf("%v: got %q", args, words)
+		}
+	}
+	requests := a.asked("GET")
+	if len(requests) < 3 {
+		t.Errorf("requests: %v", requests)
+	}
+	for _, request := range requests {
+		if !strings.Contains(request, "limit=500") {
+			t.Errorf("%s has no limit", request)
+		}
 	}
 }

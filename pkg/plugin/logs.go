@@ -73,10 +73,15 @@ With a selector, all arguments are sources, and each line has the name of the ho
 		}
 		return e.complete(cmd, func(ctx context.Context, c *client, _ string) []string {
 			if !o.selects() {
-				return logSources(ctx, c, args[0])
+				if t, err := c.get(ctx, args[0]); err == nil {
+					return logSources(ctx, c, t)
+				}
+				return nil
 			}
-			if targets, err := c.targets(ctx, nil, &o.selection); err == nil {
-				return logSources(ctx, c, targets[0].Name)
+			options := o.listOptions()
+			options.Limit = 1
+			if list, err := c.windows.WindowsInstances(o.namespace(c)).List(ctx, options); err == nil && len(list.Items) > 0 {
+				return logSources(ctx, c, target{&list.Items[0]})
 			}
 			return nil
 		}, toComplete)
