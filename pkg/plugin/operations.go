@@ -225,7 +225,10 @@ operation describes in what state the host was left.`,
 
 func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id string) error {
 	if id == "" {
-		if !t.Status.Operation.Active() {
+		switch {
+		case t.UID == "":
+			return fmt.Errorf("windowsinstance/%s: you may not read it, so which operation runs is not known: name it with --operation", t.Name)
+		case !t.Status.Operation.Active():
 			return fmt.Errorf("windowsinstance/%s: no operation runs", t.Name)
 		}
 		id = t.Status.Operation.ID

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -314,6 +315,11 @@ func TestCancel(t *testing.T) {
 	a := newAPI(t, instance("w0", ""), with(instance("w1", "node-1"), operation("op", drain, running, "")))
 	a.accept("cancel", operation("op", drain, v1alpha1.OperationCanceled, "the node stays cordoned"))
 	a.run("cancel", "w0").want(t, 1, "no operation runs")
+	a.handle(http.MethodGet, "instance", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "w1", "you may not")
+	})
+	a.run("cancel", "w1").want(t, 1, "you may not read it", "--operation")
+	delete(a.handlers, "GET instance")
 	a.run("cancel", "w1").want(t, 0, "windowsinstance/w1: drain canceled: the node stays cordoned\n")
 	if got, want := a.body("POST"), `"operationID":"op"`; !strings.Contains(got, want) {
 		t.Errorf("body %s lacks %s", got, want)
@@ -332,16 +338,46 @@ func TestRebootFlags(t *testing.T) {
 func TestProgressOnTerminal(t *testing.T) {
 	var out buffer
 	p := newProgress(&env{IOStreams: genericiooptions.IOStreams{ErrOut: &out}, live: true}, target{instance("w1", "")})
-	p.width = 40
+	width := 200
+	p.width = func() int { return width }
 	op := operation("op", drain, running, "", step(v1alpha1.StepCordon, v1alpha1.StepSucceeded), step(v1alpha1.StepDrain, v1alpha1.StepRunning))
 	at := op.RequestedAt.Add(61 * time.Second)
 	p.now = func() time.Time { return at }
 	p.show(op)
-	p.width = 200
+	op.Message = "a message"
+	p.tick(op)
+	op.Message = ""
+	p.tick(op)
+	width = 40
 	p.tick(op)
 	p.clear()
-	want := "\rw1: drain running: Cordon done, [Dra...\x1b[K" + "\rw1: drain running: Cordon done, [Drain running] (61s)\x1b[K" + "\r\x1b[K"
+	p.clear()
+	const line = "\rw1: drain running: Cordon done, [Drain running]"
+	want := line + " (61s)" + line + "; a message (61s)" + line + " (61s)" + strings.Repeat(" ", len("; a message")) +
+		"\rw1: drain running: Cordon done, [Dra..." + "\r" + strings.Repeat(" ", 39) + "\r"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// A program that writes no ends of lines does not fill the memory.
+func TestPrefixOfEndlessLine(t *testing.T) {
+	var out buffer
+	w := &prefixWriter{to: &out, prefix: "[w1] ", mu: &sync.Mutex{}}
+	part := strings.Repeat("x", 1<<16)
+	for range 40 {
+		if _, err := w.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.line) > maxPrefixed {
+			t.Fatalf("%d bytes are kept", len(w.line))
+		}
+	}
+	w.finish()
+	if got := strings.ReplaceAll(strings.ReplaceAll(out.String(), "[w1] ", ""), "\n", ""); got != strings.Repeat(part, 40) {
+		t.Errorf("%d bytes came", len(got))
+	}
+	if lines := strings.Count(out.String(), "[w1] "); lines != 3 {
+		t.Errorf("in %d lines", lines)
 	}
 }

@@ -101,7 +101,12 @@ func (e *env) sumUp(errs []error) error {
 	return &ExitError{Code: code, Err: fmt.Errorf("%d of %d hosts did not succeed", failed, len(errs))}
 }
 
-// prefixWriter puts a prefix before each line, and writes only whole lines.
+// maxPrefixed is how long a line may be until it is written in parts. Each host has at most so
+// much in memory; lines of logs are shorter.
+const maxPrefixed = 1 << 20
+
+// prefixWriter puts a prefix before each line, and writes only whole lines, or parts of
+// [maxPrefixed] bytes as if they were lines.
 type prefixWriter struct {
 	to     io.Writer
 	prefix string
@@ -112,6 +117,9 @@ type prefixWriter struct {
 // Write implements [io.Writer].
 func (w *prefixWriter) Write(p []byte) (int, error) {
 	w.line = append(w.line, p...)
+	if len(w.line) > maxPrefixed && bytes.LastIndexByte(w.line, '\n') < 0 {
+		w.line = append(w.line, '\n')
+	}
 	end := bytes.LastIndexByte(w.line, '\n') + 1
 	if end == 0 {
 		return len(p), nil

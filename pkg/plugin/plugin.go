@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 func newEnv(streams genericiooptions.IOStreams) *env {
 	e := &env{
 		IOStreams: streams, config: genericclioptions.NewConfigFlags(true),
-		terminal: printers.IsTerminal(streams.Out), live: printers.IsTerminal(streams.ErrOut),
+		terminal: printers.IsTerminal(streams.Out), live: printers.IsTerminal(streams.ErrOut) && os.Getenv("TERM") != "dumb",
 	}
 	e.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		// What protects the server is the number of requests at once, and

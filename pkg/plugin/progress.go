@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -22,23 +23,27 @@ type progress struct {
 	label string
 	now   func() time.Time
 	// width is that of the terminal, after which the line is cut.
-	width int
+	width func() int
 	last  string
-	drawn bool
+	// drawn is how long the line on the terminal is.
+	drawn int
 	down  bool
 }
 
 func newProgress(e *env, t target) *progress {
-	p := &progress{e: e, now: time.Now, width: 80}
+	p := &progress{e: e, now: time.Now, width: func() int { return terminalWidth(e.ErrOut) }}
 	if !e.labeled {
 		p.label = t.Name + ": "
 	}
-	if e.live {
-		if size := (term.TTY{Out: e.ErrOut}).GetSize(); size != nil && size.Width > 0 {
-			p.width = int(size.Width)
-		}
-	}
 	return p
+}
+
+// terminalWidth is 80 where it is not known.
+func terminalWidth(out io.Writer) int {
+	if size := (term.TTY{Out: out}).GetSize(); size != nil && size.Width > 0 {
+		return int(size.Width)
+	}
+	return 80
 }
 
 // show shows an operation that may have changed.
@@ -67,15 +72,16 @@ func (p *progress) tick(op *v1alpha1.Operation) {
 		return
 	}
 	line := []rune(p.label + progressLine(op, p.now()))
-	if len(line) >= p.width {
-		line = append(line[:max(p.width-4, 0)], []rune("...")...)
+	width := p.width()
+	if len(line) >= width {
+		line = append(line[:max(width-4, 0)], []rune("...")...)
 	}
-	_, _ = fmt.Fprintf(p.e.ErrOut, "\r%s%s", string(line), eraseLine)
-	p.drawn = true
+	// Consoles of Windows obey escape sequences only if they are told to; spaces erase
+	// everywhere. A line that was drawn before the terminal became narrower stays.
+	over := max(min(p.drawn, width-1)-len(line), 0)
+	_, _ = fmt.Fprintf(p.e.ErrOut, "\r%s%s", string(line), strings.Repeat(" ", over))
+	p.drawn = len(line)
 }
-
-// eraseLine erases what is right of the cursor (ECMA-48 EL).
-const eraseLine = "\x1b[K"
 
 // trouble says, once, that the server does not answer.
 func (p *progress) trouble(err error) {
@@ -89,9 +95,9 @@ func (p *progress) trouble(err error) {
 
 // clear removes the line, so that something else can be written.
 func (p *progress) clear() {
-	if p.drawn {
-		_, _ = fmt.Fprint(p.e.ErrOut, "\r"+eraseLine)
-		p.drawn = false
+	if p.drawn > 0 {
+		_, _ = fmt.Fprintf(p.e.ErrOut, "\r%s\r", strings.Repeat(" ", max(min(p.drawn, p.width()-1), 0)))
+		p.drawn = 0
 	}
 }
 
