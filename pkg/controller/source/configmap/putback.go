@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -101,8 +102,7 @@ func (r *Reconciler) predecessor(entry *Entry) *v1alpha1.WindowsInstance {
 }
 
 // succeed makes the instance of an entry that was put back. From its first moment on it has what people
-// had set on the one before, as a host is configured by it at once, and is held if something of ours is
-// on the host. An instance that is held trusts no host key before it is told which.
+// had set on the one before, as a host is configured by it at once.
 func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstance, desired *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) (*v1alpha1.WindowsInstance, error) {
 	next, err := apply.OfOthers(before, fieldManager)
 	if err != nil {
@@ -111,10 +111,6 @@ func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstan
 	next.ObjectMeta = metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name, Labels: next.Labels, Annotations: next.Annotations}
 	if next.Spec.Removal != nil {
 		next.Spec.Removal.Policy = "" // it was about the one before
-	}
-	if before.Status.MachineID != "" {
-		// It goes with the next one, also if that is deleted before it has reached the host.
-		next.Finalizers = []string{v1alpha1.HostFinalizer}
 	}
 	// What the entry may leave out later is not among these: whoever creates an object owns what it has.
 	next.Spec.Address, next.Spec.Port, next.Spec.Username = *desired.Spec.Address, *desired.Spec.Port, *desired.Spec.Username
@@ -128,12 +124,24 @@ func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstan
 	return next, nil
 }
 
-// giveBack gives the instance of an entry that was put back the host keys that the one before trusted.
-// All else it finds on its host, as any instance does that takes a host over. A host that nothing was
-// done to counts as none that was removed.
+// giveBack gives the instance of an entry that was put back the host keys that the one before trusted,
+// and holds it if something of ours is on the host. All else it finds on its host, as any instance does
+// that takes a host over. A host that nothing was done to counts as none that was removed.
 func (r *Reconciler) giveBack(ctx context.Context, p *plan, before *v1alpha1.WindowsInstance) error {
-	if err := r.giveKeys(ctx, before); err != nil {
-		return fmt.Errorf("give WindowsInstance %s the host keys of the one before: %w", before.Name, err)
+	// The next one is probed and held by others at the same time.
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		next, err := object.Get(ctx, r.applier.Live, client.ObjectKeyFromObject(before), &v1alpha1.WindowsInstance{})
+		if err != nil || next == nil {
+			return err
+		}
+		// The keys first: an instance that is held and has none was restored without its status.
+		if err := r.giveKeys(ctx, next, before); err != nil {
+			return err
+		}
+		return r.holdNext(ctx, next, before)
+	})
+	if err != nil {
+		return fmt.Errorf("give WindowsInstance %s the host of the one before: %w", before.Name, err)
 	}
 	if !before.Status.RemovalBegun() {
 		p.stayed = append(p.stayed, before.Name)
@@ -143,23 +151,24 @@ func (r *Reconciler) giveBack(ctx context.Context, p *plan, before *v1alpha1.Win
 }
 
 // giveKeys has the keys replace one that was trusted only because it was the first, but none that
-// somebody has confirmed meanwhile.
-func (r *Reconciler) giveKeys(ctx context.Context, before *v1alpha1.WindowsInstance) error {
-	if len(before.Status.HostKeys) == 0 {
+// somebody has confirmed meanwhile. next becomes what is stored.
+func (r *Reconciler) giveKeys(ctx context.Context, next, before *v1alpha1.WindowsInstance) error {
+	confirmed := func(key v1alpha1.HostKeyStatus) bool { return key.TrustedBy != v1alpha1.TrustedOnFirstUse }
+	if len(before.Status.HostKeys) == 0 || slices.ContainsFunc(next.Status.HostKeys, confirmed) {
 		return nil
 	}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the next one is probed at the same time
-		next, err := object.Get(ctx, r.applier.Live, client.ObjectKeyFromObject(before), &v1alpha1.WindowsInstance{})
-		if err != nil || next == nil {
-			return err
-		}
-		for _, key := range next.Status.HostKeys {
-			if key.TrustedBy != v1alpha1.TrustedOnFirstUse {
-				return nil
-			}
-		}
-		given := next.DeepCopy()
-		given.Status.HostKeys = before.Status.HostKeys
-		return r.client.Status().Patch(ctx, given, client.MergeFromWithOptions(next, client.MergeFromWithOptimisticLock{}))
-	})
+	read := next.DeepCopy()
+	next.Status.HostKeys = before.Status.HostKeys
+	return r.client.Status().Patch(ctx, next, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
+}
+
+// holdNext has the host go with the next instance, also if that is deleted before it has reached the host.
+func (r *Reconciler) holdNext(ctx context.Context, next, before *v1alpha1.WindowsInstance) error {
+	removal := before.Status.NewestOperation(v1alpha1.OperationRemove)
+	clean := removal != nil && removal.Phase == v1alpha1.OperationSucceeded
+	read := next.DeepCopy()
+	if before.Status.MachineID == "" || clean || !next.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(next, v1alpha1.HostFinalizer) {
+		return nil
+	}
+	return r.client.Patch(ctx, next, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
 }

@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +36,14 @@ func TestPutBack(t *testing.T) {
 		// later is when the entry is put back, after the pass that found the instance gone. 0: before.
 		later time.Duration
 		given bool
+		// clean: nothing of ours was left on the host.
+		clean bool
 	}{
-		{"put back", func(f *fixture) { f.setData(map[string]string{address: "username=b"}) }, 0, true},
-		{"put back at another port", func(f *fixture) { f.setData(map[string]string{address: "username=b\nport=2222"}) }, time.Nanosecond, false},
-		{"put back while the ConfigMap is not seen yet", func(*fixture) {}, time.Second, true},
-		{"put back later", func(*fixture) {}, time.Hour, false},
+		{"put back", func(f *fixture) { f.setData(map[string]string{address: "username=b"}) }, 0, true, false},
+		{"put back at another port", func(f *fixture) { f.setData(map[string]string{address: "username=b\nport=2222"}) }, time.Nanosecond, false, false},
+		{"put back while the ConfigMap is not seen yet", func(*fixture) {}, time.Second, true, false},
+		{"put back when the host is clean", func(f *fixture) { f.setData(map[string]string{address: "username=b"}) }, 0, true, true},
+		{"put back later", func(*fixture) {}, time.Hour, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, emptyPool(), configMapOf(map[string]string{address: "username=a"}))
@@ -64,6 +68,13 @@ func TestPutBack(t *testing.T) {
 			if gone.DeletionTimestamp.IsZero() {
 				t.Fatal("it was not deleted")
 			}
+			if tt.clean {
+				gone.Status.Operation = &v1alpha1.Operation{ID: "remove-1", Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationSucceeded}
+				if err := f.Status().Update(t.Context(), &gone); err != nil {
+					t.Fatal(err)
+				}
+				f.r.left.see(gone.DeepCopy()) // as the watch does
+			}
 			gone.Finalizers = nil
 			if err := f.Update(t.Context(), &gone); err != nil {
 				t.Fatal(err)
@@ -86,7 +97,9 @@ func TestPutBack(t *testing.T) {
 			if tt.given {
 				set(&want)
 				want.Spec.Removal.Policy = ""
-				want.Finalizers = before.Finalizers
+				if !tt.clean {
+					want.Finalizers = before.Finalizers
+				}
 				want.Status.HostKeys = before.Status.HostKeys
 			}
 			got = v1alpha1.WindowsInstance{Spec: got.Spec, Status: got.Status, ObjectMeta: metav1.ObjectMeta{Labels: got.Labels, Annotations: got.Annotations, Finalizers: got.Finalizers}}
@@ -128,7 +141,7 @@ func TestGivenBackLater(t *testing.T) {
 	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
 		t.Error("nothing brings another pass")
 	}
-	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 39); !strings.Contains(message, "entry 10.1.42.1: its instance could not be given the host keys of the one before, which is tried again: ") {
+	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 39); !strings.Contains(message, "entry 10.1.42.1: its instance could not be given the host of the one before, which is tried again: ") {
 		t.Errorf("message %q", message)
 	}
 	if leaving := f.leaving(); len(leaving) != 1 || leaving[0].Name != "10.1.42.2" {
@@ -171,7 +184,7 @@ func TestGivenAtOnce(t *testing.T) {
 				}
 				f.fail = nil
 				next := f.instances()["10.1.42.1"]
-				if !next.Spec.Paused || next.Labels["rack"] != "7" || !next.LostStatus() {
+				if !next.Spec.Paused || next.Labels["rack"] != "7" || next.LostStatus() {
 					t.Errorf("made as %+v", next)
 				}
 				next.Status.HostKeys = tt.own
@@ -184,7 +197,7 @@ func TestGivenAtOnce(t *testing.T) {
 			f.setData(fleet(40))
 			f.pass()
 			next := f.instances()["10.1.42.1"]
-			if f.fail != nil || len(next.Status.HostKeys) != 1 || next.Status.HostKeys[0].Key != tt.want || len(next.Status.Addresses) != 1 {
+			if f.fail != nil || !slices.Contains(next.Finalizers, v1alpha1.HostFinalizer) || len(next.Status.HostKeys) != 1 || next.Status.HostKeys[0].Key != tt.want || len(next.Status.Addresses) != 1 {
 				t.Errorf("asked %t, status %+v", f.fail == nil, next.Status)
 			}
 			if got := f.pool().Status.RecentRemovals; len(got) != 0 {
