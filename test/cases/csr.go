@@ -28,7 +28,8 @@ type csrCase struct {
 const (
 	caseHost         = "test-node"
 	caseAddress      = "10.0.0.9"
-	caseBootstrapper = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
+	caseBootstrapper = "system:bootstrap:abcdef"
+	caseJoinGroup    = "system:bootstrappers:windows-instances:1"
 )
 
 // csrVerdict is the output of a csr-content case.
@@ -49,6 +50,7 @@ func csrContent(c csrCase) result {
 	switch c.CertType {
 	case "kubelet-client":
 		request.Spec.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
+		request.Spec.Groups = slices.Concat(c.SpecGroups, []string{caseJoinGroup})
 	case "kubelet-serving":
 		request.Spec.SignerName = certificatesv1.KubeletServingSignerName
 		requester = c.CommonName
@@ -65,7 +67,7 @@ func csrContent(c csrCase) result {
 		if slices.ContainsFunc(instances, func(i policy.Instance) bool { return i.ID == name }) {
 			continue
 		}
-		instance := policy.Instance{ID: name, Names: []string{name}, Bootstrappers: []string{caseBootstrapper}}
+		instance := policy.Instance{ID: name, Names: []string{name}, JoinGroup: caseJoinGroup}
 		if slices.Contains(c.ExistingNodes, name) {
 			instance.Node = name
 		}

@@ -42,9 +42,8 @@ type controllers struct {
 	// disruptions are the slots of hosts whose Node is taken out of service.
 	disruptions *rollout.Slots
 
-	// desired and tokens are nil when hosts are watched and not configured.
+	// desired is nil when hosts are watched and not configured.
 	desired *cluster.Source
-	tokens  *token.Tokens
 }
 
 // configure has hosts configured with a payload, if there is one.
@@ -60,7 +59,6 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 		klog.InfoS("This is an OpenShift cluster: hosts are watched and not configured, as they do not join it with bootstrap tokens")
 		return nil
 	}
-	c.tokens = token.New(c.kube, clock.RealClock{})
 	c.desired, err = cluster.NewSource(cluster.Options{
 		Live: cluster.Live{
 			Cluster:  c.GetAPIReader(),
@@ -68,7 +66,7 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 			Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace),
 		},
 		Client: c.GetClient(),
-		Tokens: c.tokens,
+		Tokens: token.New(c.kube, clock.RealClock{}),
 	})
 	return err
 }
@@ -149,11 +147,7 @@ func (c *controllers) addOperation(context.Context) error {
 }
 
 func (c *controllers) addCSR(context.Context) error {
-	o := csr.Options{Kube: c.kube, Recorder: c.recorder, Registerer: ctrlmetrics.Registry}
-	if c.tokens != nil {
-		o.Bootstrappers = c.bootstrappers
-	}
-	return csr.SetupWithManager(c, o)
+	return csr.SetupWithManager(c, csr.Options{Kube: c.kube, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
 }
 
 func (c *controllers) addInstance(context.Context) error {

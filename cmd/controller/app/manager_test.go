@@ -26,13 +26,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -155,8 +153,8 @@ func TestConfigureOnlyWatched(t *testing.T) {
 	openshift := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(&configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}).Build()
 	for name, p := range map[string]*payload.Payload{"no payload": nil, "OpenShift": {}} {
 		c := &controllers{Manager: readers{cluster: openshift}}
-		if err := c.configure(t.Context(), p); err != nil || c.desired != nil || c.tokens != nil {
-			t.Errorf("%s: got %v, %v, %v", name, c.desired, c.tokens, err)
+		if err := c.configure(t.Context(), p); err != nil || c.desired != nil {
+			t.Errorf("%s: got %v, %v", name, c.desired, err)
 		}
 	}
 	unreadable := clientfake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
@@ -176,8 +174,8 @@ func TestConfigure(t *testing.T) {
 			Manager: readers{cluster: clientfake.NewClientBuilder().WithScheme(scheme).Build()},
 			hosts:   hosts{Client: agentclient.New(agentclient.Options{})}, kube: fake.NewClientset(), options: newOptions(),
 		}
-		if err := c.configure(t.Context(), p); err != nil || (c.desired != nil) != (p != nil) || (c.tokens != nil) != (p != nil) {
-			t.Errorf("%s: got %v, %v, %v", name, c.desired, c.tokens, err)
+		if err := c.configure(t.Context(), p); err != nil || (c.desired != nil) != (p != nil) {
+			t.Errorf("%s: got %v, %v", name, c.desired, err)
 		}
 	}
 }
@@ -215,26 +213,6 @@ func TestOpenPayload(t *testing.T) {
 				t.Errorf("its connections are left open: %v", err)
 			}
 		}
-	}
-}
-
-// A host joins only as the user of its own token.
-func TestBootstrappers(t *testing.T) {
-	kube := fake.NewClientset()
-	c := &controllers{tokens: token.New(kube, clock.RealClock{})}
-	a := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}}
-	b := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "b"}}
-	if _, err := c.tokens.Issue(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := c.bootstrappers(t.Context(), a); err != nil || len(got) != 1 {
-		t.Errorf("with a token: got %q, %v", got, err)
-	}
-	if got, err := c.bootstrappers(t.Context(), b); err != nil || len(got) != 0 {
-		t.Errorf("without a token: got %q, %v", got, err)
-	}
-	if got, err := c.bootstrappers(t.Context(), &v1alpha1.WindowsInstance{}); err == nil || len(got) != 0 {
-		t.Errorf("nobody knows: got %q, %v", got, err)
 	}
 }
 

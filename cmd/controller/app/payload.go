@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -50,13 +49,4 @@ func (s *shipment) close() {
 	if err := errors.Join(s.connections.Close(), s.payload.Close()); err != nil {
 		klog.ErrorS(err, "Closing the payload")
 	}
-}
-
-// bootstrappers are the users that the host of an instance may join as.
-func (c *controllers) bootstrappers(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
-	user, err := c.tokens.User(ctx, instance)
-	if user == "" {
-		return nil, err
-	}
-	return []string{user}, nil
 }

@@ -15,8 +15,9 @@
 // the host calls itself, and neither are the names of Services.
 //
 // The first client certificate of a host is asked for with a bootstrap token. It is
-// approved only for the user of the token that this very host was given, as long as the
-// token is valid ([Options.Bootstrappers]), and only if there is no Node of that name or the
+// approved only for the bearer of a token that was made for this very host, whom the API server
+// puts into a group of its own ([token.GroupOf]), only while the operation of the instance has the
+// host join, and only if there is no Node of that name or the
 // host is proven to be it: a host may be told to call itself as a node that it is not. A kubelet
 // that has lost its certificate reports no more, so the Node of one that does is not given away.
 // Hosts that others made nodes never were given one; they ask as themselves, with the

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
@@ -45,9 +45,6 @@ const patience = 10 * time.Second
 // compares requests with instances. This one is about which instance it is: see
 // [identity.Host.Disputed].
 const reasonNodeNameUnknown policy.Reason = "NodeNameUnknown"
-
-// bootstrapUserPrefix and the id of a bootstrap token are the user that its bearer is.
-const bootstrapUserPrefix = "system:bootstrap:"
 
 // Reconciler has requests decided about and approved. See the comment of the package.
 type Reconciler struct {
@@ -132,7 +129,7 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 		return decision, nil, err
 	}
 	var against *objection
-	if bootstraps(request) {
+	if policy.Bootstraps(request) {
 		if against, err = r.admit(ctx, hosts, decision.NodeName); err != nil {
 			return decision, nil, err
 		}
@@ -157,41 +154,25 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	return decision, hosts, nil
 }
 
-// bootstraps says whether a request is for the first client certificate of a kubelet, by
-// whom a bootstrap token makes its bearer.
-func bootstraps(request *certificatesv1.CertificateSigningRequest) bool {
-	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
-		strings.HasPrefix(request.Spec.Username, bootstrapUserPrefix)
-}
-
-// admit finds out for each of the hosts whom it may join as. Where there is a Node of that name
+// admit finds out which of the hosts may join as that node. Where there is a Node of that name
 // that it is not proven to be, nobody may, and the objection says why if somebody could otherwise: a
 // host calls itself as it likes, and must not become the control plane by that.
 func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName string) (against *objection, err error) {
-	if r.Bootstrappers == nil {
-		return nil, nil //nolint:nilnil // no objection is an ordinary answer
-	}
 	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range hosts {
-		if !h.IsNamed(nodeName) {
+		if !h.IsNamed(nodeName) || !h.Object.Status.Operation.Joining() {
 			continue
-		}
-		users, err := r.Bootstrappers(ctx, h.Object)
-		if err != nil {
-			return nil, fmt.Errorf("instance %s: finding out whom its host may join as: %w", h.ID, err)
 		}
 		if node != nil {
 			if o := objectionTo(h, node); o != nil {
-				if len(users) > 0 {
-					against = o
-				}
+				against = o
 				continue
 			}
 		}
-		h.Bootstrappers = users
+		h.JoinGroup = token.GroupOf(h.Object)
 	}
 	return against, nil
 }

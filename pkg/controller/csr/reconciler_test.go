@@ -144,7 +144,7 @@ func (s *setup) conditions(t *testing.T) []certificatesv1.CertificateSigningRequ
 // host1 is an instance with a Node.
 func host1(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	instance := &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "one"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "one", UID: "i1"},
 		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
 		Status: v1alpha1.WindowsInstanceStatus{
 			Addresses: []string{"10.0.0.5"},
@@ -161,7 +161,7 @@ func host1(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 // host2 is another one, with another Node.
 func host2(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	return host1(append([]func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
-		i.Name, i.Spec.Address, i.Status.Addresses = "two", "10.0.0.6", []string{"10.0.0.6"}
+		i.Name, i.UID, i.Spec.Address, i.Status.Addresses = "two", "i2", "10.0.0.6", []string{"10.0.0.6"}
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-2", UID: "n2"}
 		i.Status.System = &v1alpha1.SystemStatus{Hostname: "WIN-2"}
 	}}, edit...)...)
@@ -239,8 +239,10 @@ func encode(t *testing.T, nodeName string, names ...string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
+// bootstrapping is a request with the token of host1.
 func bootstrapping(request *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
-	request.Spec.Username, request.Spec.Groups = "system:bootstrap:abcdef", []string{"system:bootstrappers", "system:authenticated"}
+	request.Spec.Username = "system:bootstrap:abcdef"
+	request.Spec.Groups = []string{"system:bootstrappers", "system:bootstrappers:windows-instances", "system:bootstrappers:windows-instances:i1", "system:authenticated"}
 	return request
 }
 
@@ -637,6 +639,7 @@ func TestChangesOfInstancesThatMatter(t *testing.T) {
 		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
 		{name: "being deleted", edit: func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
+		{name: "joining", edit: joins, want: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

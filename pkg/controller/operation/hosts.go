@@ -56,7 +56,7 @@ type Hosts interface {
 type Configuration interface {
 	// Build returns the desired configuration of the host. node is its Node, nil if it has none. With
 	// join the host also gets credentials to become a node, the same ones again as long as
-	// they are good.
+	// they are good, except after a restart of this process: then those before are revoked.
 	Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error)
 	// Revoke revokes the credentials that Build has given to the host, if there are any.
 	Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error

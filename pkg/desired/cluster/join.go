@@ -45,7 +45,8 @@ func ReadJoinMethod(ctx context.Context, r client.Reader) (JoinMethod, error) {
 
 // Tokens are the credentials of [JoinBootstrapToken].
 type Tokens interface {
-	// Issue returns a token for the host of an instance, the same one as long as it is good.
+	// Issue returns a token for the host of an instance: the same one as long as it is good and
+	// this process runs. The one before is revoked.
 	Issue(ctx context.Context, instance *v1alpha1.WindowsInstance) (token string, err error)
 	// Revoke ends the token. That there is none is no error.
 	Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error

@@ -25,7 +25,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
-const bootstrapper = "system:bootstrap:abcdef"
+const (
+	bootstrapper = "system:bootstrap:abcdef"
+	joinGroup    = "system:bootstrappers:windows-instances:u1"
+)
 
 // host is a host that is a node.
 func host() policy.Instance {
@@ -41,7 +44,7 @@ func host() policy.Instance {
 func joining() policy.Instance {
 	i := host()
 	i.Node = ""
-	i.Bootstrappers = []string{bootstrapper}
+	i.JoinGroup = joinGroup
 	return i
 }
 
@@ -57,7 +60,7 @@ func client() *content {
 		template: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:win-1", Organization: []string{"system:nodes"}}},
 		spec: certificatesv1.CertificateSigningRequestSpec{
 			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Username: bootstrapper,
-			Groups: []string{"system:bootstrappers", "system:authenticated"},
+			Groups: []string{"system:bootstrappers", "system:bootstrappers:windows-instances", joinGroup, "system:authenticated"},
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
@@ -156,11 +159,13 @@ func TestDecide(t *testing.T) {
 		{name: "renewal by the node", content: renewal(), instances: []policy.Instance{host()}, want: approve, reason: policy.ReasonApproved},
 		{name: "host that lost its certificate and joins again", content: client(), instances: []policy.Instance{func() policy.Instance {
 			i := host()
-			i.Bootstrappers = []string{bootstrapper}
+			i.JoinGroup = joinGroup
 			return i
 		}()}, want: approve, reason: policy.ReasonApproved},
 		{name: "node that exists and is not joining", content: client(), instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNotJoining},
-		{name: "joins as somebody else", content: client(), change: func(c *content) { c.spec.Username = bootstrapper + "0" }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
+		{name: "token of another host", content: client(), change: func(c *content) { c.spec.Groups[2] += "2" }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
+		{name: "token of somebody else", content: client(), change: func(c *content) { c.spec.Groups = slices.Delete(c.spec.Groups, 2, 3) }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
+		{name: "member of the group without a token", content: client(), change: func(c *content) { c.spec.Username = "system:serviceaccount:a:b" }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
 		{name: "another node asks", content: renewal(), change: func(c *content) { c.spec.Username = "system:node:win-2" }, instances: []policy.Instance{host(), another("ns/win-2", "win-2")}, want: refuse, reason: policy.ReasonNotJoining},
 		{name: "node without its group", content: renewal(), change: func(c *content) { c.spec.Groups = []string{"system:authenticated"} }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonGroups},
 		{name: "administrators' group", content: client(), change: func(c *content) { c.template.Subject.Organization = []string{"system:masters"} }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonSubject},

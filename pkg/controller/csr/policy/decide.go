@@ -20,6 +20,8 @@ const (
 	nodeUserPrefix = "system:node:"
 	nodesGroup     = "system:nodes"
 	authenticated  = "system:authenticated"
+	// bootstrapUserPrefix and the id of a bootstrap token are the user that its bearer is.
+	bootstrapUserPrefix = "system:bootstrap:"
 )
 
 // Kind is what a request asks for.
@@ -116,8 +118,8 @@ var profiles = []profile{
 // Decide says what to do with a request, given the hosts of ours. The order of the
 // hosts does not matter.
 //
-// The kubelet of a host may ask for its first client certificate as one of the
-// Bootstrappers of the instance, and only while there are some; from then on, and for
+// The kubelet of a host may ask for its first client certificate with a bootstrap token in the
+// JoinGroup of the instance, and only while there is one; from then on, and for
 // every other certificate, it asks as the node itself.
 func Decide(request *certificatesv1.CertificateSigningRequest, instances []Instance) Decision {
 	if Decided(request) {
@@ -165,6 +167,13 @@ func Decide(request *certificatesv1.CertificateSigningRequest, instances []Insta
 	d.Verdict, d.Reason = Approve, ReasonApproved
 	d.Message = fmt.Sprintf("the request is that of instance %s", instance.ID)
 	return d
+}
+
+// Bootstraps says whether a request is for the first client certificate of a kubelet, by
+// whom a bootstrap token makes its bearer.
+func Bootstraps(request *certificatesv1.CertificateSigningRequest) bool {
+	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
+		strings.HasPrefix(request.Spec.Username, bootstrapUserPrefix)
 }
 
 // Decided says whether somebody approved or denied the request, or its signer failed.
@@ -230,10 +239,10 @@ func (p profile) checkRequester(request *certificatesv1.CertificateSigningReques
 		}
 	case p.kind == KubeletServing:
 		return refuse(ReasonRequester, "requester %q is not node %s itself", user, nodeName)
-	case len(instance.Bootstrappers) == 0:
+	case instance.JoinGroup == "":
 		return refuse(ReasonNotJoining, "requester %q is not node %s itself, and its host is not joining", user, nodeName)
-	case !slices.Contains(instance.Bootstrappers, user):
-		return refuse(ReasonRequester, "requester %q is neither node %s itself nor the user that its host joins with", user, nodeName)
+	case !strings.HasPrefix(user, bootstrapUserPrefix) || !slices.Contains(request.Spec.Groups, instance.JoinGroup):
+		return refuse(ReasonRequester, "requester %q is neither node %s itself nor the bearer of the token that its host was given to join with", user, nodeName)
 	}
 	if p.kind != KubeletClient && instance.Node == "" {
 		return refuse(ReasonNodeMissing, "node %s does not exist", nodeName)

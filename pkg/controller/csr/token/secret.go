@@ -19,11 +19,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// Annotations and labels of the Secrets.
+// Annotations and labels of the Secrets, for people.
 const (
-	// uidAnnotation has the UID of the instance, by which the Secret is known to be ours.
-	uidAnnotation = "windows.openshift.io/instance-uid"
-	// instanceAnnotation has its namespace/name, for people.
+	// instanceAnnotation has the namespace/name of the instance.
 	instanceAnnotation = "windows.openshift.io/instance"
 	managedByLabel     = "app.kubernetes.io/managed-by"
 	managedBy          = "windows-controller"
@@ -32,8 +30,8 @@ const (
 // idAlphabet has the characters of the id of a token.
 const idAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// idOf returns the id of the token of the instance with that UID. It is no secret: it only
-// has to differ from those of other hosts that join within the same hour.
+// idOf returns the id of the token of the instance with that UID. It is no secret and no proof: it
+// only has to differ from those of other hosts that join within the same hour.
 func idOf(uid types.UID) string {
 	sum := sha256.Sum256([]byte(uid))
 	rest := binary.BigEndian.Uint64(sum[:])
@@ -44,6 +42,9 @@ func idOf(uid types.UID) string {
 	}
 	return string(id)
 }
+
+// secretName is the name of the Secret of the token of the instance with that UID.
+func secretName(uid types.UID) string { return bootstraputil.BootstrapTokenSecretName(idOf(uid)) }
 
 // newSecret returns the Secret of a new token, as the authenticator of the API server
 // wants it.
@@ -57,9 +58,9 @@ func newSecret(instance *v1alpha1.WindowsInstance, expiration time.Time) (*corev
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   metav1.NamespaceSystem,
-			Name:        bootstraputil.BootstrapTokenSecretName(id),
+			Name:        secretName(instance.UID),
 			Labels:      map[string]string{managedByLabel: managedBy},
-			Annotations: map[string]string{uidAnnotation: string(instance.UID), instanceAnnotation: key},
+			Annotations: map[string]string{instanceAnnotation: key},
 		},
 		Type: bootstrapapi.SecretTypeBootstrapToken,
 		Data: map[string][]byte{
@@ -67,7 +68,7 @@ func newSecret(instance *v1alpha1.WindowsInstance, expiration time.Time) (*corev
 			bootstrapapi.BootstrapTokenSecretKey:           []byte(tokenSecret),
 			bootstrapapi.BootstrapTokenExpirationKey:       []byte(expiration.UTC().Format(time.RFC3339)),
 			bootstrapapi.BootstrapTokenUsageAuthentication: []byte("true"),
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(Group),
+			bootstrapapi.BootstrapTokenExtraGroupsKey:      []byte(Group + "," + GroupOf(instance)),
 			bootstrapapi.BootstrapTokenDescriptionKey:      fmt.Appendf(nil, "By which the host of WindowsInstance %s joins the cluster.", key),
 		},
 	}, nil
@@ -76,12 +77,4 @@ func newSecret(instance *v1alpha1.WindowsInstance, expiration time.Time) (*corev
 // tokenOf returns what the bearer shows.
 func tokenOf(secret *corev1.Secret) string {
 	return bootstraputil.TokenFromIDAndSecret(string(secret.Data[bootstrapapi.BootstrapTokenIDKey]), string(secret.Data[bootstrapapi.BootstrapTokenSecretKey]))
-}
-
-// usable says whether everything in a Secret but its expiration is as newSecret makes it.
-func usable(secret *corev1.Secret) bool {
-	return bootstraputil.IsValidBootstrapToken(tokenOf(secret)) &&
-		secret.Name == bootstraputil.BootstrapTokenSecretName(string(secret.Data[bootstrapapi.BootstrapTokenIDKey])) &&
-		string(secret.Data[bootstrapapi.BootstrapTokenUsageAuthentication]) == "true" &&
-		string(secret.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]) == Group
 }

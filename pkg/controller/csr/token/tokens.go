@@ -7,15 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
-	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -31,133 +33,100 @@ const (
 	MinValidity = 15 * time.Minute
 )
 
-// tries bounds how often a Secret that others change at the same time is read again.
-const tries = 3
+// GroupOf is the group that the host of an instance, and no other one, is in while it joins.
+func GroupOf(instance *v1alpha1.WindowsInstance) string { return Group + ":" + string(instance.UID) }
 
-// ErrForeign is wrapped when the name of the Secret of an instance is taken by one that was
-// not made for it. Somebody has to delete that one, or the instance, which then gets
-// another name.
-var ErrForeign = errors.New("it was not made for this instance")
-
-// Tokens makes tokens. It may be used concurrently.
+// Tokens makes tokens. It may be used concurrently for different instances; calls for one
+// instance have to come one after the other.
 type Tokens struct {
 	secrets typedcorev1.SecretInterface
 	clock   clock.PassiveClock
+
+	mu sync.Mutex // guards issued
+	// issued has the tokens that this process made and has not revoked, by the UID of the instance.
+	issued map[types.UID]issued
+}
+
+// issued is a token that was made.
+type issued struct {
+	token      string
+	secret     types.UID // of its Secret
+	expiration time.Time
 }
 
 // New returns Tokens that are kept in the cluster of kube.
 //
 // RBAC it needs, in namespace kube-system:
 //
-//	""   secrets   get create update delete
+//	""   secrets   create delete
 func New(kube kubernetes.Interface, c clock.PassiveClock) *Tokens {
-	return &Tokens{secrets: kube.CoreV1().Secrets(metav1.NamespaceSystem), clock: c}
+	return &Tokens{secrets: kube.CoreV1().Secrets(metav1.NamespaceSystem), clock: c, issued: map[types.UID]issued{}}
 }
 
 // Issue returns a token for the host of an instance, which is valid for [MinValidity] at
-// least. As long as the one before is, it is that one again. The token is a secret.
+// least. As long as the one before of this process is, it is that one again; otherwise the one
+// before is valid no more. The token is a secret.
 func (t *Tokens) Issue(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-	var err error
-	for range tries {
-		var token string
-		token, err = t.issue(ctx, instance)
-		if err == nil {
-			return token, nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
-			break
-		}
-		// Somebody else changed it meanwhile.
+	if instance.UID == "" {
+		return "", errors.New("issuing a bootstrap token for the host: the instance has no UID")
 	}
-	return "", fmt.Errorf("issuing a bootstrap token for the host: %w", err)
+	now := t.clock.Now()
+	if last, ok := t.known(instance); ok && last.expiration.Sub(now) >= MinValidity {
+		return last.token, nil
+	}
+	expiration := now.Add(Lifetime)
+	secret, err := newSecret(instance, expiration)
+	if err != nil {
+		return "", fmt.Errorf("making a bootstrap token for the host: %w", err)
+	}
+	created, err := t.create(ctx, secret)
+	if err != nil {
+		return "", fmt.Errorf("issuing a bootstrap token for the host: %w", err)
+	}
+	next := issued{token: tokenOf(secret), secret: created.UID, expiration: expiration}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// Those of instances that went without a revocation are of no use any more.
+	maps.DeleteFunc(t.issued, func(_ types.UID, i issued) bool { return !i.expiration.After(now) })
+	t.issued[instance.UID] = next
+	return next.token, nil
 }
 
-func (t *Tokens) issue(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-	old, err := t.own(ctx, instance)
-	if err != nil {
-		return "", err
+// create creates a Secret in the place of the one before, if there is one: that one is about to
+// expire, or another process has made it, and nobody knows it any more.
+func (t *Tokens) create(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
+	created, err := t.secrets.Create(ctx, secret, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		return created, err
 	}
-	if old != nil && t.validFor(old, MinValidity) {
-		return tokenOf(old), nil
+	if err := t.secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("replacing Secret %s/%s of the one before: %w", secret.Namespace, secret.Name, err)
 	}
-	if old != nil && old.DeletionTimestamp != nil {
-		return "", fmt.Errorf("the Secret %s/%s of the one before is still being deleted", old.Namespace, old.Name)
-	}
-	wanted, err := newSecret(instance, t.clock.Now().Add(Lifetime))
-	if err != nil {
-		return "", err
-	}
-	if old == nil {
-		_, err = t.secrets.Create(ctx, wanted, metav1.CreateOptions{})
-	} else {
-		wanted.UID, wanted.ResourceVersion = old.UID, old.ResourceVersion
-		_, err = t.secrets.Update(ctx, wanted, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return "", err
-	}
-	return tokenOf(wanted), nil
+	return t.secrets.Create(ctx, secret, metav1.CreateOptions{})
 }
 
-// Revoke takes the token of the host of an instance away. That there is none is no error.
+// Revoke takes the token of the host of an instance away, whoever made it. That there is none is
+// no error.
 func (t *Tokens) Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
-	secret, err := t.own(ctx, instance)
-	if errors.Is(err, ErrForeign) {
-		return nil // so there is none of this instance
+	var options metav1.DeleteOptions
+	if last, ok := t.known(instance); ok {
+		// One that another process has made meanwhile is in use.
+		options.Preconditions = &metav1.Preconditions{UID: &last.secret}
 	}
-	if err == nil && secret != nil {
-		err = t.secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil // it is gone, and what has its name now is another one
-		}
-	}
-	if err != nil {
+	err := t.secrets.Delete(ctx, secretName(instance.UID), options)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("revoking the bootstrap token of the host: %w", err)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.issued, instance.UID)
 	return nil
 }
 
-// User returns the user that the bearer of the token of an instance is. Empty: there is no
-// token that is valid.
-func (t *Tokens) User(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-	secret, err := t.own(ctx, instance)
-	switch {
-	case errors.Is(err, ErrForeign):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("looking for the bootstrap token of the host: %w", err)
-	case secret == nil || !t.validFor(secret, 0):
-		return "", nil
-	}
-	return bootstrapapi.BootstrapUserPrefix + idOf(instance.UID), nil
-}
-
-// own returns the Secret of an instance, nil if there is none.
-func (t *Tokens) own(ctx context.Context, instance *v1alpha1.WindowsInstance) (*corev1.Secret, error) {
-	if instance.UID == "" {
-		return nil, errors.New("the instance has no UID")
-	}
-	name := bootstraputil.BootstrapTokenSecretName(idOf(instance.UID))
-	secret, err := t.secrets.Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // no Secret is an ordinary answer
-	}
-	if err != nil {
-		return nil, err
-	}
-	if secret.Type != bootstrapapi.SecretTypeBootstrapToken || secret.Annotations[uidAnnotation] != string(instance.UID) {
-		return nil, fmt.Errorf("Secret %s/%s exists: %w", metav1.NamespaceSystem, name, ErrForeign)
-	}
-	return secret, nil
-}
-
-// validFor says whether the API server takes the token of a Secret for some time to come.
-func (t *Tokens) validFor(secret *corev1.Secret, d time.Duration) bool {
-	if secret.DeletionTimestamp != nil || !usable(secret) {
-		return false
-	}
-	expiration, err := time.Parse(time.RFC3339, string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey]))
-	left := expiration.Sub(t.clock.Now())
-	// One that somebody made valid for longer is not good either.
-	return err == nil && left > 0 && left >= d && left <= Lifetime
+// known returns the token of an instance that this process made and has not revoked.
+func (t *Tokens) known(instance *v1alpha1.WindowsInstance) (issued, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, ok := t.issued[instance.UID]
+	return last, ok
 }

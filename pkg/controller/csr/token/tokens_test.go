@@ -5,9 +5,11 @@ package token
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +42,11 @@ type setup struct {
 func newSetup() *setup {
 	s := &setup{kube: fake.NewClientset(), clock: clocktesting.NewFakePassiveClock(testNow)}
 	s.Tokens = New(s.kube, s.clock)
+	var made atomic.Int64
+	s.kube.PrependReactor("create", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		a.(clienttesting.CreateAction).GetObject().(*corev1.Secret).UID = types.UID(fmt.Sprintf("s%d", made.Add(1))) //nolint:forcetypeassert // nothing else is created
+		return false, nil, nil
+	})
 	return s
 }
 
@@ -50,6 +57,11 @@ func (s *setup) issued(t *testing.T, i *v1alpha1.WindowsInstance) string {
 		t.Fatal(err)
 	}
 	return token
+}
+
+// restarted is another process in the same cluster.
+func (s *setup) restarted() *setup {
+	return &setup{Tokens: New(s.kube, s.clock), kube: s.kube, clock: s.clock}
 }
 
 // secret returns the Secret of an instance, nil if there is none.
@@ -93,18 +105,33 @@ func (s *setup) authenticate(t *testing.T, token string) (user, groups string) {
 	return "system:bootstrap:" + parts[1], strings.Join(all, ",")
 }
 
-// TestIssue: a token lets its bearer in as the user that is told, for an hour at most.
+// mustDo fails the test unless nothing but these verbs was used on Secrets, in this order. What the
+// test itself did is not among them.
+func (s *setup) mustDo(t *testing.T, do func(), verbs ...string) {
+	t.Helper()
+	s.kube.ClearActions()
+	do()
+	var got []string
+	for _, action := range s.kube.Actions() {
+		got = append(got, action.GetVerb())
+	}
+	if diff := cmp.Diff(verbs, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// TestIssue: a token lets its bearer in as one of the group of its instance, for an hour at most.
 func TestIssue(t *testing.T) {
 	s := newSetup()
 	i := instance("0c7d6f1e-8d0b-4e6b-9d0f-1f5f2b6a7c8d")
-	token := s.issued(t, i)
+	var token string
+	s.mustDo(t, func() { token = s.issued(t, i) }, "create")
 	user, groups := s.authenticate(t, token)
-	if want := "system:bootstrappers,system:bootstrappers:windows-instances"; groups != want {
+	if want := "system:bootstrappers,system:bootstrappers:windows-instances,system:bootstrappers:windows-instances:0c7d6f1e-8d0b-4e6b-9d0f-1f5f2b6a7c8d"; groups != want {
 		t.Errorf("the bearer is in the groups %q, want %q", groups, want)
 	}
-	got, err := s.User(t.Context(), i)
-	if err != nil || got == "" || got != user {
-		t.Errorf("the bearer is %q, told is %q, %v", user, got, err)
+	if !strings.HasSuffix(groups, ","+GroupOf(i)) {
+		t.Errorf("the bearer is in the groups %q, told is %s", groups, GroupOf(i))
 	}
 	secret := s.secret(t, i)
 	if got, want := string(secret.Data["expiration"]), "2026-05-04T02:02:01Z"; got != want {
@@ -120,7 +147,7 @@ func TestIssue(t *testing.T) {
 		}
 	}
 	other := s.issued(t, instance("other"))
-	if user2, _ := s.authenticate(t, other); user2 == user || other[7:] == token[7:] {
+	if user2, groups2 := s.authenticate(t, other); user2 == user || groups2 == groups || other[7:] == token[7:] {
 		t.Error("two hosts have the same token")
 	}
 	if _, err := s.Issue(t.Context(), instance("")); err == nil {
@@ -128,43 +155,34 @@ func TestIssue(t *testing.T) {
 	}
 }
 
-// TestRenewal: a token is kept as long as there is time to use it.
+// TestRenewal: a token is kept as long as there is time to use it; then there is another one, and
+// the one before lets nobody in.
 func TestRenewal(t *testing.T) {
 	tests := []struct {
-		name   string
-		change func(s *setup, secret *corev1.Secret) // of the first token
-		same   bool
+		name  string
+		after time.Duration
+		same  bool
 	}{
-		{name: "at once", change: func(*setup, *corev1.Secret) {}, same: true},
-		{name: "with 15 minutes left", change: func(s *setup, _ *corev1.Secret) { s.clock.SetTime(testNow.Add(Lifetime - MinValidity)) }, same: true},
-		{name: "with less", change: func(s *setup, _ *corev1.Secret) { s.clock.SetTime(testNow.Add(Lifetime - MinValidity + time.Second)) }},
-		{name: "expired", change: func(s *setup, _ *corev1.Secret) { s.clock.SetTime(testNow.Add(2 * Lifetime)) }},
-		{name: "valid for too long", change: func(_ *setup, secret *corev1.Secret) { secret.Data["expiration"] = []byte("2030-01-01T00:00:00Z") }},
-		{name: "valid for ever", change: func(_ *setup, secret *corev1.Secret) { delete(secret.Data, "expiration") }},
-		{name: "in another group", change: func(_ *setup, secret *corev1.Secret) {
-			secret.Data["auth-extra-groups"] = []byte("system:bootstrappers:x")
-		}},
-		{name: "of no use", change: func(_ *setup, secret *corev1.Secret) { delete(secret.Data, "usage-bootstrap-authentication") }},
-		{name: "another id", change: func(_ *setup, secret *corev1.Secret) { secret.Data["token-id"] = []byte("aaaaaa") }},
-		{name: "no secret", change: func(_ *setup, secret *corev1.Secret) { secret.Data["token-secret"] = []byte("short") }},
+		{name: "at once", same: true},
+		{name: "with 15 minutes left", after: Lifetime - MinValidity, same: true},
+		{name: "with less", after: Lifetime - MinValidity + time.Second},
+		{name: "expired", after: 2 * Lifetime},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSetup()
 			i := instance("u1")
 			first := s.issued(t, i)
-			secret := s.secret(t, i)
-			tt.change(s, secret)
-			if _, err := s.kube.CoreV1().Secrets("kube-system").Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			s.clock.SetTime(testNow.Add(tt.after))
 			second := s.issued(t, i)
 			if same := first == second; same != tt.same {
 				t.Errorf("the same again: %v, want %v", same, tt.same)
 			}
-			user, groups := s.authenticate(t, second)
-			if told, err := s.User(t.Context(), i); err != nil || user == "" || told != user || !strings.HasSuffix(groups, Group) {
-				t.Errorf("the bearer is %q in %q, told is %q, %v", user, groups, told, err)
+			if user, groups := s.authenticate(t, second); user == "" || !strings.HasSuffix(groups, GroupOf(i)) {
+				t.Errorf("the bearer is %q in %q", user, groups)
+			}
+			if user, _ := s.authenticate(t, first); user != "" && !tt.same {
+				t.Error("the one before is valid")
 			}
 			if left, err := time.Parse(time.RFC3339, string(s.secret(t, i).Data["expiration"])); err != nil ||
 				left.Sub(s.clock.Now()) < MinValidity || left.Sub(s.clock.Now()) > Lifetime {
@@ -174,41 +192,39 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// TestRevoke: nobody gets in with a token that was revoked, and a new one is another one.
-func TestRevoke(t *testing.T) {
+// TestRestart: a process that does not know the token of the one before replaces or revokes it, and
+// reads no Secret for that.
+func TestRestart(t *testing.T) {
 	s := newSetup()
 	i := instance("u1")
-	if err := s.Revoke(t.Context(), i); err != nil {
-		t.Errorf("none to revoke: %v", err)
-	}
 	first := s.issued(t, i)
-	for range 2 {
-		if err := s.Revoke(t.Context(), i); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s = s.restarted()
+	var second string
+	s.mustDo(t, func() { second = s.issued(t, i) }, "create", "delete", "create")
 	if user, _ := s.authenticate(t, first); user != "" {
-		t.Errorf("the bearer is still %s", user)
+		t.Error("the token of the process before is valid")
 	}
-	if user, err := s.User(t.Context(), i); user != "" || err != nil {
-		t.Errorf("told is %q, %v", user, err)
+	if user, _ := s.authenticate(t, second); user == "" {
+		t.Error("its own token is not valid")
 	}
-	if second := s.issued(t, i); second == first {
-		t.Error("the same token is valid again")
+	s = s.restarted()
+	s.mustDo(t, func() {
+		if err := s.Revoke(t.Context(), i); err != nil {
+			t.Error(err)
+		}
+	}, "delete")
+	if user, _ := s.authenticate(t, second); user != "" {
+		t.Error("the token of the process before is not revoked")
 	}
 }
 
-// What was deleted is the very Secret that was looked at.
-func TestRevokeDeletesOnlyWhatItSaw(t *testing.T) {
+// TestReplaced: a process that was replaced does not revoke what its successor has issued.
+func TestReplaced(t *testing.T) {
 	s := newSetup()
 	i := instance("u1")
 	s.issued(t, i)
+	s.restarted().issued(t, i)
 	var preconditions *metav1.Preconditions
-	s.kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		secret, err := newSecret(i, testNow)
-		secret.UID = "s1"
-		return true, secret, err
-	})
 	s.kube.PrependReactor("delete", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		preconditions = a.(clienttesting.DeleteActionImpl).DeleteOptions.Preconditions //nolint:forcetypeassert // nothing else deletes
 		return true, nil, apierrors.NewConflict(corev1.Resource("secrets"), "x", errors.New("another UID"))
@@ -221,190 +237,32 @@ func TestRevokeDeletesOnlyWhatItSaw(t *testing.T) {
 	}
 }
 
-func TestUser(t *testing.T) {
+// TestRevoke: nobody gets in with a token that was revoked, and a new one is another one.
+func TestRevoke(t *testing.T) {
 	s := newSetup()
 	i := instance("u1")
-	user := func() string {
-		t.Helper()
-		u, err := s.User(t.Context(), i)
-		if err != nil {
+	if err := s.Revoke(t.Context(), i); err != nil {
+		t.Errorf("none to revoke: %v", err)
+	}
+	first, other := s.issued(t, i), s.issued(t, instance("u2"))
+	for range 2 {
+		if err := s.Revoke(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
-		return u
 	}
-	if got := user(); got != "" {
-		t.Errorf("without a token: %s", got)
+	if user, _ := s.authenticate(t, first); user != "" {
+		t.Errorf("the bearer is still %s", user)
 	}
-	s.issued(t, i)
-	s.clock.SetTime(testNow.Add(Lifetime - time.Second))
-	if got := user(); got == "" {
-		t.Error("with a token that is valid for a second: nobody")
+	if user, _ := s.authenticate(t, other); user == "" {
+		t.Error("the token of another host is revoked, too")
 	}
-	s.clock.SetTime(testNow.Add(Lifetime))
-	if got := user(); got != "" {
-		t.Errorf("with a token that expired: %s", got)
+	if second := s.issued(t, i); second == first {
+		t.Error("the same token is valid again")
 	}
 }
 
-// TestForeign: a Secret of somebody else stays as it is, whatever is asked for.
-func TestForeign(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(secret *corev1.Secret)
-	}{
-		{name: "another instance", change: func(s *corev1.Secret) { s.Annotations[uidAnnotation] = "u2" }},
-		{name: "nobody's", change: func(s *corev1.Secret) { s.Annotations = nil }},
-		{name: "another type", change: func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSetup()
-			i := instance("u1")
-			foreign, err := newSecret(i, testNow.Add(Lifetime))
-			if err != nil {
-				t.Fatal(err)
-			}
-			tt.change(foreign)
-			if err := s.kube.Tracker().Add(foreign.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
-			if token, err := s.Issue(t.Context(), i); !errors.Is(err, ErrForeign) || token != "" || !strings.Contains(err.Error(), foreign.Name) {
-				t.Errorf("issued with %v, want %v about %s", err, ErrForeign, foreign.Name)
-			}
-			if user, err := s.User(t.Context(), i); user != "" || err != nil {
-				t.Errorf("user %q, %v", user, err)
-			}
-			if err := s.Revoke(t.Context(), i); err != nil {
-				t.Errorf("revoked with %v", err)
-			}
-			if diff := cmp.Diff(foreign, s.secret(t, i)); diff != "" {
-				t.Errorf("it changed (-before +after):\n%s", diff)
-			}
-		})
-	}
-}
-
-// Two controllers, or one that started again, issue one token.
-func TestIssueConcurrently(t *testing.T) {
-	s := newSetup()
-	i := instance("u1")
-	tokens := make([]string, 4)
-	var wg sync.WaitGroup
-	for n := range tokens {
-		wg.Go(func() { tokens[n], _ = s.Issue(t.Context(), i) })
-	}
-	wg.Wait()
-	for _, token := range tokens {
-		if user, _ := s.authenticate(t, token); user == "" {
-			t.Errorf("a token of no use: %v", tokens)
-		}
-	}
-}
-
-// A conflict is tried again, other errors are told, and none of them tells the token.
-func TestIssueFails(t *testing.T) {
-	s := newSetup()
-	i := instance("u1")
-	fails := 2
-	s.kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		if fails--; fails >= 0 {
-			return true, nil, apierrors.NewAlreadyExists(corev1.Resource("secrets"), "x")
-		}
-		return false, nil, nil
-	})
-	s.issued(t, i)
-	s.kube.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), "x", nil)
-	})
-	if _, err := s.Issue(t.Context(), i); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := s.User(t.Context(), i); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v", err)
-	}
-	if err := s.Revoke(t.Context(), i); !apierrors.IsForbidden(err) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// Only what another writer may have caused is tried again.
-func TestIssueTriesAgain(t *testing.T) {
-	secrets := corev1.Resource("secrets")
-	tests := []struct {
-		name  string
-		err   error
-		calls int
-	}{
-		{"somebody changed it", apierrors.NewConflict(secrets, "x", nil), tries},
-		{"somebody made it", apierrors.NewAlreadyExists(secrets, "x"), tries},
-		{"somebody deleted it", apierrors.NewNotFound(secrets, "x"), tries},
-		{"it is not allowed", apierrors.NewForbidden(secrets, "x", nil), 1},
-		{"no server", errors.New("connection refused"), 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newSetup()
-			calls := 0
-			s.kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-				calls++
-				return true, nil, tt.err
-			})
-			token, err := s.Issue(t.Context(), instance("u1"))
-			if !errors.Is(err, tt.err) || token != "" || calls != tt.calls {
-				t.Errorf("got %v after %d requests, want %d", err, calls, tt.calls)
-			}
-		})
-	}
-}
-
-// The Secret that is replaced is the very one that was read, and in that version.
-func TestIssueReplacesWhatItRead(t *testing.T) {
-	s := newSetup()
-	i := instance("u1")
-	old, err := newSecret(i, testNow)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old.UID, old.ResourceVersion = "s1", "41"
-	if err := s.kube.Tracker().Add(old); err != nil {
-		t.Fatal(err)
-	}
-	var sent *corev1.Secret
-	s.kube.PrependReactor("update", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		sent = a.(clienttesting.UpdateAction).GetObject().(*corev1.Secret) //nolint:forcetypeassert // nothing else is updated
-		return true, sent, nil
-	})
-	s.issued(t, i)
-	if sent == nil || sent.UID != "s1" || sent.ResourceVersion != "41" {
-		t.Errorf("sent %+v", sent)
-	}
-}
-
-// A Secret that is being deleted lets nobody in, and is not written any more.
-func TestDeletedSecret(t *testing.T) {
-	s := newSetup()
-	i := instance("u1")
-	old, err := newSecret(i, testNow.Add(Lifetime))
-	if err != nil {
-		t.Fatal(err)
-	}
-	old.DeletionTimestamp, old.Finalizers = &metav1.Time{Time: testNow}, []string{"example.com/f"}
-	if err := s.kube.Tracker().Add(old); err != nil {
-		t.Fatal(err)
-	}
-	if user, err := s.User(t.Context(), i); user != "" || err != nil {
-		t.Errorf("the bearer is %q, %v", user, err)
-	}
-	if token, err := s.Issue(t.Context(), i); token != "" || err == nil || !strings.Contains(err.Error(), "is still being deleted") {
-		t.Errorf("got %v", err)
-	}
-	for _, action := range s.kube.Actions() {
-		if action.GetVerb() != "get" {
-			t.Errorf("it is written: %v", action)
-		}
-	}
-}
-
+// A token is forgotten when it is revoked, and only then: what an API server that was away has
+// kept is revoked the next time.
 func TestRevokeFails(t *testing.T) {
 	secrets := corev1.Resource("secrets")
 	for _, tt := range []struct {
@@ -413,16 +271,83 @@ func TestRevokeFails(t *testing.T) {
 	}{{apierrors.NewNotFound(secrets, "x"), false}, {apierrors.NewConflict(secrets, "x", nil), false}, {apierrors.NewForbidden(secrets, "x", nil), true}} {
 		s := newSetup()
 		i := instance("u1")
-		s.issued(t, i)
+		first := s.issued(t, i)
 		s.kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.answer })
-		if err := s.Revoke(t.Context(), i); (err != nil) != tt.want {
+		if err := s.Revoke(t.Context(), i); (err != nil) != tt.want || err != nil && !errors.Is(err, tt.answer) {
 			t.Errorf("%v: got %v", tt.answer, err)
+		}
+		if _, known := s.known(i); known != tt.want {
+			t.Errorf("%v: %s is known: %v", tt.answer, first[:6], known)
 		}
 	}
 }
 
-// TestID: the id of a token does not change from version to version, as its host may be
-// joining meanwhile.
+// Errors are told, and none of them tells the token.
+func TestIssueFails(t *testing.T) {
+	secrets := corev1.Resource("secrets")
+	exists, forbidden := apierrors.NewAlreadyExists(secrets, "x"), apierrors.NewForbidden(secrets, "x", nil)
+	tests := []struct {
+		name           string
+		create, delete error
+		want           error
+		verbs          []string
+	}{
+		{name: "it is not allowed", create: forbidden, want: forbidden, verbs: []string{"create"}},
+		{name: "a Secret of somebody else", create: exists, delete: forbidden, want: forbidden, verbs: []string{"create", "delete"}},
+		{name: "the one before is still there", create: exists, want: exists, verbs: []string{"create", "delete", "create"}},
+		{name: "the one before is gone meanwhile", create: exists, delete: apierrors.NewNotFound(secrets, "x"), want: exists, verbs: []string{"create", "delete", "create"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup()
+			i := instance("u1")
+			s.kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.create })
+			s.kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.delete })
+			s.mustDo(t, func() {
+				if token, err := s.Issue(t.Context(), i); !errors.Is(err, tt.want) || token != "" {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+			}, tt.verbs...)
+			if _, known := s.known(i); known {
+				t.Error("a token that was not made is known")
+			}
+		})
+	}
+}
+
+// What instances that are gone have left behind is not kept for ever.
+func TestForgotten(t *testing.T) {
+	s := newSetup()
+	gone, there := instance("u1"), instance("u2")
+	s.issued(t, gone)
+	s.clock.SetTime(testNow.Add(Lifetime))
+	s.issued(t, there)
+	if _, known := s.known(gone); known {
+		t.Error("an expired token is kept")
+	}
+	if _, known := s.known(there); !known {
+		t.Error("the new one is not")
+	}
+}
+
+// Operations of many hosts run at the same time.
+func TestIssueConcurrently(t *testing.T) {
+	s := newSetup()
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			i := instance(fmt.Sprintf("u%d", n))
+			token, err := s.Issue(t.Context(), i)
+			if user, _ := s.authenticate(t, token); err != nil || user == "" {
+				t.Errorf("%s: %q, %v", i.UID, user, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestID: the id of a token does not change from version to version: the next version revokes what
+// the one before has issued.
 func TestID(t *testing.T) {
 	if got, want := idOf("0c7d6f1e-8d0b-4e6b-9d0f-1f5f2b6a7c8d"), "5b98bp"; got != want {
 		t.Errorf("got %s, want %s", got, want)
