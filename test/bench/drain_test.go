@@ -213,7 +213,9 @@ func newDrainedNode(b *testing.B, s *system.System, client kubernetes.Interface,
 // startNode makes a Node with a stand-in for its kubelet.
 func startNode(b *testing.B, client kubernetes.Interface, name, address string) {
 	b.Helper()
-	if _, err := client.CoreV1().Nodes().Create(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Nodes().Create(b.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "windows"}},
+	}, metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	// A patch does not mind that kube-controller-manager looks after the Node already.

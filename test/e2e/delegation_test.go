@@ -182,41 +182,68 @@ func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
 	}
 }
 
-// TestOurServerMayLittle asks what windows-apiserver itself may do in the cluster: what
-// somebody gets who takes it over.
-func TestOurServerMayLittle(t *testing.T) {
+// TestOurProgramsMayLittle asks what our programs themselves may do in the cluster: what
+// somebody gets who takes one over.
+func TestOurProgramsMayLittle(t *testing.T) {
 	t.Parallel()
-	account := "system:serviceaccount:" + system.Namespace + ":windows-apiserver"
+	const server, controller = "windows-apiserver", "windows-controller"
 	for _, tc := range []struct {
-		verb, group, resource, namespace string
-		want                             bool
+		account, verb, group, resource, namespace, name string
+
+		want bool
 	}{
-		{"get", "machine.openshift.io", "machinesets", "openshift-machine-api", true},
-		{"patch", "machine.openshift.io", "machinesets/scale", "openshift-machine-api", true},
-		{"patch", "machine.openshift.io", "machinesets", "openshift-machine-api", false},
-		{"update", "machine.openshift.io", "machinesets", "openshift-machine-api", false},
-		{"delete", "machine.openshift.io", "machinesets", "openshift-machine-api", false},
-		{"create", "machine.openshift.io", "machines", "openshift-machine-api", false},
-		{"get", "", "secrets", system.Namespace, true},
-		{"list", "", "secrets", system.Namespace, false},
-		{"get", "", "secrets", "kube-system", false},
-		{"get", "", "secrets", "default", false},
-		{"get", "", "pods", "default", false},
-		{"create", "", "pods/eviction", "default", false},
-		{"update", "", "nodes", "", false},
-		{"impersonate", "", "users", "", false},
-		{"escalate", "rbac.authorization.k8s.io", "clusterroles", "", false},
+		{server, "get", "machine.openshift.io", "machinesets", "openshift-machine-api", "", true},
+		{server, "patch", "machine.openshift.io", "machinesets/scale", "openshift-machine-api", "", true},
+		{server, "get", "machine.openshift.io", "machinesets", "default", "", false},
+		{server, "patch", "machine.openshift.io", "machinesets/scale", "default", "", false},
+		{server, "patch", "machine.openshift.io", "machinesets", "openshift-machine-api", "", false},
+		{server, "update", "machine.openshift.io", "machinesets", "openshift-machine-api", "", false},
+		{server, "delete", "machine.openshift.io", "machinesets", "openshift-machine-api", "", false},
+		{server, "create", "machine.openshift.io", "machines", "openshift-machine-api", "", false},
+		{server, "get", "", "secrets", system.Namespace, "cloud-private-key", true},
+		{server, "get", "", "secrets", system.Namespace, "windows-digest-key", true},
+		{server, "get", "", "secrets", system.Namespace, "windows-apiserver-tls", false},
+		{server, "get", "", "secrets", system.Namespace, "windows-apiserver-etcd", false},
+		{server, "get", "", "secrets", system.Namespace, "", false},
+		{server, "list", "", "secrets", system.Namespace, "", false},
+		{server, "get", "", "secrets", "kube-system", "", false},
+		{server, "get", "", "secrets", "default", "", false},
+		{server, "get", "", "secrets", "openshift-config", "pull-secret", false},
+		{server, "get", "", "pods", "default", "", false},
+		{server, "create", "", "pods/eviction", "default", "", false},
+		{server, "update", "", "nodes", "", "", false},
+		{server, "impersonate", "", "users", "", "", false},
+		{server, "escalate", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
+		{controller, "create", "", "secrets", "kube-system", "", true},
+		{controller, "delete", "", "secrets", "kube-system", "bootstrap-token-abcdef", true},
+		{controller, "get", "", "secrets", "kube-system", "bootstrap-token-abcdef", false},
+		{controller, "list", "", "secrets", "kube-system", "", false},
+		{controller, "update", "", "secrets", "kube-system", "", false},
+		{controller, "patch", "", "secrets", "kube-system", "", false},
+		{controller, "deletecollection", "", "secrets", "kube-system", "", false},
+		{controller, "get", "", "secrets", system.Namespace, "cloud-private-key", true},
+		{controller, "get", "", "secrets", system.Namespace, "windows-apiserver-tls", false},
+		{controller, "delete", "", "secrets", system.Namespace, "", false},
+		{controller, "get", "", "secrets", "default", "", false},
+		{controller, "create", "", "nodes", "", "", false},
+		{controller, "update", "", "nodes", "", "", false},
+		{controller, "patch", "", "nodes/status", "", "", false},
+		{controller, "create", "", "pods", "default", "", false},
+		{controller, "create", "", "pods/exec", "default", "", false},
+		{controller, "approve", "certificates.k8s.io", "signers", "", "kubernetes.io/kube-apiserver-client", false},
+		{controller, "impersonate", "", "users", "", "", false},
+		{controller, "escalate", "rbac.authorization.k8s.io", "clusterroles", "", "", false},
 	} {
 		resource, sub, _ := strings.Cut(tc.resource, "/")
 		review, err := sys.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: account, Groups: []string{"system:serviceaccounts", "system:authenticated"},
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tc.verb, Group: tc.group, Resource: resource, Subresource: sub, Namespace: tc.namespace},
+			User: "system:serviceaccount:" + system.Namespace + ":" + tc.account, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tc.verb, Group: tc.group, Resource: resource, Subresource: sub, Namespace: tc.namespace, Name: tc.name},
 		}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if review.Status.Allowed != tc.want {
-			t.Errorf("%s %s in %q: allowed is %v, want %v", tc.verb, tc.resource, tc.namespace, review.Status.Allowed, tc.want)
+			t.Errorf("%s: %s %s %s in %q: allowed is %v, want %v", tc.account, tc.verb, tc.resource, tc.name, tc.namespace, review.Status.Allowed, tc.want)
 		}
 	}
 }

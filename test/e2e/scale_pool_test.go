@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/scale"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/system"
 )
 
 // poolYAML is a pool made by hand.
@@ -34,6 +35,14 @@ func poolYAML(name, source string) string {
 func TestPoolScale(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
+	// As artifacts/openshift does it in openshift-machine-api.
+	if _, err := sys.Kube.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "windows-machineset-scaler"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "windows-machineset-scaler"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system.Namespace, Name: "windows-apiserver"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	create := func(yaml string) {
 		t.Helper()
 		kubectlIn(t, yaml, "create", "-n", ns, "-f", "-").ok(t)

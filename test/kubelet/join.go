@@ -237,6 +237,7 @@ func (j *joined) register(ctx context.Context) error {
 	_, err := nodes.Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: j.node, Labels: labels},
 		Spec:       corev1.NodeSpec{Taints: taints},
+		Status:     corev1.NodeStatus{NodeInfo: j.info()},
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		var patch []byte
@@ -329,10 +330,15 @@ func (j *joined) status(now time.Time, notReady string) corev1.NodeStatus {
 			{Type: corev1.NodeInternalIP, Address: j.address.String()}, {Type: corev1.NodeHostName, Address: j.node},
 		},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}},
-		NodeInfo: corev1.NodeSystemInfo{
-			MachineID: j.Hostname, BootID: j.BootID, KernelVersion: j.OSVersion, OSImage: "Windows Server 2022 Datacenter",
-			ContainerRuntimeVersion: "containerd://2.2.1", KubeletVersion: j.version(), OperatingSystem: "windows", Architecture: "amd64",
-		},
+		NodeInfo:        j.info(),
+	}
+}
+
+// info is what the Node says about its host, from its registration on.
+func (j *joined) info() corev1.NodeSystemInfo {
+	return corev1.NodeSystemInfo{
+		MachineID: j.Hostname, BootID: j.BootID, KernelVersion: j.OSVersion, OSImage: "Windows Server 2022 Datacenter",
+		ContainerRuntimeVersion: "containerd://2.2.1", KubeletVersion: j.version(), OperatingSystem: "windows", Architecture: "amd64",
 	}
 }
 

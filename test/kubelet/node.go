@@ -22,7 +22,7 @@ type Node struct {
 	Address string
 	// Labels come besides kubernetes.io/hostname.
 	Labels map[string]string
-	// Info is what the Node says about its host.
+	// Info is what the Node says about its host, besides that it runs Windows.
 	Info corev1.NodeSystemInfo
 }
 
@@ -30,7 +30,9 @@ type Node struct {
 func Register(ctx context.Context, client kubernetes.Interface, n Node) error {
 	labels := map[string]string{corev1.LabelHostname: n.Name}
 	maps.Copy(labels, n.Labels)
-	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
+	n.Info.OperatingSystem = "windows"
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels}, Status: corev1.NodeStatus{NodeInfo: n.Info}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating Node %s: %w", n.Name, err)
 	}
 	body, err := mergePatch(&corev1.Node{}, &corev1.Node{Status: corev1.NodeStatus{

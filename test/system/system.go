@@ -34,6 +34,8 @@ import (
 const (
 	// Namespace is that of our programs and of the legacy ConfigMap.
 	Namespace = "openshift-windows-machine-config-operator"
+	// machineNamespace is where OpenShift keeps MachineSets.
+	machineNamespace = "openshift-machine-api"
 	// apiService is the name of our APIService.
 	apiService = "v1alpha1.windows.openshift.io"
 	// serviceName is the name of the Service and of the account of our API server.
@@ -251,7 +253,18 @@ func (s *System) installMachineAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.InstallCRDs(ctx, crds...)
+	if err := s.InstallCRDs(ctx, crds...); err != nil {
+		return err
+	}
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.EnsureNamespace(ctx, machineNamespace); err != nil {
+		return err
+	}
+	_, err = s.Kubectl(ctx, "apply", "-f", filepath.Join(root, "artifacts", "openshift", "machine-api.yaml"))
+	return err
 }
 
 func (s *System) createKey(ctx context.Context) error {
