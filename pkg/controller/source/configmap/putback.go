@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -41,9 +42,9 @@ type leaver struct {
 	gone time.Time
 }
 
-// see notes an instance that is being deleted, or is gone.
-func (l *leavers) see(instance *v1alpha1.WindowsInstance) {
-	if instance.DeletionTimestamp.IsZero() {
+// see notes an instance of the ConfigMap that is being deleted, or is gone.
+func (l *leavers) see(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) {
+	if instance.DeletionTimestamp.IsZero() || !belongs(instance, configMap) {
 		return
 	}
 	l.mu.Lock()
@@ -64,13 +65,13 @@ func (l *leavers) retain(p *plan, now time.Time) {
 	defer l.mu.Unlock()
 	for name, last := range l.last {
 		switch {
+		case !last.gone.IsZero() && !now.Before(last.gone.Add(putBackPatience)):
+			delete(l.last, name) // also when this is the first pass since then
+			continue
 		case keep[name]:
 			last.gone = time.Time{}
 		case last.gone.IsZero():
 			last.gone = now
-		case !now.Before(last.gone.Add(putBackPatience)):
-			delete(l.last, name)
-			continue
 		}
 		l.last[name] = last
 	}
@@ -94,7 +95,7 @@ func (l *leavers) forget(instance *v1alpha1.WindowsInstance) {
 // there was none.
 func (r *Reconciler) predecessor(entry *Entry) *v1alpha1.WindowsInstance {
 	before := r.left.get(entry.Name)
-	if before != nil && (!belongs(before, r.configMap) || !entry.isOf(before)) {
+	if before != nil && !entry.isOf(before) {
 		r.left.forget(before)
 		return nil
 	}
@@ -112,7 +113,9 @@ func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstan
 	if next.Spec.Removal != nil {
 		next.Spec.Removal.Policy = "" // it was about the one before
 	}
-	// What the entry may leave out later is not among these: whoever creates an object owns what it has.
+	// It must be known for that of the entry also if this process ends now. What the entry may leave out
+	// later is not among this: whoever creates an object owns what it has.
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1alpha1.SourceAnnotation, desired.Annotations[v1alpha1.SourceAnnotation])
 	next.Spec.Address, next.Spec.Port, next.Spec.Username = *desired.Spec.Address, *desired.Spec.Port, *desired.Spec.Username
 	next.Spec.PoolRef = &v1alpha1.PoolReference{Name: *desired.Spec.PoolRef.Name}
 	switch err := r.client.Create(ctx, next, client.FieldOwner(fieldManager)); {

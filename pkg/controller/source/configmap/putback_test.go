@@ -73,7 +73,7 @@ func TestPutBack(t *testing.T) {
 				if err := f.Status().Update(t.Context(), &gone); err != nil {
 					t.Fatal(err)
 				}
-				f.r.left.see(gone.DeepCopy()) // as the watch does
+				f.r.left.see(gone.DeepCopy(), theConfigMap) // as the watch does
 			}
 			gone.Finalizers = nil
 			if err := f.Update(t.Context(), &gone); err != nil {
@@ -82,7 +82,6 @@ func TestPutBack(t *testing.T) {
 			f.settle()
 			if tt.later > 0 {
 				f.now = f.now.Add(tt.later)
-				f.settle()
 				f.setData(map[string]string{address: "username=b"})
 				f.settle()
 			}
@@ -126,7 +125,7 @@ func TestGivenBackLater(t *testing.T) {
 	f.settle()
 	gone := f.instances()["10.1.42.1"]
 	gone.Status.HostKeys = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}
-	f.r.left.see(gone.DeepCopy()) // as the watch does
+	f.r.left.see(gone.DeepCopy(), theConfigMap) // as the watch does
 	gone.Finalizers = nil
 	if err := f.Update(t.Context(), &gone); err != nil {
 		t.Fatal(err)
@@ -173,7 +172,7 @@ func TestGivenAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			gone.Status.HostKeys, gone.Status.MachineID = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}, "firmware-1"
-			f.r.left.see(gone.DeepCopy()) // as the watch does
+			f.r.left.see(gone.DeepCopy(), theConfigMap) // as the watch does
 			gone.Finalizers = nil
 			if err := f.Update(t.Context(), &gone); err != nil {
 				t.Fatal(err)
@@ -207,6 +206,36 @@ func TestGivenAtOnce(t *testing.T) {
 	}
 }
 
+// A process that ends right after it has made the instance leaves one that the next process goes on with.
+func TestGivenByHalves(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(2)))
+	f.settle()
+	f.hold()
+	f.setData(fleet(2, 1))
+	f.settle()
+	gone := f.leaving()[0]
+	gone.Finalizers = nil
+	if err := f.Update(t.Context(), &gone); err != nil {
+		t.Fatal(err)
+	}
+	f.fail = func(write string) error {
+		if write == "apply "+gone.Name {
+			return errors.New("the process ends")
+		}
+		return nil
+	}
+	f.setData(fleet(2))
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Fatal("the write was not made")
+	}
+	f.fail, f.r.left = nil, leavers{}
+	f.settle()
+	f.wantSynced(v1alpha1.ReasonSynced, 2)
+	if made := f.instances()[gone.Name]; made.Spec.Username != "a" || !made.DeletionTimestamp.IsZero() {
+		t.Errorf("got %+v", made)
+	}
+}
+
 // A host whose entry was put back in time was not removed, and does not count as if it had been.
 func TestPutBackIsNoRemoval(t *testing.T) {
 	for _, tt := range []struct {
@@ -233,7 +262,7 @@ func TestPutBackIsNoRemoval(t *testing.T) {
 					Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepCordon, State: v1alpha1.StepSucceeded}},
 				}
 			}
-			f.r.left.see(gone.DeepCopy()) // as the watch does
+			f.r.left.see(gone.DeepCopy(), theConfigMap) // as the watch does
 			gone.Finalizers = nil
 			if err := f.Update(t.Context(), &gone); err != nil {
 				t.Fatal(err)

@@ -129,7 +129,7 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 		}
 	}
 	for i := range instances.Items {
-		r.left.see(&instances.Items[i])
+		r.left.see(&instances.Items[i], r.configMap)
 	}
 	r.left.retain(&p, r.now())
 	failed := r.applyInstances(ctx, &p)
@@ -293,7 +293,7 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.
 		// A pass may see that it is gone before the watch has told that it was deleted.
 		last := instance.DeepCopy()
 		last.DeletionTimestamp = new(metav1.NewTime(r.now()))
-		r.left.see(last)
+		r.left.see(last, r.configMap)
 		log.FromContext(ctx).Info("Deleted an instance that the ConfigMap no longer asks for", "instance", klog.KObj(instance))
 	}
 	return errors.Join(errs...)

@@ -86,7 +86,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	toPool := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		if instance, ok := obj.(*v1alpha1.WindowsInstance); ok {
-			r.left.see(instance)
+			r.left.see(instance, configMap)
 		}
 		return []reconcile.Request{{NamespacedName: configMap}}
 	})
