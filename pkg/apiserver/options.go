@@ -6,6 +6,7 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"time"
 
@@ -165,8 +166,12 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 	if err := o.Recommended.ApplyTo(generic); err != nil {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
-	if frontProxy := generic.Authentication.RequestHeaderConfig; frontProxy != nil {
+	frontProxy := generic.Authentication.RequestHeaderConfig
+	if frontProxy != nil {
 		generic.AddReadyzChecks(frontProxyReady(frontProxy.CAContentProvider))
+	}
+	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(throughFrontProxy(frontProxy, handler), c)
 	}
 	return &Config{Generic: generic, Extra: ExtraConfig{
 		Options: windowsinstance.Options{

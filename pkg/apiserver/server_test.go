@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -87,6 +88,7 @@ func newTestServer(t *testing.T) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Generic.BuildHandlerChainFunc = genericapiserver.DefaultBuildHandlerChain // there is no kube-apiserver before it
 	config.Generic.ExternalAddress = "localhost:443"
 	config.Generic.LoopbackClientConfig = &restclient.Config{}
 	config.Generic.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {

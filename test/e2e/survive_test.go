@@ -657,6 +657,28 @@ func (m *scraper) read(ctx context.Context, url, name string) (float64, error) {
 	return sum, nil
 }
 
+// administrator makes an account that may do everything, and returns its token.
+func (m *scraper) administrator(t *testing.T) string {
+	t.Helper()
+	const name = "administrator"
+	_, err := m.system.Kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = m.system.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: name}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := m.system.ServiceAccountConfig(t.Context(), metav1.NamespaceDefault, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.BearerToken
+}
+
 // testEndpoints looks at what monitoring systems and kubelets look at.
 func (m *scraper) testEndpoints(t *testing.T) {
 	s := m.system
@@ -686,6 +708,18 @@ func (m *scraper) testEndpoints(t *testing.T) {
 			return err
 		})
 	}
+	// The objects are not to be had here, whoever asks: the cluster's audit log would not see it.
+	objects, administrator := s.ServerURL+"/apis/windows.openshift.io/v1alpha1/namespaces/"+metav1.NamespaceDefault+"/windowsinstances", m.administrator(t)
+	eventually(t, "an administrator is told whom to ask", func() error { // a binding is seen a moment after it was made
+		_, err := m.get(t.Context(), objects, administrator)
+		if err == nil {
+			t.Fatal("an administrator is served directly")
+		}
+		if !strings.Contains(err.Error(), "ask kube-apiserver") {
+			return err
+		}
+		return nil
+	})
 	for url, names := range map[string][]string{
 		s.ServerURL + "/metrics": {"apiserver_request_total", "windows_apiserver_ssh_connections", "windows_apiserver_ssh_sessions"},
 		controllerMetrics:        {"controller_runtime_active_workers", "windows_controller_ssh_connections", "windows_controller_ssh_dials_total"},
