@@ -31,8 +31,12 @@ type Embedded struct {
 
 // StartEmbedded starts a member that keeps its data in dir, which is created when
 // missing, and returns once it answers. It fails when ctx is done before, and when
-// another process uses dir.
+// another process uses dir. A member that was full takes writes again.
 func StartEmbedded(ctx context.Context, dir string) (*Embedded, error) {
+	return startEmbedded(ctx, dir, quota)
+}
+
+func startEmbedded(ctx context.Context, dir string, quota int64) (*Embedded, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data directory: %w", err)
 	}
@@ -41,14 +45,18 @@ func StartEmbedded(ctx context.Context, dir string) (*Embedded, error) {
 		return nil, err
 	}
 	e := &Embedded{lock: lock}
-	if err := e.start(ctx, dir); err != nil {
+	err = e.start(ctx, dir, quota)
+	if err == nil {
+		err = e.makeSpace(ctx)
+	}
+	if err != nil {
 		e.Close()
 		return nil, err
 	}
 	return e, nil
 }
 
-func (e *Embedded) start(ctx context.Context, dir string) error {
+func (e *Embedded) start(ctx context.Context, dir string, quota int64) error {
 	sockets, err := e.socketsFor(dir)
 	if err != nil {
 		return err
@@ -60,6 +68,7 @@ func (e *Embedded) start(ctx context.Context, dir string) error {
 	config := embed.NewConfig()
 	config.Dir = dir
 	config.Name = "windows-apiserver"
+	config.QuotaBackendBytes, config.BootstrapDefragThresholdMegabytes = quota, defragmentThreshold
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
