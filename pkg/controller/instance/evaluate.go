@@ -208,8 +208,9 @@ func (e *evaluation) hostKeys() {
 	switch {
 	case decision.verdict == verdictRecord && o.err == nil:
 		e.status.HostKeys = recordKeys(nil, append(decision.keys, o.presented), v1alpha1.TrustedOnFirstUse, seen)
-	case o.verified && decision.by == v1alpha1.TrustedBySpec:
+	case o.verified && decision.by == v1alpha1.TrustedBySpec && (o.report != nil || e.instance.Status.MachineID == ""):
 		// What a person has pinned replaces what was recorded, once the host has proven to have it.
+		// That of another machine is none of this host.
 		e.status.HostKeys = recordKeys(e.status.HostKeys, decision.keys, v1alpha1.TrustedBySpec, seen)
 	}
 }

@@ -275,20 +275,31 @@ func TestEvaluateHostKeys(t *testing.T) {
 		recorded    []v1alpha1.HostKeyStatus
 		observation *observation
 		want        []string // fingerprint, trusted by, first seen
+		machine     string
 	}{
 		{"first use", nil, nil, &observation{finished: testNow, presented: ours, contacted: true},
-			[]string{"SHA256 of host by FirstUse now"}},
-		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}},
+			[]string{"SHA256 of host by FirstUse now"}, ""},
+		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}, ""},
 		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: diagnose.StageLogin, err: verifyAs(other, known(t))},
-			[]string{"SHA256 of host by FirstUse an hour ago"}},
-		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil},
-		{"pinned and verified", []string{ours.String()}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
-		{"pinned after first use", []string{ours.String()}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
-		{"pinned anew and verified", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
+			[]string{"SHA256 of host by FirstUse an hour ago"}, ""},
+		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil, ""},
+		{"pinned and verified", []string{ours.String()}, nil, healthy(), []string{"SHA256 of host by Spec now"}, ""},
+		{"pinned after first use", []string{ours.String()}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}, ""},
+		{"pinned anew and verified", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}, ""},
+		{"pinned anew, by the same machine", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}, "f/w"},
+		{"pinned anew, by a machine that is another one", []string{other.String()}, firstUse, &observation{
+			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: &agentclient.AnotherHostError{Want: "f/w", Found: "g/v"},
+		}, []string{"SHA256 of host by FirstUse an hour ago"}, "f/w"},
+		{"pinned anew, by a machine that does not say which one it is yet", []string{other.String()}, firstUse, &observation{
+			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: errors.New("no agent"),
+		}, []string{"SHA256 of host by FirstUse an hour ago"}, "f/w"},
+		{"pinned, and no agent on a new host", []string{ours.String()}, nil, &observation{
+			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: errors.New("no agent"),
+		}, []string{"SHA256 of host by Spec now"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
-			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.recorded
+			instance.Spec.HostKeys, instance.Status.HostKeys, instance.Status.MachineID = test.spec, test.recorded, test.machine
 			status := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
 			names := map[string]string{recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, other), "", hourAgo)[0].Fingerprint: "other"}
 			var got []string
