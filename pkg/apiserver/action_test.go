@@ -30,7 +30,7 @@ func (scriptedPlanner) Plan(_ context.Context, instance *v1alpha1.WindowsInstanc
 // testActions checks what is recorded of an action, and what is refused.
 func testActions(t *testing.T, s *testServer) {
 	client := s.client(t, jane).WindowsInstances("default")
-	created := mustCreate(t, client, newInstance("action", "10.0.9.1"))
+	created := mustKnow(t, client, newInstance("action", "10.0.9.1"))
 	path := groupPath + "/namespaces/default/windowsinstances/action/"
 
 	t.Run("dry run", func(t *testing.T) {
@@ -45,7 +45,7 @@ func testActions(t *testing.T, s *testServer) {
 		if err != nil || len(plan.Status.Plan) != 1 || plan.Status.Plan[0].Name != "agent.exe" {
 			t.Errorf("got the plan %+v, %v", plan, err)
 		}
-		mustCreate(t, client, newInstance("action-dead", "10.0.9.2"))
+		mustKnow(t, client, newInstance("action-dead", "10.0.9.2"))
 		if _, err := client.Reconfigure(t.Context(), "action-dead", &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("a plan for a dead host: got %v, want 503", err)
 		}

@@ -473,8 +473,8 @@ func testGuards(t *testing.T, s *testServer) {
 
 func testLogs(t *testing.T, s *testServer) {
 	client := s.client(t, jane).WindowsInstances("logs")
-	mustCreate(t, client, newInstance("a", "10.0.0.1"))
-	mustCreate(t, client, newInstance("unreachable", "10.0.0.2"))
+	mustKnow(t, client, newInstance("a", "10.0.0.1"))
+	mustKnow(t, client, newInstance("unreachable", "10.0.0.2"))
 	for _, test := range []struct {
 		path    string
 		accept  string
@@ -534,7 +534,7 @@ func (s *testServer) follow(t *testing.T, path string) (lines *bufio.Scanner, st
 // testFollow covers what the server does while a stream is open: each line is sent
 // at once, places are counted, and given back when the client leaves.
 func testFollow(t *testing.T, s *testServer) {
-	mustCreate(t, s.client(t, jane).WindowsInstances("follow"), newInstance("a", "10.0.0.1"))
+	mustKnow(t, s.client(t, jane).WindowsInstances("follow"), newInstance("a", "10.0.0.1"))
 	path := groupPath + "/namespaces/follow/windowsinstances/a/log?query=kubelet&follow=true"
 	_, stopFirst := s.follow(t, path)
 	lines, stopSecond := s.follow(t, path)
@@ -579,7 +579,7 @@ func testPools(t *testing.T, s *testServer) {
 
 // testDrain stops the streams as the server does when it is told to stop.
 func testDrain(t *testing.T, s *testServer) {
-	mustCreate(t, s.client(t, jane).WindowsInstances("drain"), newInstance("a", "10.0.0.1"))
+	mustKnow(t, s.client(t, jane).WindowsInstances("drain"), newInstance("a", "10.0.0.1"))
 	path := groupPath + "/namespaces/drain/windowsinstances/a/log?query=kubelet&follow=true"
 	lines, _ := s.follow(t, path)
 	if !lines.Scan() {

@@ -232,6 +232,18 @@ func mustCreate(t *testing.T, client typed.WindowsInstanceInterface, instance *v
 	return created
 }
 
+// mustKnow makes an instance whose host the controller has logged in to.
+func mustKnow(t *testing.T, client typed.WindowsInstanceInterface, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+	t.Helper()
+	created := mustCreate(t, client, instance)
+	created.Status.MachineID = "firmware/windows"
+	known, err := client.UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
 // scriptedLogs are logs that say what they were asked. A follow ends when it is told to.
 type scriptedLogs struct{}
 

@@ -212,7 +212,7 @@ func (s *testServer) run(t *testing.T, user string, u *url.URL, o remotecommand.
 func testExec(t *testing.T, s *testServer) {
 	client := s.client(t, jane).WindowsInstances("sessions")
 	const name = "exec"
-	mustCreate(t, client, newInstance(name, "10.0.10.1"))
+	mustKnow(t, client, newInstance(name, "10.0.10.1"))
 	var stdout bytes.Buffer
 	err := s.run(t, jane, s.sessionURL(t, "sessions", name, "exec", "command=ipconfig&command=/all+now&stdin=true&stdout=true"),
 		remotecommand.StreamOptions{Stdin: strings.NewReader("secret"), Stdout: &stdout})
@@ -233,7 +233,7 @@ func testExec(t *testing.T, s *testServer) {
 		a := s.audits.annotations(name, "exec")
 		return a["windows.openshift.io/session-command"] == `"ipconfig" "/all now"` && strings.Contains(a["windows.openshift.io/session-end"], "exitCode=7")
 	})
-	mustCreate(t, client, newInstance("unreachable-exec", "10.0.10.2"))
+	mustKnow(t, client, newInstance("unreachable-exec", "10.0.10.2"))
 	for _, test := range []struct {
 		name, instance, query string
 		code                  int
@@ -263,7 +263,7 @@ func testExec(t *testing.T, s *testServer) {
 
 // testSessionAuthorization asks for create whatever the method is.
 func testSessionAuthorization(t *testing.T, s *testServer) {
-	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("authz", "10.0.10.3"))
+	mustKnow(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("authz", "10.0.10.3"))
 	webSocket := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}
 	for _, subresource := range []string{"exec", "portforward"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
@@ -290,7 +290,7 @@ func testSessionAuthorization(t *testing.T, s *testServer) {
 }
 
 func testPortForward(t *testing.T, s *testServer) {
-	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("forward", "10.0.10.4"))
+	mustKnow(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("forward", "10.0.10.4"))
 	// As the clients for other languages name several ports.
 	u := s.sessionURL(t, "sessions", "forward", "portforward", "ports=3389,5985")
 	conn, response, err := (&websocket.Dialer{Subprotocols: []string{"v4.channel.k8s.io"}}).DialContext(t.Context(), "ws"+strings.TrimPrefix(u.String(), "http"), http.Header{"X-Test-User": {jane}})
@@ -324,7 +324,7 @@ func testPortForward(t *testing.T, s *testServer) {
 
 // testSessionLimits opens as many sessions as one user may have.
 func testSessionLimits(t *testing.T, s *testServer) {
-	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("limits", "10.0.10.5"))
+	mustKnow(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("limits", "10.0.10.5"))
 	var wait sync.WaitGroup
 	var typing []*io.PipeWriter
 	for range 2 {
@@ -375,7 +375,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func testSessionRecording(t *testing.T, s *testServer) {
-	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("recorded", "10.0.10.6"))
+	mustKnow(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("recorded", "10.0.10.6"))
 	_ = s.run(t, jane, s.sessionURL(t, "sessions", "recorded", "exec", "command=whoami&stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
 	eventually(t, "the session is over", func() bool { return s.sessions.has("ended recorded") })
 	files, err := filepath.Glob(filepath.Join(s.config.Extra.Recording.Directory, "*_sessions_recorded_*.cast"))

@@ -19,7 +19,9 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // ours is a rule about our own resources.
@@ -115,7 +117,9 @@ func TestCredentialsNeedTheirOwnRight(t *testing.T) {
 func TestPoolThatIsGoneIsNoWayToTheClusterWideKey(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	kubectlIn(t, fmt.Sprintf("apiVersion: windows.openshift.io/v1alpha1\nkind: WindowsInstance\nmetadata: {name: w, namespace: %s}\nspec: {address: 127.0.3.4, paused: true, poolRef: {name: gone}}\n", ns), "create", "-f", "-").ok(t)
+	createInstance(t, ns, "w", startHost(t, winhost.Options{}), "")
+	waitFor(t, ns, "w", loggedIn)
+	patchInstance(t, ns, "w", `{"spec":{"poolRef":{"name":"gone"}}}`)
 	kubectl(t, "get", "--raw", subresource(ns, "w", "log", "query=kubelet")).fails(t, "pool "+ns+"/gone", "spec.poolRef")
 }
 
@@ -134,15 +138,9 @@ func upgradeRequest(t *testing.T, method, url string) *http.Request {
 	return request
 }
 
-// TestGetIsNotEnoughToEnterAHost opens WebSockets, which are GETs, as somebody with the
-// verb get on what needs create.
-func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t)
-	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.5", "p"), "create", "-n", ns, "-f", "-").ok(t)
-	user := "getter-" + ns
-	kubeconfig := grant(t, user, ns, ours([]string{"get"}, "windowsinstances", "windowsinstances/exec", "windowsinstances/portforward"))
-	eventually(t, "the role is in force", func() error { return kubectlAs(t, kubeconfig, "", "get", "wi", "w", "-n", ns).err })
+// tryUpgrade opens a WebSocket as a user, and returns the answer.
+func tryUpgrade(t *testing.T, user, method, path string) (code int, body string) {
+	t.Helper()
 	config, err := sys.UserConfig(user, "system:authenticated")
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +151,33 @@ func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// kube-apiserver closes a connection whose upgrade was refused, after the answer and
+	// without saying so in it: it must not be used again.
+	utilnet.CloseIdleConnectionsFor(transport)
+	response, err := transport.RoundTrip(upgradeRequest(t, method, config.Host+path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return response.StatusCode, "the WebSocket is open"
+	}
+	content, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// TestGetIsNotEnoughToEnterAHost opens WebSockets, which are GETs, as somebody with the
+// verb get on what needs create.
+func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.5", "p"), "create", "-n", ns, "-f", "-").ok(t)
+	user := "getter-" + ns
+	kubeconfig := grant(t, user, ns, ours([]string{"get"}, "windowsinstances", "windowsinstances/exec", "windowsinstances/portforward"))
+	eventually(t, "the role is in force", func() error { return kubectlAs(t, kubeconfig, "", "get", "wi", "w", "-n", ns).err })
 	for _, tc := range []struct {
 		method, sub, query string
 		verb               string
@@ -163,22 +188,86 @@ func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
 		{http.MethodPost, "portforward", "ports=3389", "create"},
 	} {
 		t.Run(tc.method+" "+tc.sub, func(t *testing.T) {
-			// kube-apiserver closes a connection whose upgrade was refused, after the answer and
-			// without saying so in it: it must not be used again.
-			utilnet.CloseIdleConnectionsFor(transport)
-			response, err := transport.RoundTrip(upgradeRequest(t, tc.method, config.Host+subresource(ns, "w", tc.sub, tc.query)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if response.StatusCode != http.StatusForbidden || !strings.Contains(string(body), tc.verb) || !strings.Contains(string(body), `"kind":"Status"`) {
-				t.Errorf("got %s: %s", response.Status, body)
+			code, body := tryUpgrade(t, user, tc.method, subresource(ns, "w", tc.sub, tc.query))
+			if code != http.StatusForbidden || !strings.Contains(body, tc.verb) || !strings.Contains(body, `"kind":"Status"`) {
+				t.Errorf("got %d: %s", code, body)
 			}
 		})
+	}
+}
+
+// TestHostsOfOthers has an administrator of the hosts of one namespace make instances of the host
+// of another one, to enter it with the key of the cluster.
+func TestHostsOfOthers(t *testing.T) {
+	t.Parallel()
+	theirs, ns := newNamespace(t), newNamespace(t)
+	host, own := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
+	createInstance(t, theirs, "w", host, "")
+	waitFor(t, theirs, "w", loggedIn)
+	user := "eve-" + ns
+	eve := bind(t, user, "windows-host-admin", ns)
+	key := fmt.Sprintf(", hostKeys: [%q]", keyLine(host.HostKey()))
+	stolen := func(name string, host winhost.Host, spec string) string {
+		return strings.TrimSuffix(strings.TrimSpace(instanceYAML(ns, name, host)), "}") + spec + "}\n"
+	}
+	eventually(t, "the role is in force", func() error { return kubectlAs(t, eve, "", "get", "wi", "-n", ns).err })
+	kubectlAs(t, eve, stolen("w", host, ", paused: true"+key), "create", "-f", "-").fails(t, "Forbidden", "cluster-wide key")
+
+	bind(t, user, "windows-cluster-key-user", ns)
+	eventually(t, "she may use the key of the cluster", func() error {
+		r := kubectlAs(t, eve, stolen("w", host, ", paused: true"+key), "apply", "--server-side", "-f", "-")
+		if r.err != nil {
+			return errors.New(r.stderr)
+		}
+		return nil
+	})
+	// refused wants that no subresource gets to the host of an instance, and why.
+	refused := func(t *testing.T, name, why string) {
+		t.Helper()
+		for _, path := range []string{subresource(ns, name, "log", "query=kubelet"), subresource(ns, name, "logs", "query=kubelet"), subresource(ns, name, "inspect", "")} {
+			kubectlAs(t, eve, "", "get", "--raw", path).fails(t, "Conflict", why)
+		}
+		for path, query := range map[string]string{"exec": "command=hostname&stdout=true", "portforward": "ports=3389"} {
+			if code, body := tryUpgrade(t, user, http.MethodGet, subresource(ns, name, path, query)); code != http.StatusConflict || !strings.Contains(body, why) {
+				t.Errorf("%s: got %d: %s", path, code, body)
+			}
+		}
+		kubectlAs(t, eve, "{}", "create", "--raw", subresource(ns, name, "reconfigure", "dryRun=All"), "-f", "-").fails(t, "Conflict", why)
+		for _, command := range host.Commands() {
+			if strings.Contains(command, "hostname") {
+				t.Errorf("it was run on the host: %s", command)
+			}
+		}
+		if n := runsOfAgent(host, "logs"); n > 0 {
+			t.Errorf("the log of the host was read %d times", n)
+		}
+	}
+	t.Run("paused from the start", func(t *testing.T) {
+		refused(t, "w", "the controller has not logged in to this host yet")
+	})
+	t.Run("seen by the controller", func(t *testing.T) {
+		kubectlAs(t, eve, "", "patch", "wi", "w", "-n", ns, "--type=merge", "-p", `{"spec":{"paused":false}}`).ok(t)
+		waitFor(t, ns, "w", resolved(v1alpha1.ReasonDuplicateHost))
+		refused(t, "w", "already represents this host")
+		kubectlAs(t, eve, "{}", "create", "--raw", subresource(ns, "w", "check", ""), "-f", "-").fails(t, "Conflict", "already represents this host")
+		kubectlAs(t, eve, "", "patch", "wi", "w", "-n", ns, "--type=merge", "-p", `{"spec":{"paused":true}}`).ok(t)
+		refused(t, "w", "already represents this host")
+	})
+	t.Run("in the place of a host of her own", func(t *testing.T) {
+		kubectlAs(t, eve, stolen("own", own, ""), "create", "-f", "-").ok(t)
+		waitFor(t, ns, "own", loggedIn)
+		if code, body := tryUpgrade(t, user, http.MethodGet, subresource(ns, "own", "exec", "command=hostname&stdout=true")); code != http.StatusSwitchingProtocols {
+			t.Errorf("her own host: got %d: %s", code, body)
+		}
+		kubectlAs(t, eve, "", "patch", "wi", "own", "-n", ns, "--type=merge", "-p", `{"spec":{"paused":true}}`).ok(t)
+		kubectlAs(t, eve, "", "patch", "wi", "own", "-n", ns, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"hostKeys":[%q]}}`, keyLine(host.HostKey()))).ok(t)
+		refused(t, "own", "by a key of spec.hostKeys, but by another one")
+		kubectlAs(t, eve, "", "patch", "wi", "own", "-n", ns, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"address":%q,"port":%d,"hostKeys":[%q,%q]}}`,
+			host.Address(), host.Port(), keyLine(own.HostKey()), keyLine(host.HostKey()))).ok(t)
+		refused(t, "own", "yet at spec.address ("+host.Address()+")")
+	})
+	if got := kubectl(t, "get", "--raw", subresource(theirs, "w", "log", "query=kubelet")); strings.Contains(got.stderr, "Conflict") {
+		t.Errorf("the rightful instance: %s", got.stderr)
 	}
 }
 

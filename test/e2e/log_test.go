@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -395,15 +396,16 @@ func TestLogRefusals(t *testing.T) {
 	})
 }
 
-// TestLogUnreachableHosts asks for logs of hosts that cannot be reached. The controller
-// stays out of it: the instances are paused, and their keys pinned.
+// TestLogUnreachableHosts asks for logs of hosts that cannot be reached any more. The controller
+// stays out of it: the instances are paused, once it has logged in.
 func TestLogUnreachableHosts(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
+	const reimaged = "reimaged"
 	for i, tc := range []struct {
 		name  string
 		fault winhost.Fault
-		// spec replaces the pinned host key.
+		// spec is patched to that; empty: it stays.
 		spec   string
 		code   int
 		reason metav1.StatusReason
@@ -416,19 +418,26 @@ func TestLogUnreachableHosts(t *testing.T) {
 		{"silent when asked for the log", winhost.Fault{ExecHang: true, ExecMatch: " logs$"}, "", http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Agent", "did not answer"},
 		{"no SSH server", winhost.Fault{GarbageBanner: true}, "", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Handshake", "SSH"},
 		{"credentials refused", winhost.Fault{DenyAuth: true}, "", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Auth", ""},
-		{"host key that nobody knows yet", winhost.Fault{}, ", paused: true", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "HostKey", "HostKeyTrusted"},
-		{"another host key", winhost.Fault{}, fmt.Sprintf(", paused: true, hostKeys: [%q]", keyLine(newSigner(t).PublicKey())), http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "HostKey", "host key"},
-		{"no Secret", winhost.Fault{}, ", paused: true, credentialsSecretRef: {name: nope}", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Credentials", "nope"},
+		{"another host key", winhost.Fault{}, reimaged, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "HostKey", "host key"},
+		{"no Secret", winhost.Fault{}, `{"spec":{"credentialsSecretRef":{"name":"nope"}}}`, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Credentials", "nope"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			host := startHost(t, winhost.Options{})
-			setFault(t, host, tc.fault)
-			name, spec := fmt.Sprintf("w%d", i), tc.spec
-			if spec == "" {
-				spec = fmt.Sprintf(", paused: true, hostKeys: [%q]", keyLine(host.HostKey()))
+			name := fmt.Sprintf("w%d", i)
+			createInstance(t, ns, name, host, fmt.Sprintf(", hostKeys: [%q]", keyLine(host.HostKey())))
+			waitFor(t, ns, name, preflightPassed)
+			patchInstance(t, ns, name, `{"spec":{"paused":true}}`)
+			waitFor(t, ns, name, verdict{v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonPaused})
+			switch tc.spec {
+			case "":
+			case reimaged:
+				reimage(t, host)
+			default:
+				patchInstance(t, ns, name, tc.spec)
 			}
-			createInstance(t, ns, name, host, spec)
+			setFault(t, host, tc.fault)
+			before := len(host.Commands())
 			a := ask(t, sys, http.MethodGet, subresource(ns, name, "log", "query=kubelet&follow=true"))
 			status := a.refused(t, tc.code, tc.reason)
 			mustSay(t, status.Message, tc.say)
@@ -438,8 +447,8 @@ func TestLogUnreachableHosts(t *testing.T) {
 			if got := a.header.Get("Retry-After"); got == "" || got == "0" {
 				t.Errorf("Retry-After is %q", got)
 			}
-			if commands := host.Commands(); len(commands) > 0 && tc.layer != "Agent" {
-				t.Errorf("commands were run on the host: %q", commands)
+			if commands := host.Commands(); len(commands) > before && tc.layer != "Agent" {
+				t.Errorf("commands were run on the host: %q", commands[before:])
 			}
 		})
 	}

@@ -87,10 +87,11 @@ var (
 	logsMay      = []string{"windows-log-reader", "windows-operator", "windows-host-admin"}
 	operatorsMay = []string{"windows-operator", "windows-host-admin"}
 	hostAdminMay = []string{"windows-host-admin"}
+	keyUserMay   = []string{"windows-cluster-key-user"}
 )
 
 // allRoles are the roles that the table below speaks of; the empty one is nobody's.
-var allRoles = []string{"", "view", "edit", "admin", "windows-viewer", "windows-log-reader", "windows-operator", "windows-host-admin"}
+var allRoles = []string{"", "view", "edit", "admin", "windows-viewer", "windows-log-reader", "windows-operator", "windows-host-admin", "windows-cluster-key-user"}
 
 var (
 	readVerbs  = []string{"get", "list", "watch"}
@@ -127,7 +128,7 @@ var roleTable = []struct {
 	{"windowsnodepools/scale", []string{"update", "patch"}, operatorsMay},
 	// In rules only: the rights to have the cluster-wide key used, to decide about host keys,
 	// and to leave hosts as they are.
-	{credentialsResource, []string{"use"}, hostAdminMay},
+	{credentialsResource, []string{"use"}, keyUserMay},
 	{"windowshostkeys", []string{"trust"}, hostAdminMay},
 	{"windowshosts", []string{"abandon"}, hostAdminMay},
 }

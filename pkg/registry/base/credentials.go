@@ -25,9 +25,10 @@ import (
 //
 // A Secret needs the verb get on it, which is the right to use it oneself. The
 // cluster-wide key needs the verb use on windowscredentials cluster. Both are checked in
-// the namespace of the object, as for SecurityContextConstraints: a ClusterRoleBinding
-// grants the key everywhere, a RoleBinding to the hosts of one namespace. It fails closed,
-// see [Require].
+// the namespace of the object, as for SecurityContextConstraints. That says whose objects may
+// have the key used, and not on which machines: an address may be that of any machine, so
+// that whoever may use the key in one namespace may have it log in to all that accept it. It
+// fails closed, see [Require].
 func AuthorizeCredentials(ctx context.Context, a authorizer.Authorizer, resource schema.GroupResource, object metav1.Object, secret string) error {
 	user, _ := genericapirequest.UserFrom(ctx)
 	wanted := authorizer.AttributesRecord{

@@ -125,6 +125,9 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	case !dryRun:
 		audit.AddAuditAnnotation(ctx, operationAnnotation, instance.Status.Operation.ID)
 	case request.plan != nil:
+		if instance, err = known(instance); err != nil {
+			return nil, err
+		}
 		*request.plan, err = r.planner.Plan(ctx, instance)
 	}
 	return body, err

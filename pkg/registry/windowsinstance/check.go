@@ -61,6 +61,9 @@ func (r *CheckREST) Create(ctx context.Context, name string, obj runtime.Object,
 	if err != nil {
 		return nil, err
 	}
+	if err := represented(instance); err != nil {
+		return nil, err
+	}
 	status := r.checker.Check(ctx, instance)
 	out := &windows.WindowsInstanceCheck{ObjectMeta: body.ObjectMeta}
 	out.Name, out.Namespace = instance.Name, instance.Namespace

@@ -99,7 +99,7 @@ func TestSessionsAreGuarded(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStorage(t, base.Deleters{}, newInstance())
+			s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
 			s.asked.decision = tt.decision
 			ctx := genericapirequest.WithRequestInfo(t.Context(), &genericapirequest.RequestInfo{
 				IsResourceRequest: true, Verb: "get", APIGroup: v1alpha1.GroupName, Namespace: "default", Resource: "windowsinstances", Subresource: tt.resource, Name: tt.instance,

@@ -50,7 +50,7 @@ func (*InspectREST) Destroy() {}
 
 // Get implements [rest.Getter].
 func (r *InspectREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	instance, err := getServed(ctx, r.instances, name)
+	instance, err := getKnown(ctx, r.instances, name)
 	if err != nil {
 		return nil, err
 	}

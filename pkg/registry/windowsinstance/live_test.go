@@ -122,7 +122,7 @@ func (h *hosts) checkEvents(t *testing.T, want SessionInfo, end stream.Result) {
 // A session is what was asked for, and it is known afterwards: in events, in the audit log
 // and in its recording.
 func TestExec(t *testing.T) {
-	s := newStorage(t, base.Deleters{}, newInstance())
+	s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
 	s.asked.decision = authorizer.DecisionAllow
 	s.hosts.command = newCommand()
 	config, u, ended := serveLive(t, s.Exec, "exec", &windows.WindowsInstanceExecOptions{Command: []string{"cmd", "/c"}, Stdin: true, Stdout: true, TTY: true})
@@ -156,7 +156,7 @@ func TestExec(t *testing.T) {
 
 // A port forward is connected with the ports that were asked for, and no others.
 func TestPortForward(t *testing.T) {
-	s := newStorage(t, base.Deleters{}, newInstance())
+	s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
 	s.asked.decision = authorizer.DecisionAllow
 	config, u, ended := serveLive(t, s.PortForward, "portforward", &windows.WindowsInstancePortForwardOptions{Ports: []int32{3389}})
 	client := dialPorts(t, config, u)
@@ -202,7 +202,7 @@ func dialPorts(t *testing.T, config *restclient.Config, u *url.URL) *websocket.C
 func TestSessionsEndWithTheServer(t *testing.T) {
 	for _, subresource := range []string{"exec", "portforward"} {
 		t.Run(subresource, func(t *testing.T) {
-			s := newStorage(t, base.Deleters{}, newInstance())
+			s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
 			s.asked.decision = authorizer.DecisionAllow
 			s.hosts.command = newCommand()
 			var ended <-chan map[string]string

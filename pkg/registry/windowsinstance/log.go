@@ -107,7 +107,7 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(windows.Kind("WindowsInstanceLogOptions"), name, errs)
 	}
-	instance, err := getServed(ctx, r.instances, name)
+	instance, err := getKnown(ctx, r.instances, name)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,9 @@ func (instances) Get(_ context.Context, name string, _ *metav1.GetOptions) (k8sr
 	if name != "win-1" {
 		return nil, apierrors.NewNotFound(windows.Resource("windowsinstances"), name)
 	}
-	return validInstance(), nil
+	instance := validInstance()
+	loggedIn(instance)
+	return instance, nil
 }
 
 // openerFunc is a LogOpener.

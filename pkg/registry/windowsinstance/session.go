@@ -111,7 +111,7 @@ func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, re
 	if err := ensureCreateAuthorized(ctx, s.authorizer); err != nil {
 		return nil, err
 	}
-	instance, err := getServed(ctx, s.instances, name)
+	instance, err := getKnown(ctx, s.instances, name)
 	if err != nil {
 		return nil, err
 	}

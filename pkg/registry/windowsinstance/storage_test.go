@@ -224,6 +224,8 @@ func newInstance(edit ...func(*windows.WindowsInstance)) *windows.WindowsInstanc
 	return instance
 }
 
+// loggedIn: the controller knows the host.
+func loggedIn(i *windows.WindowsInstance)   { i.Status.MachineID = "firmware/windows" }
 func heldByHost(i *windows.WindowsInstance) { i.Finalizers = []string{v1alpha1.HostFinalizer} }
 func abandoned(i *windows.WindowsInstance) {
 	i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalAbandon}
@@ -498,7 +500,7 @@ func TestActions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, dry := range []bool{false, true} {
-				s := newStorage(t, base.Deleters{}, newInstance(heldByHost))
+				s := newStorage(t, base.Deleters{}, newInstance(heldByHost, loggedIn))
 				options := &metav1.CreateOptions{}
 				if dry {
 					options.DryRun = []string{metav1.DryRunAll}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// getKnown reads an instance for a request that is about its host. See [known].
+func getKnown(ctx context.Context, instances rest.Getter, name string) (*v1alpha1.WindowsInstance, error) {
+	instance, err := getServed(ctx, instances, name)
+	if err != nil {
+		return nil, err
+	}
+	return known(instance)
+}
+
+// known returns an instance as users may reach its host with it, or a Conflict.
+//
+// Whoever may write instances names any address and any host key, also those of a host of
+// somebody else. So it is the controller that decides whose host it is: it has found no other
+// instance that represents the host, and has logged in to it. That is in the status, which
+// users cannot write, and holds while the instance is paused or deleted and no controller runs.
+//
+// What was changed in the spec since must not lead to another host: only keys that the host
+// has proven to have are trusted, whatever else spec.hostKeys names, and an address at which
+// it was not found yet is refused. A name may lead elsewhere at any time; there it is the key
+// alone that counts.
+func known(instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, error) {
+	if err := represented(instance); err != nil {
+		return nil, err
+	}
+	switch {
+	case !wasLoggedIn(&instance.Status):
+		return nil, notKnown(instance, "")
+	case moved(instance):
+		return nil, notKnown(instance, fmt.Sprintf(" at spec.address (%s), but at %s", instance.Spec.Address, strings.Join(instance.Status.Addresses, ", ")))
+	case len(instance.Spec.HostKeys) == 0:
+		return instance, nil
+	}
+	proven := provenKeys(instance)
+	if len(proven) == 0 {
+		return nil, notKnown(instance, " by a key of spec.hostKeys, but by another one")
+	}
+	instance = instance.DeepCopy()
+	instance.Spec.HostKeys = proven
+	return instance, nil
+}
+
+// represented returns a Conflict if another instance represents the host.
+func represented(instance *v1alpha1.WindowsInstance) error {
+	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionResolved)
+	if c == nil || c.Reason != v1alpha1.ReasonDuplicateHost {
+		return nil
+	}
+	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, errors.New(c.Message))
+}
+
+// wasLoggedIn says whether the controller has logged in to the host of the instance.
+func wasLoggedIn(status *v1alpha1.WindowsInstanceStatus) bool {
+	return status.MachineID != "" || status.ChangedHost() || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
+}
+
+// moved says whether spec.address is an IP address at which the host was not found.
+func moved(instance *v1alpha1.WindowsInstance) bool {
+	address, err := netip.ParseAddr(instance.Spec.Address)
+	known := instance.Status.Addresses
+	return err == nil && len(known) > 0 && !slices.Contains(known, address.Unmap().String())
+}
+
+// provenKeys are those of spec.hostKeys that are recorded in the status.
+func provenKeys(instance *v1alpha1.WindowsInstance) []string {
+	var proven []string
+	for _, line := range instance.Spec.HostKeys {
+		fields := strings.Fields(line) // type, base64, and maybe a comment
+		if slices.ContainsFunc(instance.Status.HostKeys, func(k v1alpha1.HostKeyStatus) bool { return slices.Contains(fields, k.Key) }) {
+			proven = append(proven, line)
+		}
+	}
+	return proven
+}
+
+// notKnown is the Conflict about a host that the controller has not logged in to as the spec says.
+func notKnown(instance *v1alpha1.WindowsInstance, how string) error {
+	text := fmt.Sprintf("the controller has not logged in to this host yet%s", how)
+	if why := obstacle(&instance.Status); why != "" {
+		text += ": " + strings.TrimRight(why, ".")
+	}
+	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
+		"%s; until it has, nobody else may; to try the way to the host: kubectl windows check %s -n %s", text, instance.Name, instance.Namespace))
+}
+
+// obstacle is the message of the first condition that says what keeps the controller from
+// logging in. Empty: none does.
+func obstacle(status *v1alpha1.WindowsInstanceStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonPaused {
+		return c.Message
+	}
+	for _, condition := range []string{v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated} {
+		c := meta.FindStatusCondition(status.Conditions, condition)
+		if c != nil && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonNotTried {
+			return c.Message
+		}
+	}
+	return ""
+}
