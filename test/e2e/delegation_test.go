@@ -314,6 +314,8 @@ func TestOurProgramsMayLittle(t *testing.T) {
 		{controller, "get", "", "secrets", system.Namespace, "windows-apiserver-tls", false},
 		{controller, "delete", "", "secrets", system.Namespace, "", false},
 		{controller, "get", "", "secrets", "default", "", false},
+		{controller, "update", "windows.openshift.io", "windowsinstances", "default", "", false},
+		{controller, "list", "apiextensions.k8s.io", "customresourcedefinitions", "", "", false},
 		{controller, "create", "", "nodes", "", "", false},
 		{controller, "update", "", "nodes", "", "", false},
 		{controller, "patch", "", "nodes/status", "", "", false},

@@ -45,7 +45,7 @@ func asController(t *testing.T) kubernetes.Interface {
 // mustBeRefused wants a request refused with these words.
 func mustBeRefused(t *testing.T, what string, err error, words string) {
 	t.Helper()
-	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), words) {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), words) {
 		t.Errorf("%s: got %v, want a refusal with %q", what, err, words)
 	}
 }

@@ -108,6 +108,10 @@ func TestJoining(t *testing.T) {
 			name: "a host that is not joining", request: bootstrapping(renewal(t)), others: objects{host1(fresh)}, reason: "NotJoining",
 		},
 		{
+			name: "a host that is not joining, beside one that the node says it is", request: bootstrapping(renewal(t)),
+			others: objects{host1(fresh), host2(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = testNode }, joins), lost("n2", "10.0.0.6")}, reason: "NotJoining",
+		},
+		{
 			name: "when the operation is over", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins, over)}, reason: "NotJoining",
 		},
 		{

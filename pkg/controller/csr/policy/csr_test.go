@@ -133,6 +133,22 @@ func namesAndMore(t testing.TB) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: append(names, asn1.NullBytes...)}
 }
 
+// TestBootstraps: only first client certificates are asked for with a token.
+func TestBootstraps(t *testing.T) {
+	service := client()
+	service.spec.Username = "system:serviceaccount:a:b"
+	toServe := serving()
+	toServe.spec.Username = bootstrapper
+	for name, tt := range map[string]struct {
+		content *content
+		want    bool
+	}{"first certificate": {client(), true}, "renewal": {renewal(), false}, "somebody else": {service, false}, "serving": {toServe, false}} {
+		if got := policy.Bootstraps(&certificatesv1.CertificateSigningRequest{Spec: tt.content.spec}); got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	another := func(id, node string) policy.Instance {
 		return policy.Instance{ID: id, Names: []string{node}, Node: node, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.6")}}

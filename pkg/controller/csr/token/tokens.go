@@ -71,7 +71,7 @@ func (t *Tokens) Issue(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 		return "", errors.New("issuing a bootstrap token for the host: the instance has no UID")
 	}
 	now := t.clock.Now()
-	if last, ok := t.known(instance); ok && last.expiration.Sub(now) >= MinValidity {
+	if last := t.known(instance); last.expiration.Sub(now) >= MinValidity {
 		return last.token, nil
 	}
 	expiration := now.Add(Lifetime)
@@ -109,7 +109,7 @@ func (t *Tokens) create(ctx context.Context, secret *corev1.Secret) (*corev1.Sec
 // no error.
 func (t *Tokens) Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	var options metav1.DeleteOptions
-	if last, ok := t.known(instance); ok {
+	if last := t.known(instance); last.secret != "" {
 		// One that another process has made meanwhile is in use.
 		options.Preconditions = &metav1.Preconditions{UID: &last.secret}
 	}
@@ -123,10 +123,10 @@ func (t *Tokens) Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance)
 	return nil
 }
 
-// known returns the token of an instance that this process made and has not revoked.
-func (t *Tokens) known(instance *v1alpha1.WindowsInstance) (issued, bool) {
+// known returns the token of an instance that this process made and has not revoked; an empty one if
+// there is none.
+func (t *Tokens) known(instance *v1alpha1.WindowsInstance) issued {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last, ok := t.issued[instance.UID]
-	return last, ok
+	return t.issued[instance.UID]
 }

@@ -213,6 +213,9 @@ func TestRestart(t *testing.T) {
 			t.Error(err)
 		}
 	}, "delete")
+	if options := s.kube.Actions()[0].(clienttesting.DeleteActionImpl).DeleteOptions; options.Preconditions != nil { //nolint:forcetypeassert // it is one, see above
+		t.Errorf("it is deleted only with %v", options.Preconditions)
+	}
 	if user, _ := s.authenticate(t, second); user != "" {
 		t.Error("the token of the process before is not revoked")
 	}
@@ -276,8 +279,8 @@ func TestRevokeFails(t *testing.T) {
 		if err := s.Revoke(t.Context(), i); (err != nil) != tt.want || err != nil && !errors.Is(err, tt.answer) {
 			t.Errorf("%v: got %v", tt.answer, err)
 		}
-		if _, known := s.known(i); known != tt.want {
-			t.Errorf("%v: %s is known: %v", tt.answer, first[:6], known)
+		if known := s.known(i).token == first; known != tt.want {
+			t.Errorf("%v: it is known: %v", tt.answer, known)
 		}
 	}
 }
@@ -308,7 +311,7 @@ func TestIssueFails(t *testing.T) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 			}, tt.verbs...)
-			if _, known := s.known(i); known {
+			if s.known(i) != (issued{}) {
 				t.Error("a token that was not made is known")
 			}
 		})
@@ -322,10 +325,10 @@ func TestForgotten(t *testing.T) {
 	s.issued(t, gone)
 	s.clock.SetTime(testNow.Add(Lifetime))
 	s.issued(t, there)
-	if _, known := s.known(gone); known {
+	if s.known(gone) != (issued{}) {
 		t.Error("an expired token is kept")
 	}
-	if _, known := s.known(there); !known {
+	if s.known(there) == (issued{}) {
 		t.Error("the new one is not")
 	}
 }
