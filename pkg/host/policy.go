@@ -4,6 +4,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -14,14 +15,12 @@ import (
 // AddressRules say where hosts may be. Whoever sets the address of an instance makes our
 // key log in there, so what is never a Windows host is refused by default:
 // loopback, link-local (which holds the metadata services of clouds), multicast and
-// unspecified addresses, metadata services elsewhere, the API server of the cluster, and
-// the addresses that the process itself has. The other nodes of the cluster are not
-// refused, as a Windows host may be in their network, or become one of them.
+// unspecified addresses, metadata services elsewhere, the addresses that the process itself
+// has, and those of the cluster: of Services, pods, the API server and Linux Nodes.
 type AddressRules struct {
 	// Allowed opens ranges that would be refused.
 	Allowed []netip.Prefix
-	// Refused closes further ranges, such as the networks of services and pods. It wins
-	// over Allowed.
+	// Refused closes further ranges. It wins over Allowed.
 	Refused []netip.Prefix
 }
 
@@ -60,9 +59,13 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// Policy returns the rule on which addresses may be dialed. ours are addresses of the
-// cluster and of the process, with what they are; see [OurAddresses].
-func (r AddressRules) Policy(ours map[netip.Addr]string) func(netip.Addr) error {
+// Policy returns the rule on which addresses may be dialed. ours are addresses of the API server
+// and of the process, with what they are; see [OurAddresses]. cluster says the same of addresses of
+// the cluster as it knows them at that moment; see package networks. Nil: nothing is known of these.
+func (r AddressRules) Policy(ours map[netip.Addr]string, cluster func(netip.Addr) string) func(netip.Addr) error {
+	if cluster == nil {
+		cluster = func(netip.Addr) string { return "" }
+	}
 	return func(addr netip.Addr) error {
 		// An address with a zone is in no prefix.
 		addr = addr.WithZone("").Unmap()
@@ -79,11 +82,7 @@ func (r AddressRules) Policy(ours map[netip.Addr]string) func(netip.Addr) error 
 			if _, ok := within(form, r.Allowed); ok {
 				continue
 			}
-			kind := neverHost(form)
-			if kind == "" {
-				kind = ours[form]
-			}
-			if kind != "" {
+			if kind := cmp.Or(cluster(form), neverHost(form), ours[form]); kind != "" {
 				return fmt.Errorf("%s is %s address, where no Windows host is dialed; --allowed-host-cidrs opens a range on purpose", describeForm(addr, form), kind)
 			}
 		}

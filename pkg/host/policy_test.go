@@ -22,6 +22,9 @@ func TestAddressPolicy(t *testing.T) {
 		&net.IPNet{IP: net.ParseIP("198.51.100.7"), Mask: net.CIDRMask(24, 32)},
 		&net.IPNet{IP: net.ParseIP("2001:db8::9"), Mask: net.CIDRMask(64, 128)},
 	})
+	cluster := func(a netip.Addr) string {
+		return map[string]string{"10.96.0.1": "a Service's", "172.30.7.1": "a Service's", "198.51.100.7": "a Linux Node's", "127.9.0.1": "a pod's"}[a.String()]
+	}
 	const refused, byDefault = "--refused-host-cidrs", "--allowed-host-cidrs"
 	for _, tt := range []struct {
 		address string
@@ -81,15 +84,21 @@ func TestAddressPolicy(t *testing.T) {
 		{"192.0.2.1", []string{"192.0.2.0/24", refused}},
 		{"192.0.3.1", nil},
 
+		// What the cluster says.
+		{"10.96.0.1", []string{"10.96.0.1 is a Service's address", byDefault}},
+		{"::ffff:10.96.0.1", []string{"10.96.0.1 is a Service's address", byDefault}},
+		{"64:ff9b::10.96.0.1", []string{"10.96.0.1, in 64:ff9b::a60:1, is a Service's address", byDefault}},
+		{"127.9.0.1", []string{"a pod's", byDefault}}, // which says more than that it is a loopback address
+
 		// Ourselves, and not our neighbors.
 		{"198.51.100.1", []string{"the API server's", byDefault}},
 		{"203.0.113.9", []string{"this process's own", byDefault}},
 		{"203.0.113.10", nil},
 		{"2001:db8::9%eth0", []string{"this process's own", byDefault}},
-		{"198.51.100.7", nil}, // our own, and opened on purpose
+		{"198.51.100.7", nil}, // our own, a Node's, and opened on purpose
 	} {
 		t.Run(tt.address, func(t *testing.T) {
-			err := rules.Policy(ours)(netip.MustParseAddr(tt.address))
+			err := rules.Policy(ours, cluster)(netip.MustParseAddr(tt.address))
 			if (err == nil) != (len(tt.says) == 0) {
 				t.Fatalf("got %v, want %q", err, tt.says)
 			}
@@ -144,7 +153,7 @@ func TestMappedRanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := rules.Policy(nil)(netip.MustParseAddr(tt.address)); (err != nil) != tt.want {
+		if err := rules.Policy(nil, nil)(netip.MustParseAddr(tt.address)); (err != nil) != tt.want {
 			t.Errorf("%s with %s refused: %v", tt.address, tt.refused, err)
 		}
 	}

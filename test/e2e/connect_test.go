@@ -10,6 +10,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -318,6 +320,74 @@ func TestConnectAddresses(t *testing.T) {
 			// The host is free for the next.
 			kubectl(t, "delete", "wi", name, "-n", ns).ok(t)
 		})
+	}
+}
+
+// TestConnectClusterAddresses: what the cluster says of its own addresses keeps both programs from
+// connecting there, for whoever creates an instance.
+func TestConnectClusterAddresses(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	// The control plane of the tests does not publish its own, which is a loopback address.
+	const endpoint = "192.0.2.77"
+	published := sys.Kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault)
+	if _, err := published.Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	service := sys.ServiceIP(62).String()
+	for name, tc := range map[string]struct{ address, port, kind string }{
+		"service-443":  {service, "443", "a Service's"},
+		"service-6443": {service, "6443", "a Service's"},
+		"endpoint":     {endpoint, "22", "the API server's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connections := func() int { return 0 } // none can be made to what is not on this machine
+			if tc.address == service {
+				connections = countConnections(t, net.JoinHostPort(service, tc.port))
+			}
+			kubectlIn(t, fmt.Sprintf("apiVersion: windows.openshift.io/v1alpha1\nkind: WindowsInstance\nmetadata: {name: %s}\nspec: {address: %q, port: %s, hostKeys: [%q]}\n",
+				name, tc.address, tc.port, strings.TrimSpace(string(marshalKey(hosttest.NewKey(t).PublicKey())))), "create", "-n", ns, "-f", "-").ok(t)
+			says := fmt.Sprintf("%s is %s address", tc.address, tc.kind)
+			mustReport(t, ns, name, resolved(v1alpha1.ReasonAddressRefused), says, "--allowed-host-cidrs")
+			if stdout, stderr, code := plugin(t, sys, "check", "-n", ns, name); code == 0 || !strings.Contains(stdout, says) {
+				t.Errorf("a check ends with %d: %s %s", code, stdout, stderr)
+			}
+			if n := connections(); n > 0 {
+				t.Errorf("it had %d connections", n)
+			}
+		})
+	}
+}
+
+// countConnections listens at an address. The returned function ends that, and says how many
+// connections there were.
+func countConnections(t *testing.T, address string) func() int {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	connections := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			_ = conn.Close()
+		}
+		connections <- n
+	}()
+	return func() int {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		return <-connections
 	}
 }
 

@@ -278,6 +278,9 @@ func (s *System) createKey(ctx context.Context) error {
 	return err
 }
 
+// allowedHosts opens the loopback addresses of stand-ins for hosts, and not those of control planes.
+const allowedHosts = "--allowed-host-cidrs=127.0.0.0/10"
+
 func (s *System) startServer(ctx context.Context) error {
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, serviceName)
 	if err != nil {
@@ -298,8 +301,7 @@ func (s *System) startServer(ctx context.Context) error {
 		"--tls-cert-file=" + pair.CertFile,
 		"--tls-private-key-file=" + pair.KeyFile,
 		"--agent-dir=" + s.programs.agentDir,
-		// The stand-ins are on loopback; nothing else is opened.
-		"--allowed-host-cidrs=127.0.0.0/8",
+		allowedHosts,
 	}
 	args = append(args, s.payloadArgs()...)
 	if s.options.ExternalEtcd {
@@ -361,7 +363,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			"--kubeconfig=" + kubeconfig,
 			"--namespace=" + Namespace,
 			"--agent-dir=" + s.programs.agentDir,
-			"--allowed-host-cidrs=127.0.0.0/8",
+			allowedHosts,
 			"--node-settle-time=1s",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	"github.com/openshift/windows-instance-api/pkg/storage/etcd"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
@@ -70,7 +71,16 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for this server: %w", err)
 	}
-	connector, agents, closePool, err := newHosts(o.hosts, kube, own)
+	cluster, err := dynamic.NewForConfig(config.Generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for the cluster: %w", err)
+	}
+	known, err := networks.Watch(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	defer known.Close()
+	connector, agents, closePool, err := newHosts(o.hosts, known, kube, own)
 	if err != nil {
 		return err
 	}
@@ -81,12 +91,8 @@ func run(ctx context.Context, o *options) error {
 	}
 	config.Extra.Hosts = backend.NewHosts(connector, agents, desired)
 	config.Extra.Deleters.NamespaceDeleted = backend.NamespaceDeleted(kube)
-	registrations, err := dynamic.NewForConfig(config.Generic.ClientConfig)
-	if err != nil {
-		return fmt.Errorf("making a client for APIServices: %w", err)
-	}
 	namespaces := config.Generic.SharedInformerFactory.Core().V1().Namespaces().Informer()
-	if err := backend.RetireWithNamespace(ctx, namespaces, registrations, o.hosts.Namespace); err != nil {
+	if err := backend.RetireWithNamespace(ctx, namespaces, cluster, o.hosts.Namespace); err != nil {
 		return err
 	}
 	sessionEvents, closeEvents := backend.NewSessionEvents(ctx, kube)

@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
+	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -29,8 +30,8 @@ import (
 const connectionsPerHost = 16
 
 // newHosts makes what reaches hosts. The returned function ends all connections.
-func newHosts(o *hostoptions.Options, kube kubernetes.Interface, own versioned.Interface) (connector *host.Connector, agents *agentclient.Client, closePool func(), err error) {
-	connections, err := o.Connections()
+func newHosts(o *hostoptions.Options, known *networks.Networks, kube kubernetes.Interface, own versioned.Interface) (connector *host.Connector, agents *agentclient.Client, closePool func(), err error) {
+	connections, err := o.Connections(known.Kind)
 	if err != nil {
 		return nil, nil, nil, err
 	}

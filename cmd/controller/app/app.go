@@ -67,9 +67,9 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	registrations, err := dynamic.NewForConfig(config)
+	cluster, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for APIServices: %w", err)
+		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
 	klog.InfoS("Starting windows-controller", "version", version.Version, "namespace", o.Hosts.Namespace)
 
@@ -79,12 +79,12 @@ func run(ctx context.Context, o *options) error {
 	group.Go(func() error { return health.run(work) })
 	group.Go(func() error {
 		defer stop()
-		if !waitForInstallation(work, registrations, o.Hosts.Namespace, health) {
+		if !waitForInstallation(work, cluster, o.Hosts.Namespace, health) {
 			return nil
 		}
 		// Whatever runs by then ends when the API is served from elsewhere.
-		group.Go(func() error { return watchInstallation(work, registrations, o.Hosts.Namespace) })
-		return runManager(work, config, registrations, o, health)
+		group.Go(func() error { return watchInstallation(work, cluster, o.Hosts.Namespace) })
+		return runManager(work, config, cluster, o, health)
 	})
 	return group.Wait()
 }

@@ -38,6 +38,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
+	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -51,20 +52,25 @@ var apiGroupVersion = v1alpha1.SchemeGroupVersion.String()
 
 // runManager runs the controllers until ctx is done. When it returns, nothing of
 // them runs any more.
-func runManager(ctx context.Context, config *rest.Config, registrations dynamic.Interface, o *options, health *healthServer) error {
+func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interface, o *options, health *healthServer) error {
 	agents, err := o.Hosts.Agents()
-	if err != nil {
-		return err
-	}
-	connectionOptions, err := o.Hosts.Connections()
 	if err != nil {
 		return err
 	}
 	if err := waitForAPI(ctx, config); err != nil {
 		return err
 	}
+	known, err := networks.Watch(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	defer known.Close()
 	if ctx.Err() != nil {
 		return nil
+	}
+	connectionOptions, err := o.Hosts.Connections(known.Kind)
+	if err != nil {
+		return err
 	}
 	connections := ssh.New(connectionOptions)
 	defer func() {
@@ -109,7 +115,7 @@ func runManager(ctx context.Context, config *rest.Config, registrations dynamic.
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{
-		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, leads: leads(lease, registrations, o.Hosts.Namespace), options: o,
+		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
 		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
 	}
 	if err := c.configure(ctx, shipped.payload); err != nil {

@@ -42,7 +42,7 @@ func TestRebinding(t *testing.T) {
 	address := netip.MustParseAddr(s.Host.Address())
 	names := &rebinder{address: address}
 	// The host stands on loopback. It alone is opened on purpose.
-	s.Pool = ssh.New(ssh.Options{Resolver: names, AllowAddress: host.AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(address, address.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil)})
+	s.Pool = ssh.New(ssh.Options{Resolver: names, AllowAddress: host.AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(address, address.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil, nil)})
 	t.Cleanup(func() {
 		if err := s.Pool.Close(); err != nil {
 			t.Error(err)

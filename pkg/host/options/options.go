@@ -12,6 +12,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -34,7 +35,7 @@ type Options struct {
 	AgentDir string
 	// AllowedHostCIDRs open ranges of addresses that are refused by default.
 	AllowedHostCIDRs []string
-	// RefusedHostCIDRs close further ranges: the networks of services and pods.
+	// RefusedHostCIDRs close further ranges.
 	RefusedHostCIDRs []string
 	// DialTimeout is how long a host gets to answer at each step of a connection.
 	DialTimeout time.Duration
@@ -58,8 +59,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the operator, with the cluster-wide key.")
 	fs.StringVar(&o.PrivateKeySecret, "private-key-secret", o.PrivateKeySecret, "Name of the Secret with the cluster-wide key, under private-key.pem.")
 	fs.StringVar(&o.AgentDir, "agent-dir", o.AgentDir, "Directory with windows-node-agent.exe, which is put on hosts.")
-	fs.StringSliceVar(&o.AllowedHostCIDRs, "allowed-host-cidrs", o.AllowedHostCIDRs, "Address ranges in which hosts may be although they are refused by default: loopback, link-local, multicast and unspecified, metadata services of clouds, the API server of the cluster and this process itself.")
-	fs.StringSliceVar(&o.RefusedHostCIDRs, "refused-host-cidrs", o.RefusedHostCIDRs, "Address ranges in which no host may be: set it to the service and pod networks of the cluster. It wins over --allowed-host-cidrs.")
+	fs.StringSliceVar(&o.AllowedHostCIDRs, "allowed-host-cidrs", o.AllowedHostCIDRs, "Address ranges in which hosts may be although they are refused by default: loopback, link-local, multicast and unspecified, metadata services of clouds, this process itself, and of the cluster the API server, the networks of Services and pods, and Linux Nodes.")
+	fs.StringSliceVar(&o.RefusedHostCIDRs, "refused-host-cidrs", o.RefusedHostCIDRs, "Further address ranges in which no host may be. It wins over --allowed-host-cidrs.")
 	fs.DurationVar(&o.DialTimeout, "dial-timeout", o.DialTimeout, "How long a host gets to answer: once for the TCP connection, once for the SSH handshake, once for logging in, and once for starting each command.")
 	fs.IntVar(&o.MaxHostConnections, "max-host-connections", o.MaxHostConnections, "How many SSH connections are open at one time.")
 }
@@ -89,9 +90,9 @@ func (o *Options) addressRules() (host.AddressRules, error) {
 	return host.ParseAddressRules(o.AllowedHostCIDRs, o.RefusedHostCIDRs)
 }
 
-// Connections returns the options of connections to hosts, with the policy about their
-// addresses, to which those of this process belong.
-func (o *Options) Connections() (ssh.Options, error) {
+// Connections returns the options of connections to hosts, with the policy about their addresses,
+// to which those of this process belong, and what cluster says of others; see package networks.
+func (o *Options) Connections(cluster func(netip.Addr) string) (ssh.Options, error) {
 	rules, err := o.addressRules()
 	if err != nil {
 		return ssh.Options{}, err
@@ -104,7 +105,7 @@ func (o *Options) Connections() (ssh.Options, error) {
 		DialTimeout:      o.DialTimeout,
 		HandshakeTimeout: o.DialTimeout,
 		MaxConns:         o.MaxHostConnections,
-		AllowAddress:     rules.Policy(ours),
+		AllowAddress:     rules.Policy(ours, cluster),
 	}, nil
 }
 

@@ -8,6 +8,7 @@
 package validation
 
 import (
+	"crypto/rsa"
 	"fmt"
 	"net"
 	"net/netip"
@@ -87,7 +88,7 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 	}
 	errs = append(errs, validateUsername(spec.Username, path.Child("username"))...)
 	for i, key := range spec.HostKeys {
-		errs = append(errs, validateHostKey(key, path.Child("hostKeys").Index(i))...)
+		errs = append(errs, validatePin(key, path.Child("hostKeys").Index(i))...)
 	}
 	if ref := spec.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("credentialsSecretRef", "name"))...)
@@ -143,6 +144,23 @@ func validateUsername(name string, path *field.Path) field.ErrorList {
 	}
 	if strings.IndexFunc(name, unicode.IsControl) >= 0 || strings.TrimSpace(name) != name {
 		return field.ErrorList{field.Invalid(path, name, "must not contain control characters, nor begin or end with a space")}
+	}
+	return nil
+}
+
+// minRSABits is what NIST SP 800-131A still allows, and what ssh-keygen makes at least.
+const minRSABits = 2048
+
+// validatePin checks a host key that somebody wants to be trusted.
+func validatePin(line string, path *field.Path) field.ErrorList {
+	if errs := validateHostKey(line, path); len(errs) > 0 {
+		return errs
+	}
+	key, _, _, _, _ := ssh.ParseAuthorizedKey([]byte(line)) // it was checked
+	if public, ok := key.(ssh.CryptoPublicKey); ok {
+		if short, ok := public.CryptoPublicKey().(*rsa.PublicKey); ok && short.N.BitLen() < minRSABits {
+			return field.ErrorList{field.Invalid(path, line, fmt.Sprintf("is an RSA key of %d bits, and needs %d: pin the ED25519 key of the host, or make it another RSA key with ssh-keygen", short.N.BitLen(), minRSABits))}
+		}
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func TestValidateWindowsInstance(t *testing.T) {
 
 		{"host keys: ed25519", keys(ed25519Key), nil},
 		{"host keys: with a comment", keys(ed25519Key + " root@win-1"), nil},
-		{"host keys: RSA", keys(hostKey(t, rsaPublic(t))), nil},
+		{"host keys: RSA", keys(hostKey(t, rsaPublic(t, 2048))), nil},
+		{"host keys: short RSA", keys(ed25519Key, hostKey(t, rsaPublic(t, 1024))), []string{"Invalid spec.hostKeys[1]"}},
 		{"host keys: ECDSA", keys(hostKey(t, ecdsaPublic(t, elliptic.P256())), hostKey(t, ecdsaPublic(t, elliptic.P384())), hostKey(t, ecdsaPublic(t, elliptic.P521()))), nil},
 		{"host keys: DSA", keys(hostKey(t, dsaPublic())), []string{"NotSupported spec.hostKeys[0]"}},
 		{"host keys: the second is bad", keys(ed25519Key, "ssh-ed25519 AAAA"), []string{"Invalid spec.hostKeys[1]"}},
@@ -207,6 +208,20 @@ func TestValidateWindowsInstanceUpdateLeaving(t *testing.T) {
 	}
 }
 
+// TestShortKeyThatIsPinned stays where older rules let it in, and so can all else be changed.
+func TestShortKeyThatIsPinned(t *testing.T) {
+	short := hostKey(t, rsaPublic(t, 1024))
+	old := validInstance()
+	old.ResourceVersion, old.Spec.HostKeys = "1", []string{short}
+	changed := old.DeepCopy()
+	changed.Spec.Paused = true
+	check(t, nil, ValidateWindowsInstanceUpdate(changed, old))
+	changed.Spec.HostKeys = []string{short, hostKey(t, rsaPublic(t, 1024))}
+	check(t, []string{"Invalid spec.hostKeys[1]"}, ValidateWindowsInstanceUpdate(changed, old))
+	changed.Spec.HostKeys = []string{hostKey(t, ed25519Public(t))}
+	check(t, nil, ValidateWindowsInstanceUpdate(changed, old))
+}
+
 func TestValidateWindowsInstanceStatusUpdate(t *testing.T) {
 	good := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
 	with := func(change func(*metav1.Condition)) metav1.Condition {
@@ -309,9 +324,9 @@ func ed25519Public(t *testing.T) ed25519.PublicKey {
 	return public
 }
 
-func rsaPublic(t *testing.T) *rsa.PublicKey {
+func rsaPublic(t *testing.T, bits int) *rsa.PublicKey {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		t.Fatal(err)
 	}

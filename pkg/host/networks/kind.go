@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package networks
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// What an address is that no host has, as a sentence of [host.AddressRules] goes on.
+const (
+	kindService   = "a Service's"
+	kindAPIServer = "the API server's"
+	kindPod       = "a pod's"
+	kindNode      = "a Linux Node's"
+)
+
+// kindOf says what an address is by what all objects say; empty: a host may have it. A Windows
+// Node is a host wherever it is: where pods have addresses of the network of the Nodes, it is in
+// theirs. But a kubelet reports what it likes, so that opens neither Services nor the API server.
+func kindOf(address netip.Addr, all []*facts) string {
+	in := func(networks func(*facts) []netip.Prefix) bool {
+		return slices.ContainsFunc(all, func(f *facts) bool {
+			return slices.ContainsFunc(networks(f), func(p netip.Prefix) bool { return p.Contains(address) })
+		})
+	}
+	is := func(list func(*facts) []netip.Addr) bool {
+		return slices.ContainsFunc(all, func(f *facts) bool { return slices.Contains(list(f), address) })
+	}
+	switch {
+	case is(func(f *facts) []netip.Addr { return f.apiServers }):
+		return kindAPIServer
+	case in(func(f *facts) []netip.Prefix { return f.services }):
+		return kindService
+	case is(func(f *facts) []netip.Addr { return f.windows }):
+		return ""
+	case is(func(f *facts) []netip.Addr { return f.nodes }):
+		return kindNode
+	case in(func(f *facts) []netip.Prefix { return f.pods }):
+		return kindPod
+	}
+	return ""
+}

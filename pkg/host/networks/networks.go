@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package networks knows which addresses are those of the cluster itself, where no Windows host
+// is: of Services, pods, the API server and Nodes that do not run Windows. It watches the objects
+// that say so; what they say is in facts.go, and what follows from that in kind.go.
+package networks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// source is a kind of objects that say something about addresses. Our programs have the rights
+// to list and watch these, and where name is set only that one.
+type source struct {
+	schema.GroupVersionResource
+
+	namespace, name string
+	read            func(*unstructured.Unstructured) (facts, error)
+}
+
+// sources are all that may be there; those that the cluster does not have say nothing.
+func sources() []source {
+	resource := func(group, version, name string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
+	}
+	return []source{
+		{GroupVersionResource: resource("networking.k8s.io", "v1", "servicecidrs"), read: typed(ofServiceCIDR)},
+		{GroupVersionResource: resource("discovery.k8s.io", "v1", "endpointslices"), namespace: metav1.NamespaceDefault, name: "kubernetes", read: typed(ofEndpointSlice)},
+		{GroupVersionResource: resource("", "v1", "nodes"), read: typed(ofNode)},
+		{GroupVersionResource: resource("", "v1", "configmaps"), namespace: metav1.NamespaceSystem, name: "kubeadm-config", read: typed(ofKubeadm)},
+		{GroupVersionResource: resource("config.openshift.io", "v1", "networks"), name: "cluster", read: typed(ofConfigNetwork)},
+		{GroupVersionResource: resource("operator.openshift.io", "v1", "networks"), name: "cluster", read: typed(ofOperatorNetwork)},
+	}
+}
+
+// Networks are the addresses of the cluster itself. It is safe for concurrent use.
+type Networks struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	stores []cache.Store
+}
+
+// Watch keeps the addresses of the cluster current until Close is called, or ctx is done. It
+// returns when they are known, or ctx is done. What the cluster does not have, or does not let us
+// read, is logged once and says nothing. What cannot be read for another reason is waited for, and
+// once it is known it stays as it was.
+func Watch(ctx context.Context, client dynamic.Interface) (*Networks, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	n := &Networks{cancel: cancel}
+	var watches []*watch
+	for _, s := range sources() {
+		w, err := s.watch(client)
+		if err != nil {
+			n.Close()
+			return nil, fmt.Errorf("watching %s: %w", s.GroupResource(), err)
+		}
+		watches = append(watches, w)
+		n.stores = append(n.stores, w.informer.GetStore())
+		n.wg.Go(func() { w.informer.RunWithContext(ctx) })
+	}
+	for _, w := range watches {
+		select {
+		case <-w.informer.HasSyncedChecker().Done():
+		case <-w.refused:
+		case <-ctx.Done():
+		}
+	}
+	return n, nil
+}
+
+// Close ends the watch, and returns when nothing of it runs any more.
+func (n *Networks) Close() {
+	n.cancel()
+	n.wg.Wait()
+}
+
+// Kind says what an address is that no Windows host has, such as "a Service's"; empty: one may
+// have it.
+func (n *Networks) Kind(address netip.Addr) string {
+	var all []*facts
+	for _, store := range n.stores {
+		for _, object := range store.List() {
+			if f, ok := object.(*facts); ok {
+				all = append(all, f)
+			}
+		}
+	}
+	return kindOf(address, all)
+}
+
+// watch is one of a source. refused is closed when the cluster does not have it, or does not let
+// us read it.
+type watch struct {
+	informer cache.SharedIndexInformer
+	refused  chan struct{}
+}
+
+// watch makes the watch of a source, which does not run yet.
+func (s source) watch(client dynamic.Interface) (*watch, error) {
+	informer := dynamicinformer.NewFilteredDynamicInformer(client, s.GroupVersionResource, s.namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		if s.name != "" {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
+		}
+	}).Informer()
+	w := &watch{informer: informer, refused: make(chan struct{})}
+	var once sync.Once
+	return w, errors.Join(
+		informer.SetTransform(s.transform),
+		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+				cache.DefaultWatchErrorHandler(ctx, r, err)
+				return
+			}
+			once.Do(func() {
+				klog.InfoS("Cannot be read, so addresses of the cluster that it would say are not refused to hosts", "resource", s.GroupResource(), "cause", err)
+				close(w.refused)
+			})
+		}),
+	)
+}
+
+// transform keeps of an object what it says about addresses.
+func (s source) transform(object any) (any, error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return object, nil // that was done before, or what an informer makes of a deletion that it missed
+	}
+	f, err := s.read(u)
+	if err != nil {
+		// Not an error of the watch, which would end: the object is one that a cluster of another
+		// version has, and the others count.
+		klog.ErrorS(err, "Reading the addresses that an object says", "resource", s.GroupResource(), "object", klog.KObj(u))
+	}
+	f.ObjectMeta = metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()}
+	return &f, nil
+}

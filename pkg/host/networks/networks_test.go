@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package networks
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
+)
+
+// cluster is a client of a cluster with these objects.
+func cluster(t *testing.T, documents ...string) *fake.FakeDynamicClient {
+	t.Helper()
+	kinds := map[schema.GroupVersionResource]string{}
+	for _, s := range sources() {
+		kinds[s.GroupVersionResource] = map[string]string{
+			"servicecidrs": "ServiceCIDRList", "endpointslices": "EndpointSliceList", "nodes": "NodeList",
+			"configmaps": "ConfigMapList", "networks": "NetworkList",
+		}[s.Resource]
+	}
+	var objects []runtime.Object
+	for _, document := range documents {
+		objects = append(objects, object(t, document))
+	}
+	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
+}
+
+func object(t *testing.T, document string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// watching is what is known of a cluster.
+func watching(t *testing.T, client *fake.FakeDynamicClient) *Networks {
+	t.Helper()
+	n, err := Watch(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+func (n *Networks) expect(t *testing.T, want map[string]string) {
+	t.Helper()
+	for address, want := range want {
+		if got := n.Kind(netip.MustParseAddr(address)); got != want {
+			t.Errorf("%s is %q, want %q", address, got, want)
+		}
+	}
+}
+
+const (
+	serviceCIDR   = `{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: kubernetes}, spec: {cidrs: [10.96.0.0/16, "fd00:96::/112"]}}`
+	endpointSlice = `{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: kubernetes, namespace: default}, addressType: IPv4,
+		endpoints: [{addresses: [192.0.2.10]}, {addresses: [192.0.2.11]}]}`
+	linuxNode = `{apiVersion: v1, kind: Node, metadata: {name: linux-1, labels: {kubernetes.io/os: linux}}, spec: {podCIDR: 10.244.0.0/24, podCIDRs: [10.244.0.0/24, "fd00:244::/64"]},
+		status: {addresses: [{type: InternalIP, address: 192.0.2.20}, {type: ExternalIP, address: 203.0.113.20}, {type: Hostname, address: linux-1}]}}`
+	unlabeledNode = `{apiVersion: v1, kind: Node, metadata: {name: linux-2}, status: {nodeInfo: {operatingSystem: linux}, addresses: [{type: InternalIP, address: 192.0.2.21}]}}`
+	windowsNode   = `{apiVersion: v1, kind: Node, metadata: {name: win-1, labels: {kubernetes.io/os: windows}}, spec: {podCIDR: 10.244.9.0/24, podCIDRs: [10.244.9.0/24]},
+		status: {addresses: [{type: InternalIP, address: 192.0.2.30}]}}`
+	newNode = `{apiVersion: v1, kind: Node, metadata: {name: new}, status: {addresses: [{type: InternalIP, address: 192.0.2.31}]}}`
+)
+
+func TestKind(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		objects []string
+		want    map[string]string
+	}{
+		{"a cluster", []string{serviceCIDR, endpointSlice, linuxNode, unlabeledNode, windowsNode, newNode}, map[string]string{
+			"10.96.0.1": kindService, "10.96.255.255": kindService, "fd00:96::1": kindService, "10.97.0.1": "",
+			"192.0.2.10": kindAPIServer, "192.0.2.11": kindAPIServer, "192.0.2.12": "",
+			"192.0.2.20": kindNode, "203.0.113.20": kindNode, "192.0.2.21": kindNode,
+			"10.244.0.7": kindPod, "fd00:244::7": kindPod, "10.244.9.7": kindPod, "10.244.1.7": "",
+			"192.0.2.30": "", "192.0.2.31": "", // a Windows Node, and one that says nothing yet
+		}},
+		{"nothing is known", nil, map[string]string{"10.96.0.1": "", "192.0.2.20": ""}},
+		// Where pods have addresses of the network of the Nodes, Windows Nodes are in it, too.
+		{"pods in the network of the Nodes", []string{
+			`{apiVersion: v1, kind: Node, metadata: {name: linux-1, labels: {kubernetes.io/os: linux}}, spec: {podCIDRs: [192.0.2.0/24]}, status: {addresses: [{type: InternalIP, address: 192.0.2.20}]}}`,
+			windowsNode, endpointSlice,
+		}, map[string]string{"192.0.2.30": "", "192.0.2.31": kindPod, "192.0.2.20": kindNode, "192.0.2.10": kindAPIServer}},
+		// A kubelet says what it likes about itself.
+		{"a Windows Node that claims to be everything", []string{serviceCIDR, endpointSlice,
+			`{apiVersion: v1, kind: Node, metadata: {name: win-1, labels: {kubernetes.io/os: windows}}, status: {addresses: [{type: InternalIP, address: 10.96.0.1}, {type: InternalIP, address: 192.0.2.10}]}}`,
+		}, map[string]string{"10.96.0.1": kindService, "192.0.2.10": kindAPIServer}},
+		{"addresses in other forms", []string{
+			`{apiVersion: v1, kind: Node, metadata: {name: linux-1, labels: {kubernetes.io/os: linux}}, spec: {podCIDRs: [nonsense, 10.244.7.9/24]}, status: {addresses: [{type: InternalIP, address: "::ffff:192.0.2.20"}]}}`,
+		}, map[string]string{"192.0.2.20": kindNode, "10.244.7.1": kindPod}},
+		{"OpenShift", []string{
+			`{apiVersion: config.openshift.io/v1, kind: Network, metadata: {name: cluster}, spec: {clusterNetwork: [{cidr: 10.128.0.0/14}], serviceNetwork: [172.30.0.0/16]}, status: {clusterNetwork: [{cidr: 10.124.0.0/14}], serviceNetwork: [172.29.0.0/16]}}`,
+			`{apiVersion: operator.openshift.io/v1, kind: Network, metadata: {name: cluster}, spec: {defaultNetwork: {ovnKubernetesConfig: {hybridOverlayConfig: {hybridClusterNetwork: [{cidr: 10.132.0.0/14}]}}}}}`,
+		}, map[string]string{"172.30.0.1": kindService, "172.29.0.1": kindService, "10.128.0.1": kindPod, "10.124.0.1": kindPod, "10.132.0.1": kindPod, "10.136.0.1": ""}},
+		{"kubeadm", []string{
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: kubeadm-config, namespace: kube-system}, data: {ClusterConfiguration: "networking:\n  podSubnet: 10.244.0.0/16, fd00:244::/56\n  serviceSubnet: 10.96.0.0/12\n"}}`,
+		}, map[string]string{"10.244.200.1": kindPod, "fd00:244::1": kindPod, "10.111.0.1": kindService}},
+		{"kubeadm's ConfigMap is something else", []string{
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: kubeadm-config, namespace: kube-system}, data: {ClusterConfiguration: "["}}`, serviceCIDR,
+		}, map[string]string{"10.96.0.1": kindService}},
+		{"an object of another form", []string{
+			`{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: other}, spec: {cidrs: 7}}`, serviceCIDR,
+		}, map[string]string{"10.96.0.1": kindService}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { watching(t, cluster(t, tt.objects...)).expect(t, tt.want) })
+	}
+}
+
+// TestChanges: what changes in the cluster counts from then on.
+func TestChanges(t *testing.T) {
+	client := cluster(t, linuxNode)
+	n := watching(t, client)
+	n.expect(t, map[string]string{"192.0.2.20": kindNode, "192.0.2.21": ""})
+	nodes := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
+	if _, err := nodes.Create(t.Context(), object(t, unlabeledNode), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nodes.Delete(t.Context(), "linux-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually(t, "192.0.2.21", kindNode)
+	n.eventually(t, "192.0.2.20", "")
+}
+
+func (n *Networks) eventually(t *testing.T, address, want string) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		return n.Kind(netip.MustParseAddr(address)) == want, nil
+	}); err != nil {
+		t.Errorf("%s is %q, want %q", address, n.Kind(netip.MustParseAddr(address)), want)
+	}
+}
+
+// TestWhatCannotBeRead leaves the rest in force, and delays nothing.
+func TestWhatCannotBeRead(t *testing.T) {
+	client := cluster(t, serviceCIDR, endpointSlice, linuxNode)
+	refuse := func(resource string, err error) {
+		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+	}
+	refuse("servicecidrs", apierrors.NewNotFound(schema.GroupResource{Resource: "servicecidrs"}, ""))
+	refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil))
+	watching(t, client).expect(t, map[string]string{"192.0.2.10": kindAPIServer, "10.96.0.1": "", "192.0.2.20": ""})
+}
+
+// TestAPIIsAway: nothing is known until the API answers, and that is waited for; what is known stays.
+func TestAPIIsAway(t *testing.T) {
+	client := cluster(t, serviceCIDR)
+	tries := 0
+	client.PrependReactor("list", "servicecidrs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		tries++
+		return tries == 1, nil, apierrors.NewServiceUnavailable("starting")
+	})
+	n := watching(t, client)
+	n.expect(t, map[string]string{"10.96.0.1": kindService})
+	n.Close() // with what is known
+	n.expect(t, map[string]string{"10.96.0.1": kindService})
+}
+
+// TestWatchEnds with its context, also while it waits.
+func TestWatchEnds(t *testing.T) {
+	client := cluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		cancel()
+		return true, nil, apierrors.NewServiceUnavailable("starting")
+	})
+	n, err := Watch(ctx, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Close()
+}
