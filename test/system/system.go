@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -278,8 +279,11 @@ func (s *System) createKey(ctx context.Context) error {
 	return err
 }
 
-// allowedHosts opens the loopback addresses of stand-ins for hosts, and not those of control planes.
-const allowedHosts = "--allowed-host-cidrs=127.0.0.0/10"
+// allowedHosts opens the loopback addresses of stand-ins for hosts, some of which are beside those of
+// the control plane. Those of Services stay closed.
+func (s *System) allowedHosts() string {
+	return fmt.Sprintf("--allowed-host-cidrs=127.0.0.0/10,%s", netip.PrefixFrom(s.HostIP(), 25).Masked())
+}
 
 func (s *System) startServer(ctx context.Context) error {
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, serviceName)
@@ -301,7 +305,7 @@ func (s *System) startServer(ctx context.Context) error {
 		"--tls-cert-file=" + pair.CertFile,
 		"--tls-private-key-file=" + pair.KeyFile,
 		"--agent-dir=" + s.programs.agentDir,
-		allowedHosts,
+		s.allowedHosts(),
 	}
 	args = append(args, s.payloadArgs()...)
 	if s.options.ExternalEtcd {
@@ -363,7 +367,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			"--kubeconfig=" + kubeconfig,
 			"--namespace=" + Namespace,
 			"--agent-dir=" + s.programs.agentDir,
-			allowedHosts,
+			s.allowedHosts(),
 			"--node-settle-time=1s",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
