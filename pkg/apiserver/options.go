@@ -55,8 +55,8 @@ func NewOptions() *Options {
 		Run:             genericoptions.NewServerRunOptions(),
 		DataDir:         "/var/lib/windows-apiserver",
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
-		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, Total: 2048},
-		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, Total: 512},
+		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
+		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 16, PerNamespace: 384, Total: 512},
 		DrainTimeout:    10 * time.Second,
 
 		PortForwardPorts: windowsinstance.DefaultPortForwardPorts(),
@@ -79,9 +79,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still requests. May be repeated.")
 	fs.IntVar(&o.Streams.PerHost, "max-log-streams-per-host", o.Streams.PerHost, "How many logs of one host may be streamed at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.PerUser, "max-log-streams-per-user", o.Streams.PerUser, "How many logs one user may stream at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Streams.PerUserAndHost, "max-log-streams-per-user-and-host", o.Streams.PerUserAndHost, "How many logs of one host one user may stream at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Streams.PerNamespace, "max-log-streams-per-namespace", o.Streams.PerNamespace, "How many logs of the hosts of one namespace may be streamed at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.Total, "max-log-streams", o.Streams.Total, "How many logs this server streams at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Sessions.PerHost, "max-sessions-per-host", o.Sessions.PerHost, "How many exec sessions with one host may be open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Sessions.PerUser, "max-sessions-per-user", o.Sessions.PerUser, "How many exec sessions one user may have open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Sessions.PerUserAndHost, "max-sessions-per-user-and-host", o.Sessions.PerUserAndHost, "How many exec sessions with one host one user may have open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Sessions.PerNamespace, "max-sessions-per-namespace", o.Sessions.PerNamespace, "How many exec sessions with the hosts of one namespace may be open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Sessions.Total, "max-sessions", o.Sessions.Total, "How many exec sessions this server serves at one time, and how many port forwards; more are refused with 429. 0: no limit.")
 	fs.IntSliceVar(&o.PortForwardPorts, "port-forward-ports", o.PortForwardPorts, "Ports of a host that may be forwarded to. Empty: none.")
 	fs.StringVar(&o.Recording.Directory, "session-recording-dir", o.Recording.Directory, "Directory in which what exec sessions show is recorded, one asciicast file each. Empty: nothing is recorded.")
@@ -109,8 +113,8 @@ func (o *Options) Validate() error {
 	if cert.CertFile == "" || cert.KeyFile == "" {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set: kube-apiserver verifies the certificate against the caBundle of the APIService"))
 	}
-	if o.Streams.PerHost < 0 || o.Streams.PerUser < 0 || o.Streams.Total < 0 {
-		errs = append(errs, errors.New("--max-log-streams, --max-log-streams-per-host and --max-log-streams-per-user must not be negative"))
+	if o.Streams.Negative() {
+		errs = append(errs, errors.New("--max-log-streams and --max-log-streams-per-… must not be negative"))
 	}
 	errs = append(errs, o.validateSessions()...)
 	if o.DrainTimeout < 0 {
@@ -124,8 +128,8 @@ func (o *Options) Validate() error {
 // validateSessions checks what is about exec and portforward.
 func (o *Options) validateSessions() []error {
 	var errs []error
-	if o.Sessions.PerHost < 0 || o.Sessions.PerUser < 0 || o.Sessions.Total < 0 {
-		errs = append(errs, errors.New("--max-sessions, --max-sessions-per-host and --max-sessions-per-user must not be negative"))
+	if o.Sessions.Negative() {
+		errs = append(errs, errors.New("--max-sessions and --max-sessions-per-… must not be negative"))
 	}
 	for _, port := range o.PortForwardPorts {
 		if port < 1 || port > 65535 {

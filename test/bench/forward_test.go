@@ -134,7 +134,7 @@ func startForward(b *testing.B, s *system.System, namespace, name string, port i
 func BenchmarkForward(b *testing.B) {
 	port := startBulkServer(b)
 	s, signer, key := startSystem(b, system.Options{WithoutController: true, APIServerArgs: []string{
-		fmt.Sprintf("--port-forward-ports=%d", port), "--max-sessions-per-host=500", "--max-sessions-per-user=500",
+		fmt.Sprintf("--port-forward-ports=%d", port), "--max-sessions-per-host=500", "--max-sessions-per-user=500", "--max-sessions-per-user-and-host=500",
 	}})
 	ns := namespace(b, s, "bench")
 	host := startSSHD(b, signer, key)

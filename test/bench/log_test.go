@@ -88,7 +88,7 @@ const (
 // read in the client, the processor time of windows-apiserver as a share of one core,
 // and its resident memory for each follower.
 func BenchmarkFollowers(b *testing.B) {
-	s, signer, _ := startSystem(b, system.Options{APIServerArgs: []string{"--max-log-streams-per-user=1000"}})
+	s, signer, _ := startSystem(b, system.Options{APIServerArgs: []string{"--max-log-streams-per-user=1000", "--max-log-streams-per-user-and-host=0"}})
 	ns := namespace(b, s, "bench")
 	hosts := make([]winhost.Host, hostsFollowed)
 	for i := range hosts {

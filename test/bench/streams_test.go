@@ -41,7 +41,7 @@ const (
 // same run, the processor time of windows-apiserver as a share of one core, and its
 // resident memory for each stream.
 func BenchmarkStreams(b *testing.B) {
-	s, signer, _ := startSystem(b, system.Options{APIServerArgs: []string{"--max-log-streams-per-user=1000", "--max-sessions-per-user=200"}})
+	s, signer, _ := startSystem(b, system.Options{APIServerArgs: []string{"--max-log-streams-per-user=1000", "--max-sessions-per-user=200", "--max-log-streams-per-user-and-host=0", "--max-sessions-per-user-and-host=0"}})
 	ns := namespace(b, s, "bench")
 	hosts := make([]winhost.Host, hostsFollowed)
 	for i := range hosts {

@@ -11,14 +11,22 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // StreamLimits bound the streams of one kind that are open at one time. A port forward counts
 // once for each of its ports. 0 means no limit.
 type StreamLimits struct {
-	PerHost int // on one host
-	PerUser int // by one user
-	Total   int // by this server
+	PerHost        int // on one host
+	PerUser        int // by one user
+	PerUserAndHost int // by one user on one host, so that nobody keeps all others from it
+	PerNamespace   int // on the hosts of one namespace, whoever reads: who has one makes users at will
+	Total          int // by this server
+}
+
+// Negative says whether any of the limits is.
+func (l StreamLimits) Negative() bool {
+	return min(l.PerHost, l.PerUser, l.PerUserAndHost, l.PerNamespace, l.Total) < 0
 }
 
 // StreamKind is what a stream is for. Each kind has limits of its own, so that many
@@ -51,10 +59,30 @@ type Streams struct {
 
 // kindOfStreams counts the connections of the admitted streams of a kind.
 type kindOfStreams struct {
-	limits  StreamLimits
-	total   int
-	perHost map[string]int
-	perUser map[string]int
+	limits StreamLimits
+	counts map[share]int
+}
+
+// share is who or what has a limit: the server, if all is empty.
+type share struct{ namespace, host, user string }
+
+// shares are those that a stream counts for.
+func (k *kindOfStreams) shares(at types.NamespacedName, user string) []struct {
+	share
+	limit  int
+	refuse string
+} {
+	return []struct {
+		share
+		limit  int
+		refuse string
+	}{
+		{share{}, k.limits.Total, "this server serves at most %d %s at one time"},
+		{share{namespace: at.Namespace}, k.limits.PerNamespace, "at most %d %s of the hosts of one namespace may be open"},
+		{share{namespace: at.Namespace, host: at.Name}, k.limits.PerHost, "at most %d %s of one host may be open"},
+		{share{user: user}, k.limits.PerUser, "at most %d %s of one user may be open"},
+		{share{namespace: at.Namespace, host: at.Name, user: user}, k.limits.PerUserAndHost, "at most %d %s of one host may be open for one user"},
+	}
 }
 
 // NewStreams returns a Streams without any stream. A kind without limits in the map
@@ -66,38 +94,39 @@ func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
 		changed: make(chan struct{}),
 	}
 	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
-		s.kinds[kind] = &kindOfStreams{limits: limits[kind], perHost: map[string]int{}, perUser: map[string]int{}}
+		s.kinds[kind] = &kindOfStreams{limits: limits[kind], counts: map[share]int{}}
 	}
 	return s
 }
 
-// admit counts a stream of user on host, with as many connections as it has to the host, or
-// refuses it: 429 when it would exceed a limit, 503 when the server is stopping. The returned
+// admit counts a stream of user with the host of an instance, with as many connections as it has to the
+// host, or refuses it: 429 when it would exceed a limit, 503 when the server is stopping. The returned
 // release must be called once, when the stream is over.
-func (s *Streams) admit(kind StreamKind, host, user string, connections int) (release func(), err error) {
+func (s *Streams) admit(kind StreamKind, at types.NamespacedName, user string, connections int) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := s.kinds[kind]
-	switch {
-	case s.draining:
+	if s.draining {
 		return nil, apierrors.NewServiceUnavailable("the server is shutting down: try again, another one will answer")
-	case exceeded(k.limits.Total, k.total+connections):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server serves at most %d %s at one time, and this would be more", k.limits.Total, kind), retryAfterSeconds)
-	case exceeded(k.limits.PerHost, k.perHost[host]+connections):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("at most %d %s of one host may be open, and this would be more", k.limits.PerHost, kind), retryAfterSeconds)
-	case exceeded(k.limits.PerUser, k.perUser[user]+connections):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("at most %d %s of one user may be open, and this would be more", k.limits.PerUser, kind), retryAfterSeconds)
 	}
-	k.perHost[host] += connections
-	k.perUser[user] += connections
-	k.total += connections
+	k := s.kinds[kind]
+	shares := k.shares(at, user)
+	for _, of := range shares {
+		if exceeded(of.limit, k.counts[of.share]+connections) {
+			return nil, apierrors.NewTooManyRequests(fmt.Sprintf(of.refuse+", and this would be more", of.limit, kind), retryAfterSeconds)
+		}
+	}
+	for _, of := range shares {
+		k.counts[of.share] += connections
+	}
 	s.admitted++
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		reduce(k.perHost, host, connections)
-		reduce(k.perUser, user, connections)
-		k.total -= connections
+		for _, of := range shares {
+			if k.counts[of.share] -= connections; k.counts[of.share] == 0 {
+				delete(k.counts, of.share)
+			}
+		}
 		s.admitted--
 		close(s.changed)
 		s.changed = make(chan struct{})
@@ -154,9 +183,3 @@ func (s *Streams) Drain(ctx context.Context) error {
 }
 
 func exceeded(limit, n int) bool { return limit > 0 && n > limit }
-
-func reduce(m map[string]int, key string, by int) {
-	if m[key] -= by; m[key] == 0 {
-		delete(m, key)
-	}
-}

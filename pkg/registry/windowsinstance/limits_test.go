@@ -13,9 +13,18 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
+
+// at is the instance with that name, with its namespace before it or in the default one.
+func at(name string) types.NamespacedName {
+	if namespace, name, found := strings.Cut(name, "/"); found {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Namespace: "default", Name: name}
+}
 
 func TestStreamLimits(t *testing.T) {
 	type stream struct{ host, user string }
@@ -28,6 +37,8 @@ func TestStreamLimits(t *testing.T) {
 	}{
 		{"per host", StreamLimits{PerHost: 2}, []stream{{"h1", "a"}, {"h1", "b"}}, stream{"h1", "c"}, stream{"h2", "c"}},
 		{"per user", StreamLimits{PerUser: 2}, []stream{{"h1", "a"}, {"h2", "a"}}, stream{"h3", "a"}, stream{"h1", "b"}},
+		{"per user and host", StreamLimits{PerUserAndHost: 2}, []stream{{"h1", "a"}, {"h1", "a"}}, stream{"h1", "a"}, stream{"h1", "b"}},
+		{"per namespace", StreamLimits{PerNamespace: 2}, []stream{{"team/h1", "a"}, {"team/h2", "b"}}, stream{"team/h3", "c"}, stream{"h1", "a"}},
 		{"in total", StreamLimits{Total: 2}, []stream{{"h1", "a"}, {"h2", "b"}}, stream{"h3", "c"}, stream{}},
 	} {
 		for _, tracked := range []bool{false, true} {
@@ -35,7 +46,7 @@ func TestStreamLimits(t *testing.T) {
 				s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: test.limits})
 				var ends []func()
 				for _, o := range test.open {
-					release, err := s.admit(StreamLogs, o.host, o.user, 1)
+					release, err := s.admit(StreamLogs, at(o.host), o.user, 1)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -45,7 +56,7 @@ func TestStreamLimits(t *testing.T) {
 					}
 					ends = append(ends, func() { untrack(); release() })
 				}
-				_, err := s.admit(StreamLogs, test.refused.host, test.refused.user, 1)
+				_, err := s.admit(StreamLogs, at(test.refused.host), test.refused.user, 1)
 				if !apierrors.IsTooManyRequests(err) {
 					t.Fatalf("got %v, want 429", err)
 				}
@@ -53,7 +64,7 @@ func TestStreamLimits(t *testing.T) {
 					t.Errorf("%v does not say when to try again", err)
 				}
 				if test.other != (stream{}) {
-					release, err := s.admit(StreamLogs, test.other.host, test.other.user, 1)
+					release, err := s.admit(StreamLogs, at(test.other.host), test.other.user, 1)
 					if err != nil {
 						t.Errorf("another stream was refused: %v", err)
 					} else {
@@ -62,16 +73,16 @@ func TestStreamLimits(t *testing.T) {
 				}
 				ends[0]()
 				ends[0]() // a second time changes nothing
-				release, err := s.admit(StreamLogs, test.refused.host, test.refused.user, 1)
+				release, err := s.admit(StreamLogs, at(test.refused.host), test.refused.user, 1)
 				if err != nil {
 					t.Fatalf("after one has ended: %v", err)
 				}
-				if _, err := s.admit(StreamLogs, test.refused.host, test.refused.user, 1); err == nil {
+				if _, err := s.admit(StreamLogs, at(test.refused.host), test.refused.user, 1); err == nil {
 					t.Error("one too many was admitted")
 				}
 				release()
 				ends[1]()
-				if n := s.Open(); n != 0 || len(s.kinds[StreamLogs].perHost) != 0 || len(s.kinds[StreamLogs].perUser) != 0 {
+				if n := s.Open(); n != 0 || len(s.kinds[StreamLogs].counts) != 0 {
 					t.Errorf("%d streams are left, %+v", n, s.kinds[StreamLogs])
 				}
 			})
@@ -84,10 +95,10 @@ func TestStreamLimits(t *testing.T) {
 func TestKindsAreApart(t *testing.T) {
 	s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerHost: 1}, StreamExec: {PerHost: 1}, StreamPortForward: {PerUser: 1}})
 	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
-		if _, err := s.admit(kind, "h", "u", 1); err != nil {
+		if _, err := s.admit(kind, at("h"), "u", 1); err != nil {
 			t.Errorf("the first of %s: %v", kind, err)
 		}
-		if _, err := s.admit(kind, "h", "u", 1); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "1 "+string(kind)) {
+		if _, err := s.admit(kind, at("h"), "u", 1); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "1 "+string(kind)) {
 			t.Errorf("the second of %s: %v", kind, err)
 		}
 	}
@@ -101,18 +112,18 @@ func TestStreamWithSeveralPlaces(t *testing.T) {
 	for name, limits := range map[string]StreamLimits{"per host": {PerHost: 4}, "per user": {PerUser: 4}, "in total": {Total: 4}} {
 		t.Run(name, func(t *testing.T) {
 			s := NewStreams(map[StreamKind]StreamLimits{StreamPortForward: limits})
-			release, err := s.admit(StreamPortForward, "h", "u", 3)
+			release, err := s.admit(StreamPortForward, at("h"), "u", 3)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.admit(StreamPortForward, "h", "u", 2); !apierrors.IsTooManyRequests(err) {
+			if _, err := s.admit(StreamPortForward, at("h"), "u", 2); !apierrors.IsTooManyRequests(err) {
 				t.Errorf("two more: got %v, want 429", err)
 			}
-			if _, err := s.admit(StreamPortForward, "h", "u", 1); err != nil {
+			if _, err := s.admit(StreamPortForward, at("h"), "u", 1); err != nil {
 				t.Errorf("one more: got %v", err)
 			}
 			release()
-			if _, err := s.admit(StreamPortForward, "h", "u", 3); err != nil {
+			if _, err := s.admit(StreamPortForward, at("h"), "u", 3); err != nil {
 				t.Errorf("after it has ended: got %v", err)
 			}
 		})
@@ -140,7 +151,7 @@ func TestSessionsCountTheirConnections(t *testing.T) {
 func TestNoLimits(t *testing.T) {
 	s := NewStreams(nil)
 	for range 1000 {
-		if _, err := s.admit(StreamLogs, "h", "u", 1); err != nil {
+		if _, err := s.admit(StreamLogs, at("h"), "u", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +162,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 	asked := make(chan struct{}, 2)
 	var ends []func()
 	for range 2 {
-		release, err := s.admit(StreamLogs, "h", "u", 1)
+		release, err := s.admit(StreamLogs, at("h"), "u", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +174,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 	<-asked
 	<-asked
 
-	_, err := s.admit(StreamLogs, "h2", "u2", 1)
+	_, err := s.admit(StreamLogs, at("h2"), "u2", 1)
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("while draining: got %v, want 503", err)
 	}
@@ -187,7 +198,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 // server stops and is open only afterwards.
 func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 	s := NewStreams(nil)
-	release, err := s.admit(StreamLogs, "h", "u", 1)
+	release, err := s.admit(StreamLogs, at("h"), "u", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +221,7 @@ func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 
 func TestDrainGivesUp(t *testing.T) {
 	s := NewStreams(nil)
-	if _, err := s.admit(StreamLogs, "h", "u", 1); err != nil {
+	if _, err := s.admit(StreamLogs, at("h"), "u", 1); err != nil {
 		t.Fatal(err)
 	}
 	s.track(func() {})
@@ -235,7 +246,7 @@ func TestStreamsConcurrently(t *testing.T) {
 	for worker := range 16 {
 		wait.Go(func() {
 			for range 200 {
-				release, err := s.admit(StreamLogs, fmt.Sprintf("h%d", worker%3), fmt.Sprintf("u%d", worker%5), 1)
+				release, err := s.admit(StreamLogs, at(fmt.Sprintf("h%d", worker%3)), fmt.Sprintf("u%d", worker%5), 1)
 				if err != nil {
 					refused.Add(1)
 					continue

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -111,7 +112,7 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	release, err := r.streams.admit(StreamLogs, instance.Namespace+"/"+instance.Name, userOrUnknown(ctx), 1)
+	release, err := r.streams.admit(StreamLogs, types.NamespacedName{Namespace: instance.Namespace, Name: instance.Name}, userOrUnknown(ctx), 1)
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ type session struct {
 
 // open counts a session, or refuses it when it would exceed a limit. The session must be closed.
 func (s *sessions) open(info SessionInfo) (*session, error) {
-	release, err := s.streams.admit(info.Kind, info.Instance.Namespace+"/"+info.Instance.Name, info.User, max(1, len(info.Ports)))
+	release, err := s.streams.admit(info.Kind, types.NamespacedName{Namespace: info.Instance.Namespace, Name: info.Instance.Name}, info.User, max(1, len(info.Ports)))
 	if err != nil {
 		return nil, err
 	}
