@@ -56,7 +56,7 @@ func NewOptions() *Options {
 		DataDir:         "/var/lib/windows-apiserver",
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
 		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
-		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 16, PerNamespace: 384, Total: 512},
+		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
 		DrainTimeout:    10 * time.Second,
 
 		PortForwardPorts: windowsinstance.DefaultPortForwardPorts(),
