@@ -21,6 +21,11 @@ const (
 	MaxLogRequestBytes = 64 << 10
 	// MaxLogPatternBytes bounds the regular expression.
 	MaxLogPatternBytes = 4 << 10
+	// MaxLogPatternInstructions bounds the program that is made of the regular expression, see
+	// [CheckLogPattern].
+	MaxLogPatternInstructions = 10_000
+	// MaxLogTailLines bounds TailLines.
+	MaxLogTailLines = 1_000_000
 	// MaxLogCursorBytes bounds the cursor.
 	MaxLogCursorBytes = 16 << 10
 )
@@ -55,16 +60,17 @@ type LogRequest struct {
 	SinceSeconds *int64 `json:"sinceSeconds,omitempty"`
 
 	// Pattern leaves the records that a regular expression (RE2 syntax) matches
-	// in any of their lines.
+	// in any of their lines. It must pass [CheckLogPattern].
 	Pattern string `json:"pattern,omitempty"`
 	// CaseSensitive is how Pattern matches. Note that false is the zero value,
 	// while the API's case-sensitive parameter defaults to true.
 	CaseSensitive bool `json:"caseSensitive,omitempty"`
 
-	// TailLines leaves the last lines; with OutputJSON, the last records. With
-	// Follow, 0 means only what is new. Text that has to be kept in memory to
-	// know what comes last (any other filter, or several sources) is bounded to
-	// its last 256 MiB.
+	// TailLines leaves the last lines, at most [MaxLogTailLines]; with OutputJSON, the
+	// last records. With Follow, 0 means only what is new. What has to be kept in
+	// memory to know what comes last (events, any other filter, several sources) may
+	// have 32 MiB. Where that is too little, older lines are left out, and a line
+	// "# gap: …" says so.
 	TailLines *int64 `json:"tailLines,omitempty"`
 	// LimitBytes ends the log after that many bytes, in the middle of a line if
 	// need be. With OutputJSON whole records are left out instead.

@@ -4,6 +4,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 // eventSource is the log in one channel of the event log.
@@ -19,6 +21,10 @@ type eventSource struct {
 	selection EventQuery
 	reader    EventReader
 	missing   string
+	// stop ends the search for the last events.
+	stop stopSignal
+	// budget is how many bytes history may have.
+	budget int64
 
 	// history are events that were read newest first, in their right order.
 	history []*Event
@@ -32,34 +38,31 @@ type eventSource struct {
 	out  unit
 }
 
-// openEvents opens a channel. tail, when not nil, is how many events before the
+// open opens the channel. tail, when not nil, is how many events before the
 // present moment are wanted, of those that the filter keeps.
-func openEvents(ctx context.Context, log EventLog, q EventQuery, f filter, tail *int64, from *resume) (*eventSource, error) {
-	s := &eventSource{log: log, selection: q}
+func (s *eventSource) open(ctx context.Context, f filter, tail *int64, from *resume) error {
 	s.selection.Since, s.selection.Until = f.since, f.until
-	newest, err := edgeRecord(ctx, log, q.Channel, true)
+	newest, err := edgeRecord(ctx, s.log, s.selection.Channel, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.last = newest
 	switch {
 	case from != nil:
 		if err := s.resume(ctx, from); err != nil {
-			return nil, err
+			return err
 		}
 	case tail != nil:
 		if err := s.readTail(ctx, f, *tail); err != nil {
-			return nil, err
+			return err
 		}
 		s.selection.AfterRecord = s.last
-		if !q.Follow {
-			return s, nil
+		if !s.selection.Follow {
+			return nil
 		}
 	}
-	if s.reader, err = log.Query(ctx, s.selection); err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.reader, err = s.log.Query(ctx, s.selection)
+	return err
 }
 
 // edgeRecord returns the ID of the newest or oldest record of a channel, 0 when the
@@ -104,7 +107,7 @@ func (s *eventSource) resume(ctx context.Context, from *resume) error {
 	return nil
 }
 
-// readTail reads backwards until it has enough of what the filter keeps.
+// readTail reads backwards until it has enough of what the filter keeps, or as much as it may keep.
 func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 	s.at = s.last
 	if n == 0 {
@@ -117,7 +120,11 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	for int64(len(s.history)) < n {
+	ended := func() bool { return ctx.Err() != nil || s.stop.stopped() }
+	for kept := int64(0); int64(len(s.history)) < n; {
+		if ended() {
+			return cmp.Or(ctx.Err(), errStopped)
+		}
 		e, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			break
@@ -128,8 +135,17 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 		if e.RecordID > s.last || !f.inWindow(e.Time) {
 			continue
 		}
-		if f.pattern != nil && !f.pattern.Match(appendEvent(nil, e)) {
-			continue
+		if f.pattern != nil {
+			switch matched, unknown := f.pattern.match(appendEvent(nil, e), ended); {
+			case unknown:
+				return cmp.Or(ctx.Err(), errStopped)
+			case !matched:
+				continue
+			}
+		}
+		if kept += sizeOfEvent(e); kept > s.budget {
+			s.missing = tooMuch
+			break
 		}
 		s.history = append(s.history, e)
 	}
@@ -138,6 +154,12 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 		s.at = s.history[0].RecordID - 1
 	}
 	return nil
+}
+
+// sizeOfEvent is how many bytes of memory an event takes in a list of them.
+func sizeOfEvent(e *Event) int64 {
+	const inList = 2 * int64(unsafe.Sizeof(e)) // the list grows by copying
+	return int64(unsafe.Sizeof(*e)) + inList + int64(len(e.Message)+len(e.Provider)+len(e.Channel)+len(e.Level))
 }
 
 func (s *eventSource) gap() string { return s.missing }
@@ -175,6 +197,7 @@ func (s *eventSource) next(ctx context.Context) (*unit, error) {
 func (s *eventSource) nextEvent(ctx context.Context) (*Event, error) {
 	if len(s.history) > 0 {
 		e := s.history[0]
+		s.history[0] = nil
 		s.history = s.history[1:]
 		return e, nil
 	}

@@ -19,6 +19,7 @@ type opener struct {
 	host Host
 	plan *plan
 	root logRoot
+	stop stopSignal
 	// exactTail says, once everything is open, that the sources begin at the
 	// first of the lines that are wanted, so that none have to be held back.
 	exactTail bool
@@ -34,7 +35,7 @@ func (o *opener) openAll(ctx context.Context) ([]source, *api.LogError) {
 			return sources, err
 		}
 		if o.plan.filter.timed() || o.plan.filter.pattern != nil {
-			s = &filtered{source: s, filter: o.plan.filter}
+			s = &filtered{source: s, filter: o.plan.filter, stop: o.stop}
 		}
 		sources = append(sources, s)
 	}
@@ -115,8 +116,11 @@ func (o *opener) openChannel(ctx context.Context, q query, channel, provider str
 	if o.plan.Previous {
 		return nil, badRequest("", "the log of %q is in the event log, which has no previous file", q.name)
 	}
-	s, err := openEvents(ctx, log, EventQuery{Channel: channel, Provider: provider, Follow: o.plan.Follow},
-		o.plan.filter, o.plan.TailLines, from)
+	s := &eventSource{
+		log: log, stop: o.stop, budget: maxTailBytes / int64(len(o.plan.queries)),
+		selection: EventQuery{Channel: channel, Provider: provider, Follow: o.plan.Follow},
+	}
+	err = s.open(ctx, o.plan.filter, o.plan.TailLines, from)
 	if err != nil {
 		return nil, eventError(channel, err)
 	}
@@ -169,6 +173,8 @@ func eventError(channel string, err error) *api.LogError {
 	switch {
 	case errors.Is(err, ErrNoSuchChannel):
 		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists all logs", channel)}
+	case errors.Is(err, errStopped):
+		return &api.LogError{Code: 503, Reason: api.LogServiceUnavailable, Message: "the request was ended before the event log was open"}
 	case errors.Is(err, fs.ErrPermission):
 		return &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("the agent's account may not read the event log channel %q", channel)}
 	}

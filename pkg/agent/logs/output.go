@@ -8,15 +8,22 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+	"unsafe"
 )
 
 const (
 	// outputBuffer is how much is gathered before it is written.
 	outputBuffer = 256 << 10
-	// maxTailBytes bounds what is kept to know the last lines.
-	maxTailBytes = 256 << 20
+	// maxTailBytes bounds the memory of what is kept to know the last lines. A host has many
+	// readers at once, and it is for running pods.
+	maxTailBytes = 32 << 20
 )
+
+// tooMuch is the gap where fewer lines are kept than are wanted.
+const tooMuch = "older lines are left out: those that were requested need more than 32 MiB of memory; request fewer, or a shorter time"
 
 // errLimit says that LimitBytes is used up.
 var errLimit = errors.New("the limit of bytes is reached")
@@ -87,6 +94,13 @@ func (o *output) settle() error {
 	}
 	o.tail = nil
 	var err error
+	if int64(len(t.lines)) < t.max {
+		for _, src := range slices.Sorted(maps.Keys(t.short)) {
+			if err := o.putGap(src, tooMuch); err != nil {
+				return err
+			}
+		}
+	}
 	for _, l := range t.lines {
 		if err != nil {
 			// Left out by the limit.
@@ -199,11 +213,13 @@ func (o *output) trailer(c cursor) error {
 	return o.write([]byte("# cursor: " + text + "\n"))
 }
 
-// tailBuffer keeps the last lines.
+// tailBuffer keeps the last lines, in at most [maxTailBytes] of memory.
 type tailBuffer struct {
 	max   int64
 	lines []tailLine
 	bytes int64
+	// short are the sources of lines that would not be kept for the memory that they need.
+	short map[int]bool
 }
 
 type tailLine struct {
@@ -212,17 +228,36 @@ type tailLine struct {
 	text []byte
 }
 
+// size is how many bytes of memory a line takes in a list of them, which grows by copying.
+func (l tailLine) size() int64 { return 2*int64(unsafe.Sizeof(l)) + int64(cap(l.text)) }
+
 func (t *tailBuffer) push(src int, from place, text []byte) {
 	if t.max == 0 {
 		return
 	}
-	var reused []byte
-	for int64(len(t.lines)) >= t.max || t.bytes+int64(len(text)) > maxTailBytes && len(t.lines) > 0 {
-		reused = t.lines[0].text
-		t.bytes -= int64(len(reused))
-		t.lines[0] = tailLine{}
-		t.lines = t.lines[1:]
+	line := tailLine{src: src, from: from}
+	if int64(len(t.lines)) >= t.max {
+		// The memory of a long line is not kept for a short one.
+		if free := t.drop().text; cap(free) <= 2*len(text) {
+			line.text = free[:0]
+		}
 	}
-	t.lines = append(t.lines, tailLine{src, from, append(reused[:0], text...)})
-	t.bytes += int64(len(text))
+	line.text = append(line.text, text...)
+	for t.bytes+line.size() > maxTailBytes && len(t.lines) > 0 {
+		if t.short == nil {
+			t.short = make(map[int]bool)
+		}
+		t.short[t.drop().src] = true
+	}
+	t.lines = append(t.lines, line)
+	t.bytes += line.size()
+}
+
+// drop removes the oldest line.
+func (t *tailBuffer) drop() tailLine {
+	oldest := t.lines[0]
+	t.bytes -= oldest.size()
+	t.lines[0] = tailLine{}
+	t.lines = t.lines[1:]
+	return oldest
 }

@@ -88,6 +88,8 @@ func checkCombinations(req *api.LogRequest) *api.LogError {
 		return badRequest("untilTime", "must not be before sinceTime")
 	case req.TailLines != nil && *req.TailLines < 0:
 		return badRequest("tailLines", "must not be negative")
+	case req.TailLines != nil && *req.TailLines > api.MaxLogTailLines:
+		return badRequest("tailLines", "must be at most %d", api.MaxLogTailLines)
 	case req.LimitBytes != nil && *req.LimitBytes < 1:
 		return badRequest("limitBytes", "must be greater than 0")
 	case req.Boot != nil && *req.Boot > 0:
@@ -127,8 +129,9 @@ func (p *plan) compilePattern(req *api.LogRequest) *api.LogError {
 	if len(req.Pattern) > api.MaxLogPatternBytes {
 		return badRequest("pattern", "may have at most %d bytes", api.MaxLogPatternBytes)
 	}
-	// Compiled on its own first: the error must show what the user wrote.
-	if _, err := regexp.Compile(req.Pattern); err != nil {
+	// Checked on its own first: the error must show what the user wrote.
+	instructions, err := api.CheckLogPattern(req.Pattern)
+	if err != nil {
 		return badRequest("pattern", "%v", err)
 	}
 	// ^ and $ mean lines, of which a record may have several.
@@ -140,7 +143,7 @@ func (p *plan) compilePattern(req *api.LogRequest) *api.LogError {
 	if err != nil {
 		return badRequest("pattern", "%v", err)
 	}
-	p.filter.pattern = re
+	p.filter.pattern = &pattern{re, instructions}
 	return nil
 }
 

@@ -47,6 +47,9 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 		return ix.write(stdout, p.json)
 	}
 	opener := &opener{host: host, plan: p, root: logRoot{host.LogRoot()}}
+	if p.Follow {
+		opener.stop = watchStop(in)
+	}
 	sources, refused := opener.openAll(ctx)
 	defer func() {
 		for _, s := range sources {
@@ -59,10 +62,7 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 	if err := writeHeader(stdout, nil); err != nil {
 		return err
 	}
-	s := &stream{sources: sources, out: newOutput(stdout, p, opener.exactTail), plan: p, now: host.Now}
-	if p.Follow {
-		s.stop = watchStop(in)
-	}
+	s := &stream{sources: sources, out: newOutput(stdout, p, opener.exactTail), plan: p, now: host.Now, stop: opener.stop}
 	if err := s.run(ctx); err != nil {
 		// What was read in good order is worth having.
 		return errors.Join(err, s.out.flush())

@@ -285,6 +285,8 @@ func TestRefusals(t *testing.T) {
 		{name: "bad pattern", req: api.LogRequest{Queries: kubelet, Pattern: "("}, code: 400, field: "pattern", text: "missing closing )"},
 		{name: "pattern of another dialect", req: api.LogRequest{Queries: kubelet, Pattern: "(?=x)"}, code: 400, field: "pattern"},
 		{name: "long pattern", req: api.LogRequest{Queries: kubelet, Pattern: strings.Repeat("x", api.MaxLogPatternBytes+1)}, code: 400, field: "pattern"},
+		{name: "costly pattern", req: api.LogRequest{Queries: kubelet, Pattern: strings.Repeat("(?:.?){1000}", 340)}, code: 400, field: "pattern", text: "too costly"},
+		{name: "tail of everything", req: api.LogRequest{Queries: kubelet, TailLines: ptr(int64(api.MaxLogTailLines + 1))}, code: 400, field: "tailLines", text: "1000000"},
 		{name: "until before since", req: api.LogRequest{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), UntilTime: ptr(day(1, 0, 0))}, code: 400, field: "untilTime"},
 		{name: "two lower bounds", req: api.LogRequest{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), SinceSeconds: ptr(int64(1))}, code: 400, field: "sinceSeconds"},
 		{name: "sinceSeconds zero", req: api.LogRequest{Queries: kubelet, SinceSeconds: ptr(int64(0))}, code: 400, field: "sinceSeconds"},

@@ -26,7 +26,7 @@ type stream struct {
 	plan    *plan
 	now     func() time.Time
 	// stop is closed when the caller wants a follow to end.
-	stop <-chan struct{}
+	stop stopSignal
 
 	pending []*unit
 	dry     []bool
@@ -45,7 +45,7 @@ func (s *stream) run(ctx context.Context) error {
 	defer timer.Stop()
 	for wait, settled := minPoll, false; ; {
 		before := s.out.written
-		ended := s.stopped()
+		ended := s.stop.stopped()
 		err := s.pass(ctx)
 		if !settled && (err == nil || errors.Is(err, errStopped)) {
 			settled = true
@@ -85,9 +85,12 @@ func (s *stream) run(ctx context.Context) error {
 // errStopped ends a pass early because the caller said stop.
 var errStopped = errors.New("stopped")
 
-func (s *stream) stopped() bool {
+// stopSignal is closed when the caller wants a follow to end. Nil: it never is.
+type stopSignal <-chan struct{}
+
+func (s stopSignal) stopped() bool {
 	select {
-	case <-s.stop:
+	case <-s:
 		return true
 	default:
 		return false
@@ -109,7 +112,7 @@ func (s *stream) pass(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if stoppedAt < 0 && s.stopped() {
+		if stoppedAt < 0 && s.stop.stopped() {
 			stoppedAt = s.out.written
 		}
 		if stoppedAt >= 0 && s.out.written-stoppedAt > stopBytes {

@@ -15,7 +15,7 @@ const (
 	tailBlock = 64 << 10
 	// maxTailWindow bounds what is kept in memory while records are counted
 	// from the end. Beyond it the file is read from its beginning.
-	maxTailWindow = 64 << 20
+	maxTailWindow = 16 << 20
 	// untimedWindow without a single time in it makes a file one without times.
 	untimedWindow = 1 << 20
 )

@@ -4,8 +4,8 @@
 package logs
 
 import (
+	"cmp"
 	"context"
-	"regexp"
 	"time"
 )
 
@@ -57,7 +57,7 @@ type source interface {
 // filter is the part of a request that decides about single records.
 type filter struct {
 	since, until time.Time
-	pattern      *regexp.Regexp
+	pattern      *pattern
 }
 
 func (f filter) timed() bool { return !f.since.IsZero() || !f.until.IsZero() }
@@ -71,30 +71,50 @@ func (f filter) inWindow(t time.Time) bool {
 type filtered struct {
 	source
 	filter filter
+	// stop ends the search in a long record.
+	stop stopSignal
 	// kept says whether the record that continuations belong to was kept.
 	kept bool
 	busy unit
+	// undecided is the place of the record whose search was ended; nil for none.
+	undecided *position
 }
 
-// maxLeftOut is how many units may be left out before the stream gets a chance to
-// see that it was stopped.
-const maxLeftOut = 4096
+// maxBusy is for how long units may be left out before the stream gets a chance to see
+// that it was stopped.
+const maxBusy = 100 * time.Millisecond
+
+// position implements [source].
+func (s *filtered) position() position {
+	if s.undecided != nil {
+		return *s.undecided
+	}
+	return s.source.position()
+}
 
 func (s *filtered) next(ctx context.Context) (*unit, error) {
-	for range maxLeftOut {
+	ended := func() bool { return ctx.Err() != nil || s.stop.stopped() }
+	for begun := time.Now(); ; {
 		u, err := s.source.next(ctx)
 		if u == nil || err != nil {
 			return u, err
 		}
 		keep := s.filter.inWindow(u.time)
-		if keep && s.filter.pattern != nil {
-			keep = u.continues && s.kept || s.filter.pattern.Match(u.text)
+		if keep && s.filter.pattern != nil && !(u.continues && s.kept) {
+			var unknown bool
+			if keep, unknown = s.filter.pattern.match(u.text, ended); unknown {
+				s.undecided = new(u.at)
+				return nil, cmp.Or(ctx.Err(), errStopped)
+			}
 		}
 		if !u.continues || keep {
 			s.kept = keep
 		}
 		if keep {
 			return u, nil
+		}
+		if time.Since(begun) >= maxBusy {
+			break
 		}
 	}
 	s.busy = unit{nothing: true, at: s.position()}

@@ -3057,7 +3057,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceLogOptions(ref common.Refer
 					},
 					"tailLines": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Only the last so many lines of what is left after the other filters. With follow: start with so many. Default: all.",
+							Description: "Only the last so many lines of what is left after the other filters; at most 1000000. With follow: start with so many. Default: all.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -3071,7 +3071,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceLogOptions(ref common.Refer
 					},
 					"pattern": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines.",
+							Description: "Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines. Its program may have at most 10000 instructions, so large numbers of repetitions are refused.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -88,7 +88,7 @@ func (b *logRequestBuilder) queries(query, unit []string) []string {
 	return all
 }
 
-// either returns the one of two spellings of a number that is set.
+// either returns the one of two spellings of a number of lines that is set.
 func (b *logRequestBuilder) either(first, second *int64, firstName, secondName string) *int64 {
 	if first != nil && second != nil && *first != *second {
 		b.invalid(secondName, *second, "is another spelling of %s: set only one of them", firstName)
@@ -96,8 +96,12 @@ func (b *logRequestBuilder) either(first, second *int64, firstName, secondName s
 	if first == nil {
 		first = second
 	}
-	if first != nil && *first < 0 {
+	switch {
+	case first == nil:
+	case *first < 0:
 		b.invalid(firstName, *first, "must not be negative")
+	case *first > api.MaxLogTailLines:
+		b.invalid(firstName, *first, "must be at most %d", api.MaxLogTailLines)
 	}
 	return first
 }
@@ -112,8 +116,8 @@ func (b *logRequestBuilder) pattern(pattern, grep string) string {
 	}
 	if len(pattern) > api.MaxLogPatternBytes {
 		b.errs = append(b.errs, field.TooLong(field.NewPath(name), pattern, api.MaxLogPatternBytes))
-	} else if _, err := regexp.Compile(pattern); err != nil {
-		b.invalid(name, pattern, "is not a regular expression in RE2 syntax: %v", err)
+	} else if _, err := api.CheckLogPattern(pattern); err != nil {
+		b.invalid(name, pattern, "%v", err)
 	}
 	return pattern
 }

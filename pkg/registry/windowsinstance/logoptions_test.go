@@ -141,6 +141,12 @@ func TestLogRequestRefusals(t *testing.T) {
 		{"sinceTime=2026-03-01T10:00:00Z&untilTime=2026-03-01T09:59:59Z", []string{"FieldValueInvalid untilTime"}},
 		{"since=2026-03-01&until=2026-02-28", []string{"FieldValueInvalid untilTime"}},
 
+		{"tailLines=1000000", nil},
+		{"tailLines=1000001", []string{"FieldValueInvalid tailLines"}},
+		{"tail=1000001", []string{"FieldValueInvalid tailLines"}},
+		{"query=a&pattern=" + strings.Repeat("a{1000}", 9), nil},
+		{"query=a&pattern=" + strings.Repeat("a{1000}", 11), []string{"FieldValueInvalid pattern"}},
+		{"query=a&grep=" + strings.Repeat("%5CpL{1000}", 450), []string{"FieldValueInvalid grep"}},
 		{"tailLines=-1", []string{"FieldValueInvalid tailLines"}},
 		{"tail=-1", []string{"FieldValueInvalid tailLines"}},
 		{"tail=1&tailLines=2", []string{"FieldValueInvalid tail"}},

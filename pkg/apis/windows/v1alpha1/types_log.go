@@ -41,14 +41,15 @@ type WindowsInstanceLogOptions struct {
 	// Another spelling of untilTime, in the forms of since.
 	// +optional
 	Until string `json:"until,omitempty"`
-	// Only the last so many lines of what is left after the other filters. With
-	// follow: start with so many. Default: all.
+	// Only the last so many lines of what is left after the other filters; at most
+	// 1000000. With follow: start with so many. Default: all.
 	// +optional
 	TailLines *int64 `json:"tailLines,omitempty"`
 	// Another spelling of tailLines.
 	// +optional
 	Tail *int64 `json:"tail,omitempty"`
 	// Only lines in which this regular expression (RE2 syntax) matches. Applied before tailLines.
+	// Its program may have at most 10000 instructions, so large numbers of repetitions are refused.
 	// +optional
 	Pattern string `json:"pattern,omitempty"`
 	// Another spelling of pattern.
