@@ -35,16 +35,16 @@ type source struct {
 
 // sources are all that may be there; those that the cluster does not have say nothing.
 func sources() []source {
-	resource := func(group, version, name string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
+	v1 := func(group, resource string) schema.GroupVersionResource {
+		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 	}
 	return []source{
-		{GroupVersionResource: resource("networking.k8s.io", "v1", "servicecidrs"), read: typed(ofServiceCIDR)},
-		{GroupVersionResource: resource("discovery.k8s.io", "v1", "endpointslices"), namespace: metav1.NamespaceDefault, name: "kubernetes", read: typed(ofEndpointSlice)},
-		{GroupVersionResource: resource("", "v1", "nodes"), read: typed(ofNode)},
-		{GroupVersionResource: resource("", "v1", "configmaps"), namespace: metav1.NamespaceSystem, name: "kubeadm-config", read: typed(ofKubeadm)},
-		{GroupVersionResource: resource("config.openshift.io", "v1", "networks"), name: "cluster", read: typed(ofConfigNetwork)},
-		{GroupVersionResource: resource("operator.openshift.io", "v1", "networks"), name: "cluster", read: typed(ofOperatorNetwork)},
+		{GroupVersionResource: v1("networking.k8s.io", "servicecidrs"), read: typed(ofServiceCIDR)},
+		{GroupVersionResource: v1("discovery.k8s.io", "endpointslices"), namespace: metav1.NamespaceDefault, name: "kubernetes", read: typed(ofEndpointSlice)},
+		{GroupVersionResource: v1("", "nodes"), read: typed(ofNode)},
+		{GroupVersionResource: v1("", "configmaps"), namespace: metav1.NamespaceSystem, name: "kubeadm-config", read: typed(ofKubeadm)},
+		{GroupVersionResource: v1("config.openshift.io", "networks"), name: "cluster", read: typed(ofConfigNetwork)},
+		{GroupVersionResource: v1("operator.openshift.io", "networks"), name: "cluster", read: typed(ofOperatorNetwork)},
 	}
 }
 
