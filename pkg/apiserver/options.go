@@ -90,6 +90,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntSliceVar(&o.PortForwardPorts, "port-forward-ports", o.PortForwardPorts, "Ports of a host that may be forwarded to. Empty: none.")
 	fs.StringVar(&o.Recording.Directory, "session-recording-dir", o.Recording.Directory, "Directory in which what exec sessions show is recorded, one asciicast file each. Empty: nothing is recorded.")
 	fs.BoolVar(&o.Recording.Required, "session-recording-required", o.Recording.Required, "Refuse and end exec sessions that cannot be recorded. Otherwise they continue, and an event reports that they are not recorded.")
+	fs.BoolVar(&o.Recording.AllowPortForward, "session-recording-allows-port-forward", o.Recording.AllowPortForward, "Allow port forwards although --session-recording-required is set. What goes through them is not recorded.")
 	fs.DurationVar(&o.DrainTimeout, "stream-drain-timeout", o.DrainTimeout, "How long open log streams, exec sessions and port forwards get to end in good order when the server stops.")
 }
 

@@ -27,12 +27,14 @@ type Session interface {
 	Close() error
 }
 
-// Recorder sees a session as its user does.
+// Recorder sees a session as its user does, and what its user leaves out. No method may keep p.
+// Calls do not overlap. An error ends the session before p is sent.
 type Recorder interface {
-	// Output is what is about to be sent to the client, standard output and standard
-	// error in the order in which they come. It must not keep p. Calls do not overlap.
-	// An error ends the session before p is sent.
+	// Output is what the command writes, standard output and standard error in the order in which
+	// they come, whether the client has asked for it or not.
 	Output(p []byte) error
+	// Input is what the client sends without a terminal, which would show it.
+	Input(p []byte) error
 	// Resize is a new size of the terminal.
 	Resize(columns, rows uint16) error
 }

@@ -55,7 +55,7 @@ type execRun struct {
 	activity
 
 	// ended takes what ends the session: the end of the command, and at most one failure
-	// from each goroutine that copies output, and one from resizing.
+	// from each goroutine that copies output, and one from resizing, or from input without a terminal.
 	ended chan Result
 
 	recording sync.Mutex // guards calls of the recorder
@@ -169,6 +169,10 @@ func (e *execRun) copyStdin(from io.Reader) {
 		if n > 0 {
 			e.touch()
 			e.received.Add(int64(n))
+			if err := e.recordInput(buffer[:n]); err != nil {
+				e.ended <- Result{End: EndRecordingFailed, Err: err}
+				return
+			}
 			if !inputClosed {
 				if _, err := to.Write(buffer[:n]); err != nil {
 					inputClosed = true
@@ -193,12 +197,15 @@ func (e *execRun) copyOutput(from io.Reader, to io.Writer) {
 	buffer := make([]byte, chunkSize)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && to != nil {
-			e.touch()
+		if n > 0 {
+			// Also what nobody asked for: to leave output out is no way around a recording.
 			if err := e.record(buffer[:n]); err != nil {
 				e.ended <- Result{End: EndRecordingFailed, Err: err}
 				return
 			}
+		}
+		if n > 0 && to != nil {
+			e.touch()
 			if _, err := to.Write(buffer[:n]); err != nil {
 				e.ended <- Result{End: EndClientGone}
 				return
@@ -222,6 +229,17 @@ func (e *execRun) record(p []byte) error {
 	e.recording.Lock()
 	defer e.recording.Unlock()
 	return e.config.Recorder.Output(p)
+}
+
+// recordInput records what a terminal does not show: without one nothing is echoed. What is typed into a
+// terminal is shown there, but for passwords.
+func (e *execRun) recordInput(p []byte) error {
+	if e.config.Recorder == nil || e.options.TTY {
+		return nil
+	}
+	e.recording.Lock()
+	defer e.recording.Unlock()
+	return e.config.Recorder.Input(p)
 }
 
 // resize passes the sizes of the terminal on until the session is over.

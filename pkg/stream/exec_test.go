@@ -249,12 +249,46 @@ func (m *memory) Output(p []byte) error {
 	return err
 }
 
+func (m *memory) Input(p []byte) error {
+	if m.fail != nil {
+		return m.fail
+	}
+	_, err := fmt.Fprintf(m, "<%s>", p)
+	return err
+}
+
 func (m *memory) Resize(columns, rows uint16) error {
 	_, err := fmt.Fprintf(m, "%dx%d;", columns, rows)
 	return err
 }
 
 // TestExecEnds covers the ends of a session that are not the end of its command.
+// TestExecRecordsWhatIsLeftOut: neither a script that comes by standard input nor output that nobody
+// asked for goes past a recording.
+func TestExecRecordsWhatIsLeftOut(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	recorder := &memory{}
+	s := serveExec(t, Config{Recorder: recorder}, func(p *process) int {
+		script, err := io.ReadAll(p.stdin)
+		if err != nil {
+			return 1
+		}
+		_, err = fmt.Fprintf(p.stdout, "ran %s", script)
+		if err != nil {
+			return 1
+		}
+		return 0
+	})
+	err := v5(t, s, s.url("stdin&stderr")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: strings.NewReader("whoami"), Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.result(t)
+	if got := recorder.String(); got != "<whoami>ran whoami" {
+		t.Errorf("recorded %q", got)
+	}
+}
+
 func TestExecEnds(t *testing.T) {
 	waits := func(p *process) int {
 		_, _ = io.WriteString(p.stdout, "ready")

@@ -152,6 +152,27 @@ func TestSessionsAreGuarded(t *testing.T) {
 	}
 }
 
+// What must be recorded and cannot be is refused, unless that was allowed.
+func TestPortForwardWhereSessionsMustBeRecorded(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
+		s.asked.decision = authorizer.DecisionAllow
+		s.PortForward.recording.Required, s.PortForward.recording.AllowPortForward = true, allowed
+		ctx := genericapirequest.WithRequestInfo(as("jane"), &genericapirequest.RequestInfo{
+			IsResourceRequest: true, Verb: "create", APIGroup: v1alpha1.GroupName, Namespace: "default", Resource: "windowsinstances", Subresource: "portforward", Name: "win-1",
+		})
+		answer := &answers{}
+		handler, err := s.PortForward.Connect(genericapirequest.WithNamespace(ctx, "default"), "win-1", &windows.WindowsInstancePortForwardOptions{Ports: []int32{3389}}, answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		if apierrors.IsForbidden(answer.err) == allowed {
+			t.Errorf("allowed %v: got %v", allowed, answer.err)
+		}
+	}
+}
+
 func (h *hosts) Started(info SessionInfo)          { h.started = append(h.started, info) }
 func (h *hosts) Ended(_ SessionInfo, e SessionEnd) { h.ended = append(h.ended, e) }
 func (h *hosts) NotRecorded(SessionInfo, error)    { h.notRecorded++ }
@@ -202,6 +223,7 @@ func TestRecordingBegins(t *testing.T) {
 			info: SessionInfo{
 				Instance: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant-7", Name: "win-1"}}, Start: noon,
 				ExecOptions: stream.ExecOptions{Command: []string{"cmd", "/c"}, TTY: true},
+				User:        "jane", AuditID: "audit-1",
 			},
 		}
 		recorder, finish, err := s.record(t.Context())
@@ -222,7 +244,7 @@ func TestRecordingBegins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"tenant-7/win-1", "cmd /c", strconv.FormatInt(noon.Unix(), 10), `"hello\n"`, `"80x24"`} {
+		for _, want := range []string{"tenant-7/win-1", "cmd /c", `"jane"`, `"audit-1"`, strconv.FormatInt(noon.Unix(), 10), `"hello\n"`, `"80x24"`} {
 			if !strings.Contains(files[0]+string(text), want) {
 				t.Errorf("%q is missing in %s: %s", want, files[0], text)
 			}

@@ -5,6 +5,7 @@ package windowsinstance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,6 +68,10 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 		return nil, err
 	}
 	return r.connect(ctx, name, StreamPortForward, responder, func(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
+		if r.recording.Required && !r.recording.AllowPortForward {
+			return apierrors.NewForbidden(windows.Resource("windowsinstances/portforward"), name,
+				errors.New("sessions must be recorded here, and what goes through a port forward cannot be (--session-recording-required)"))
+		}
 		for _, port := range o.Ports {
 			if err := r.ports.check(int(port)); err != nil {
 				return apierrors.NewForbidden(windows.Resource("windowsinstances/portforward"), name, err)

@@ -80,8 +80,11 @@ type SessionEvents interface {
 type RecordingOptions struct {
 	// Directory is where the files go; empty: nothing is recorded.
 	Directory string
-	// Required refuses and ends sessions that cannot be recorded.
+	// Required refuses and ends sessions that cannot be recorded, port forwards among them.
 	Required bool
+	// AllowPortForward allows port forwards although recording is required: what goes through them is
+	// not recorded.
+	AllowPortForward bool
 }
 
 // sessions is what exec and portforward have in common.
@@ -225,7 +228,7 @@ func (s *session) record(ctx context.Context) (recorder stream.Recorder, finish 
 	}
 	recording, err := recording.Create(s.recording.Directory, recording.Header{
 		Start: s.info.Start, Namespace: s.info.Instance.Namespace, Name: s.info.Instance.Name,
-		Command: strings.Join(s.info.Command, " "), TTY: s.info.TTY,
+		User: s.info.User, AuditID: string(s.info.AuditID), Command: strings.Join(s.info.Command, " "), TTY: s.info.TTY,
 	})
 	if err != nil {
 		if s.recording.Required {
@@ -262,6 +265,14 @@ type optionalRecorder struct {
 func (o *optionalRecorder) Output(p []byte) error {
 	if !o.over {
 		o.check(o.recording.Output(p))
+	}
+	return nil
+}
+
+// Input implements [stream.Recorder].
+func (o *optionalRecorder) Input(p []byte) error {
+	if !o.over {
+		o.check(o.recording.Input(p))
 	}
 	return nil
 }

@@ -110,6 +110,7 @@ func TestRecordingThatCannotBegin(t *testing.T) {
 type failingRecorder struct{ calls int }
 
 func (f *failingRecorder) Output([]byte) error         { f.calls++; return errors.New("disk full") }
+func (f *failingRecorder) Input([]byte) error          { f.calls++; return errors.New("disk full") }
 func (f *failingRecorder) Resize(uint16, uint16) error { f.calls++; return errors.New("disk full") }
 
 // A session goes on without its recording, which is given up at the first error: what comes

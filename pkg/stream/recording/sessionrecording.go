@@ -3,7 +3,7 @@
 
 // Package recording writes what a user saw in a terminal to files in the
 // asciicast v2 format (https://docs.asciinema.org/manual/asciicast/v2/), which players
-// such as asciinema play back. Input is never recorded, only what comes back.
+// such as asciinema play back. What is typed into a terminal is recorded as far as it is shown.
 //
 // It must not import any other package of this module.
 package recording
@@ -36,6 +36,8 @@ type Header struct {
 	// Namespace and Name are those of what the session is with. They become part of
 	// the name of the file.
 	Namespace, Name string
+	// User is who opened it, and AuditID that of the request, by which audit logs have it.
+	User, AuditID string
 	// Command is what was run; empty: a shell.
 	Command string
 	// Width and Height are those of the terminal. 0: 80 and 24.
@@ -53,6 +55,9 @@ type asciicastHeader struct {
 	Timestamp int64  `json:"timestamp"`
 	Command   string `json:"command,omitempty"`
 	Title     string `json:"title"`
+	// Players ignore what is not of the format.
+	User    string `json:"user,omitempty"`
+	AuditID string `json:"auditID,omitempty"`
 }
 
 // Recording is a file being written. It is safe for concurrent use.
@@ -88,7 +93,7 @@ func create(directory string, h Header, now func() time.Time) (*Recording, error
 	if h.Command != "" {
 		title += ": " + h.Command
 	}
-	header := asciicastHeader{Version: 2, Width: h.Width, Height: h.Height, Timestamp: h.Start.Unix(), Command: h.Command, Title: title}
+	header := asciicastHeader{Version: 2, Width: h.Width, Height: h.Height, Timestamp: h.Start.Unix(), Command: h.Command, Title: title, User: h.User, AuditID: h.AuditID}
 	if header.Width == 0 {
 		header.Width = defaultWidth
 	}
@@ -101,8 +106,15 @@ func create(directory string, h Header, now func() time.Time) (*Recording, error
 	return r, nil
 }
 
+// maxNamePart keeps names of files, which have two such parts, below the 255 bytes of file systems. What is
+// cut off is in the title.
+const maxNamePart = 80
+
 // fileName makes part of a name of a file of what may be anything.
 func fileName(s string) string {
+	if len(s) > maxNamePart {
+		s = s[:maxNamePart]
+	}
 	return strings.Map(func(c rune) rune {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
@@ -127,6 +139,13 @@ func (r *Recording) Output(p []byte) error {
 		return r.err
 	}
 	return r.event("o", r.shown(text[:complete]))
+}
+
+// Input records what was sent without being shown.
+func (r *Recording) Input(p []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.event("i", strings.ToValidUTF8(string(p), string(utf8.RuneError)))
 }
 
 // shown is output as a player needs it.

@@ -75,6 +75,12 @@ func TestRecording(t *testing.T) {
 		{"no terminal", Header{Namespace: "ns", Name: "w"}, output("a\nb\r\n<&>"), []string{
 			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"ns/w"}`,
 			`[1.500000,"o","a\r\nb\r\n<&>"]`}},
+		{"input without a terminal", Header{Namespace: "ns", Name: "w", User: "jane", AuditID: "id"}, func(r *Recording) error {
+			return errors.Join(r.Input([]byte("who\xff\n")), r.Output([]byte("jane")))
+		}, []string{
+			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"ns/w","user":"jane","auditID":"id"}`,
+			`[1.500000,"i","who�\n"]`,
+			`[3.000000,"o","jane"]`}},
 		{"a character in two parts", Header{TTY: true}, output("Gr\xc3", "\xbc\xc3\x9fe"), []string{
 			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"/"}`,
 			`[1.500000,"o","Gr"]`,
@@ -110,6 +116,17 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 	if files, err := os.ReadDir(directory); err != nil || len(files) != 2 {
 		t.Errorf("got %v, %v", files, err)
+	}
+}
+
+// The longest names that there are fit into the name of a file.
+func TestLongNames(t *testing.T) {
+	r, err := Create(t.TempDir(), Header{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("w", 253)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
