@@ -57,17 +57,14 @@ func (h sshHost) target() hostssh.Target {
 	}
 }
 
-// createInstance makes an instance whose host key is known, so that it can be used
+// createInstance makes an instance whose host is known, so that it can be used
 // without a controller.
 func (h sshHost) createInstance(b *testing.B, s *system.System, ns, name string) {
 	b.Helper()
-	_, err := s.Windows.WindowsV1alpha1().WindowsInstances(ns).Create(b.Context(), &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.WindowsInstanceSpec{
-			Address: h.address, Port: int32(h.port), Username: h.user,
-			HostKeys: []string{h.hostKey.Type() + " " + authorizedKey(h.hostKey)}, Paused: true,
-		},
-	}, metav1.CreateOptions{})
+	err := s.CreateKnown(b.Context(), &v1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: h.address, Port: int32(h.port), Username: h.user},
+	}, h.hostKey)
 	if err != nil {
 		b.Fatal(err)
 	}

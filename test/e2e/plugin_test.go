@@ -165,7 +165,7 @@ func TestPluginFollowsThroughRestart(t *testing.T) {
 	}
 	s := startSystem(t, system.Options{PrivateKey: key, WithoutController: true})
 	host := startHost(t, winhost.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
-	createPinned(t, s, "w", host)
+	createKnown(t, s, "w", host)
 	writeLog(t, host, "kubelet/kubelet.log", "before\n"+numbered(0))
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -58,7 +58,7 @@ func TestSurviveServer(t *testing.T) {
 		APIServerArgs:     []string{"--max-log-streams-per-host=2", fmt.Sprintf("--shutdown-delay-duration=%s", shutdownDelay)},
 	})
 	host := startHost(t, winhost.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
-	createPinned(t, s, "w", host)
+	createKnown(t, s, "w", host)
 
 	t.Run("kill -9", func(t *testing.T) { surviveKill9(t, s) })
 	t.Run("second server on the same data", func(t *testing.T) { refuseSecondServer(t, s) })
@@ -95,17 +95,13 @@ func instances(s *system.System) windowsclient.WindowsInstanceInterface {
 	return s.Windows.WindowsV1alpha1().WindowsInstances(metav1.NamespaceDefault)
 }
 
-// createPinned makes an instance for a host whose key is known and that the controller
-// leaves alone.
-func createPinned(t *testing.T, s *system.System, name string, host winhost.Host) {
+// createKnown makes an instance for a host that the controller would have logged in to.
+func createKnown(t *testing.T, s *system.System, name string, host winhost.Host) {
 	t.Helper()
-	_, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.WindowsInstanceSpec{
-			Address: host.Address(), Port: int32(host.Port()), Username: host.User(),
-			HostKeys: []string{keyLine(host.HostKey())}, Paused: true,
-		},
-	}, metav1.CreateOptions{})
+	err := s.CreateKnown(t.Context(), &v1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: int32(host.Port()), Username: host.User()},
+	}, host.HostKey())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +265,7 @@ func limitStreams(t *testing.T, s *system.System, host winhost.Host) {
 	if third.header.Get("Retry-After") == "" {
 		t.Errorf("there is no Retry-After in %v", third.header)
 	}
-	createPinned(t, s, "other", host)
+	createKnown(t, s, "other", host)
 	ask(t, s, http.MethodGet, subresource(metav1.NamespaceDefault, "other", "log", "")).ok(t)
 
 	// The client goes away without a word: its place becomes free.
