@@ -22,12 +22,13 @@ type visibleWriter struct {
 
 // Write implements [io.Writer].
 func (w *visibleWriter) Write(p []byte) (int, error) {
-	text := append(w.held, p...)
+	w.held = append(w.held, p...)
 	w.out = w.out[:0]
+	text := w.held
 	for len(text) > 0 && (text[0] != '\r' || len(text) > 1) && utf8.FullRune(text) {
 		text = text[w.next(text):]
 	}
-	w.held = append([]byte(nil), text...)
+	w.held = append(w.held[:0], text...)
 	if _, err := w.to.Write(w.out); err != nil {
 		return 0, err
 	}

@@ -65,7 +65,7 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(content), 0o755); err != nil { //nolint:gosec // stand-ins are run
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestBuildPayloadOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := func(args ...string) ([]byte, error) {
-				cmd := exec.CommandContext(t.Context(), script, args...) //nolint:gosec // the script under test
+				cmd := exec.CommandContext(t.Context(), script, args...)
 				cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "VERSION=v1")
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
