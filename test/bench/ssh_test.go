@@ -40,12 +40,7 @@ type sshHost struct {
 // startSSHD starts one that the key logs in to.
 func startSSHD(b *testing.B, signer ssh.Signer, key []byte) sshHost {
 	b.Helper()
-	server := opensshd.Start(b, opensshd.Options{
-		AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()},
-		// bash reads the .bashrc of whoever runs this for each command that comes by SSH,
-		// unless it is not the first shell.
-		Config: []string{"SetEnv SHLVL=1"},
-	})
+	server := opensshd.Start(b, opensshd.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
 	return sshHost{address: server.Host, port: server.Port, user: server.User, hostKey: server.HostKey(), signer: signer, key: key}
 }
 

@@ -151,7 +151,7 @@ func allowedAddresses(addrs []netip.Addr, allow func(netip.Addr) error) ([]netip
 	var refusals []error
 	for _, a := range addrs {
 		if err := allow(a); err != nil {
-			refusals = append(refusals, fmt.Errorf("%s: %w", a, err))
+			refusals = append(refusals, err)
 			continue
 		}
 		allowed = append(allowed, a)

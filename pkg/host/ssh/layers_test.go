@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -449,7 +450,7 @@ func (r resolver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, e
 
 func refuseLoopback(a netip.Addr) error {
 	if a.IsLoopback() {
-		return errors.New("loopback is not allowed")
+		return fmt.Errorf("%s is loopback, which is not allowed", a)
 	}
 	return nil
 }

@@ -174,6 +174,9 @@ func (s *Server) writeFiles(dir string, o Options) (string, error) {
 		"PasswordAuthentication no",
 		"PermitRootLogin yes",
 		"PidFile none",
+		// The start-up files of the user's shell print, change what tests rely on, and may wait
+		// for locks.
+		"SetEnv HOME="+dir,
 		// The directories of tests belong to whoever runs them, which need not satisfy sshd.
 		"StrictModes no",
 		"UseDNS no",

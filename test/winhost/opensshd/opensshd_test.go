@@ -5,6 +5,7 @@ package opensshd_test
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -37,5 +38,16 @@ func TestServerRunsCommandsOfItsUser(t *testing.T) {
 	}
 	if n := len(s.Connections()); n != 1 {
 		t.Errorf("%d connections, want 1", n)
+	}
+	// The shell reads no start-up files of whoever runs the tests.
+	if session, err = client.NewSession(); err != nil {
+		t.Fatal(err)
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = session.Output("echo ~"); err != nil || string(bytes.TrimSpace(out)) == home {
+		t.Errorf("the home directory is %q, %v", out, err)
 	}
 }
