@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -58,6 +59,10 @@ func NewOptions() *Options {
 		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
 		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
 		DrainTimeout:    10 * time.Second,
+		Recording: windowsinstance.RecordingOptions{
+			MaxSize: resource.QuantityValue{Quantity: resource.MustParse("1Gi")},
+			MinFree: resource.QuantityValue{Quantity: resource.MustParse("1Gi")},
+		},
 
 		PortForwardPorts: windowsinstance.DefaultPortForwardPorts(),
 	}
@@ -90,6 +95,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntSliceVar(&o.PortForwardPorts, "port-forward-ports", o.PortForwardPorts, "Ports of a host that may be forwarded to. Empty: none.")
 	fs.StringVar(&o.Recording.Directory, "session-recording-dir", o.Recording.Directory, "Directory in which what exec sessions show is recorded, one asciicast file each. Empty: nothing is recorded.")
 	fs.BoolVar(&o.Recording.Required, "session-recording-required", o.Recording.Required, "Refuse and end exec sessions that cannot be recorded. Otherwise they continue, and an event reports that they are not recorded.")
+	fs.Var(&o.Recording.MaxSize, "session-recording-max-size", "How large the recording of one session gets. What follows cannot be recorded. 0: no limit.")
+	fs.Var(&o.Recording.MinFree, "session-recording-min-free", "How much space of the volume recordings leave to others, for example to the embedded etcd. With less, sessions cannot be recorded. 0: none.")
 	fs.BoolVar(&o.Recording.AllowPortForward, "session-recording-allows-port-forward", o.Recording.AllowPortForward, "Allow port forwards although --session-recording-required is set. What goes through them is not recorded.")
 	fs.DurationVar(&o.DrainTimeout, "stream-drain-timeout", o.DrainTimeout, "How long open log streams, exec sessions and port forwards get to end in good order when the server stops.")
 }
@@ -139,6 +146,9 @@ func (o *Options) validateSessions() []error {
 	}
 	if o.Recording.Required && o.Recording.Directory == "" {
 		errs = append(errs, errors.New("--session-recording-required needs --session-recording-dir"))
+	}
+	if o.Recording.MaxSize.Sign() < 0 || o.Recording.MinFree.Sign() < 0 {
+		errs = append(errs, errors.New("--session-recording-max-size and --session-recording-min-free must not be negative"))
 	}
 	if o.Recording.Directory != "" {
 		if info, err := os.Stat(o.Recording.Directory); err != nil {

@@ -29,6 +29,7 @@ func TestOptionsValidate(t *testing.T) {
 		{"recording nowhere", append([]string{"--session-recording-required"}, certificate...), "needs --session-recording-dir", true},
 		{"recording to what is not there", append([]string{"--session-recording-dir=/does/not/exist"}, certificate...), "--session-recording-dir", true},
 		{"recording to a file", append([]string{"--session-recording-dir=options.go"}, certificate...), "is no directory", true},
+		{"recording of a negative size", append([]string{"--session-recording-max-size=-1Gi"}, certificate...), "must not be negative", true},
 		{"recording to a directory", append([]string{"--session-recording-dir=.", "--session-recording-required"}, certificate...), "", true},
 		{"negative timeout", append([]string{"--stream-drain-timeout=-1s"}, certificate...), "--stream-drain-timeout", true},
 	} {

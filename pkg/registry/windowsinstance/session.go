@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -85,6 +86,14 @@ type RecordingOptions struct {
 	// AllowPortForward allows port forwards although recording is required: what goes through them is
 	// not recorded.
 	AllowPortForward bool
+	// MaxSize is how large one file gets, and MinFree how much space of the volume they leave
+	// to others; what would need more cannot be recorded. 0: no limit.
+	MaxSize, MinFree resource.QuantityValue
+}
+
+// directory is where the files go.
+func (o *RecordingOptions) directory() recording.Directory {
+	return recording.Directory{Path: o.Directory, MaxSize: o.MaxSize.Value(), MinFree: o.MinFree.Value()}
 }
 
 // sessions is what exec and portforward have in common.
@@ -226,7 +235,7 @@ func (s *session) record(ctx context.Context) (recorder stream.Recorder, finish 
 	if s.recording.Directory == "" {
 		return nil, nothing, nil
 	}
-	recording, err := recording.Create(s.recording.Directory, recording.Header{
+	recording, err := s.recording.directory().Create(recording.Header{
 		Start: s.info.Start, Namespace: s.info.Instance.Namespace, Name: s.info.Instance.Name,
 		User: s.info.User, AuditID: string(s.info.AuditID), Command: strings.Join(s.info.Command, " "), TTY: s.info.TTY,
 	})

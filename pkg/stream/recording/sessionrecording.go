@@ -9,7 +9,7 @@
 package recording
 
 import (
-	"bufio"
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -21,6 +21,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // The size of a terminal whose size is not known.
@@ -28,6 +30,20 @@ const (
 	defaultWidth  = 80
 	defaultHeight = 24
 )
+
+// spaceInterval is after how many bytes it is looked again whether the volume has space.
+const spaceInterval = 1 << 20
+
+// Directory is where recordings go. It must exist.
+type Directory struct {
+	Path string
+	// MaxSize is how large one recording gets, in bytes; its session cannot be recorded
+	// further. 0: as large as it takes.
+	MaxSize int64
+	// MinFree is how much space recordings leave on the volume, in bytes, for the others who
+	// write to it. 0: none.
+	MinFree int64
+}
 
 // Header describes a session.
 type Header struct {
@@ -62,33 +78,35 @@ type asciicastHeader struct {
 
 // Recording is a file being written. It is safe for concurrent use.
 type Recording struct {
-	path  string
-	start time.Time
-	now   func() time.Time
-	tty   bool
+	path      string
+	directory Directory
+	start     time.Time
+	now       func() time.Time
+	tty       bool
 
 	mu      sync.Mutex // guards what follows
 	file    *os.File
-	buffer  *bufio.Writer
+	size    int64  // of the file
+	looked  int64  // the size when it was last looked how much space is free
 	partial []byte // the beginning of a character whose end has not come yet
 	err     error  // the first error; nothing is written after it
 	closed  bool
 }
 
-// Create begins a recording in a new file of the directory, which must exist. Nobody but the
-// user of this process may read it.
-func Create(directory string, h Header) (*Recording, error) {
-	return create(directory, h, time.Now)
-}
+// Create begins a recording in a new file. Nobody but the user of this process may read it.
+func (d Directory) Create(h Header) (*Recording, error) { return d.create(h, time.Now) }
 
-func create(directory string, h Header, now func() time.Time) (*Recording, error) {
+func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
+	if err := d.checkSpace(); err != nil {
+		return nil, fmt.Errorf("creating a session recording: %w", err)
+	}
 	name := fmt.Sprintf("%s_%s_%s_%s.cast", h.Start.UTC().Format("20060102T150405.000Z"), fileName(h.Namespace), fileName(h.Name), rand.Text()[:10])
-	path := filepath.Join(directory, name)
+	path := filepath.Join(d.Path, name)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("creating a session recording: %w", err)
 	}
-	r := &Recording{path: path, start: h.Start, now: now, tty: h.TTY, file: file, buffer: bufio.NewWriter(file)}
+	r := &Recording{path: path, directory: d, start: h.Start, now: now, tty: h.TTY, file: file}
 	title := h.Namespace + "/" + h.Name
 	if h.Command != "" {
 		title += ": " + h.Command
@@ -104,6 +122,21 @@ func create(directory string, h Header, now func() time.Time) (*Recording, error
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// checkSpace returns an error when the volume has not the space that is to stay free.
+func (d Directory) checkSpace() error {
+	if d.MinFree == 0 {
+		return nil
+	}
+	var volume unix.Statfs_t
+	if err := unix.Statfs(d.Path, &volume); err != nil {
+		return fmt.Errorf("reading how much space is free in %s: %w", d.Path, err)
+	}
+	if free := int64(volume.Bavail) * int64(volume.Bsize); free < d.MinFree {
+		return fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
+	}
+	return nil
 }
 
 // maxNamePart keeps names of files, which have two such parts, below the 255 bytes of file systems. What is
@@ -184,7 +217,7 @@ func (r *Recording) event(kind, data string) error {
 	return r.line([]any{json.Number(fmt.Sprintf("%.6f", r.now().Sub(r.start).Seconds())), kind, data})
 }
 
-// line writes one line of JSON and flushes it; r.mu is held, or nobody else knows r yet.
+// line writes one line of JSON; r.mu is held, or nobody else knows r yet.
 func (r *Recording) line(v any) error {
 	if r.err != nil {
 		return r.err
@@ -192,16 +225,31 @@ func (r *Recording) line(v any) error {
 	if r.closed {
 		return os.ErrClosed
 	}
-	encoder := json.NewEncoder(r.buffer)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(v)
-	if err == nil {
-		err = r.buffer.Flush()
-	}
-	if err != nil {
+	if err := r.write(v); err != nil {
 		r.err = fmt.Errorf("writing the session recording: %w", err)
 	}
 	return r.err
+}
+
+func (r *Recording) write(v any) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	if limit := r.directory.MaxSize; limit > 0 && r.size+int64(line.Len()) > limit {
+		return fmt.Errorf("it has reached the %d bytes that one recording may have", limit)
+	}
+	if r.size-r.looked >= spaceInterval {
+		if err := r.directory.checkSpace(); err != nil {
+			return err
+		}
+		r.looked = r.size
+	}
+	n, err := r.file.Write(line.Bytes())
+	r.size += int64(n)
+	return err
 }
 
 // Close writes what is left, makes sure that all of it is on the disk, and closes the

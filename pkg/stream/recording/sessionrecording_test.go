@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,7 @@ func recorded(t *testing.T, h Header, run func(*Recording) error) []string {
 	t.Helper()
 	h.Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	now := h.Start
-	r, err := create(t.TempDir(), h, func() time.Time { now = now.Add(1500 * time.Millisecond); return now })
+	r, err := Directory{Path: t.TempDir()}.create(h, func() time.Time { now = now.Add(1500 * time.Millisecond); return now })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestRecording(t *testing.T) {
 func TestNamesOfFiles(t *testing.T) {
 	directory := t.TempDir()
 	for range 2 {
-		r, err := Create(directory, Header{Start: time.Unix(0, 0), Namespace: "../..", Name: `a/b\c:d`})
+		r, err := Directory{Path: directory}.Create(Header{Start: time.Unix(0, 0), Namespace: "../..", Name: `a/b\c:d`})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func TestNamesOfFiles(t *testing.T) {
 
 // The longest names that there are fit into the name of a file.
 func TestLongNames(t *testing.T) {
-	r, err := Create(t.TempDir(), Header{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("w", 253)})
+	r, err := Directory{Path: t.TempDir()}.Create(Header{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("w", 253)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,10 +132,10 @@ func TestLongNames(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	if _, err := Create(filepath.Join(t.TempDir(), "missing"), Header{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := (Directory{Path: filepath.Join(t.TempDir(), "missing")}).Create(Header{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a directory: %v", err)
 	}
-	r, err := Create(t.TempDir(), Header{})
+	r, err := Directory{Path: t.TempDir()}.Create(Header{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	r, err := Create(t.TempDir(), Header{})
+	r, err := Directory{Path: t.TempDir()}.Create(Header{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,4 +171,50 @@ func TestClosed(t *testing.T) {
 	if err := r.Resize(1, 1); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// What one session shows fills no volume.
+func TestMaxSize(t *testing.T) {
+	r, err := Directory{Path: t.TempDir(), MaxSize: 200}.Create(Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Output([]byte("fits")); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Output(make([]byte, 200)); err == nil || !strings.Contains(err.Error(), "the 200 bytes that one recording may have") {
+		t.Errorf("got %v", err)
+	}
+	if err := r.Output([]byte("fits")); err == nil {
+		t.Error("what follows a gap is recorded")
+	}
+	_ = r.Close() // has the same error
+	content, err := os.ReadFile(r.Path())
+	if err != nil || !strings.HasSuffix(string(content), "\"fits\"]\n") || len(content) > 200 {
+		t.Errorf("%d bytes: %s, %v", len(content), content, err)
+	}
+}
+
+// A volume that others write to, such as etcd, keeps what they need.
+func TestMinFree(t *testing.T) {
+	directory := Directory{Path: t.TempDir(), MinFree: math.MaxInt64}
+	if _, err := directory.Create(Header{}); err == nil || !strings.Contains(err.Error(), "remove or move away old recordings") {
+		t.Errorf("got %v", err)
+	}
+	if files, err := os.ReadDir(directory.Path); err != nil || len(files) != 0 {
+		t.Errorf("there are %v, %v", files, err)
+	}
+	directory.MinFree = 1
+	r, err := directory.Create(Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.directory.MinFree = math.MaxInt64 // as if the volume had become full
+	for range 3 {
+		err = errors.Join(err, r.Output([]byte(strings.Repeat("x", spaceInterval))))
+	}
+	if err == nil || !strings.Contains(err.Error(), "are to stay free") {
+		t.Errorf("got %v", err)
+	}
+	_ = r.Close() // has the same error
 }
