@@ -88,6 +88,10 @@ type LogRequest struct {
 	// sources are merged among what becomes readable at one time, so records
 	// that one of them writes late come late.
 	Follow bool `json:"follow,omitempty"`
+	// Attended says that the caller keeps standard input open for as long as somebody
+	// reads: when it ends, so does the log, complete or not. A search that finds nothing writes
+	// nothing, and would not notice otherwise. It excludes Follow, which ends in good order.
+	Attended bool `json:"attended,omitempty"`
 
 	// Timestamps puts the time of its record, in RFC 3339 and UTC, before each
 	// line that does not begin with one already. Lines that have no time to be

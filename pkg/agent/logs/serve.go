@@ -24,12 +24,22 @@ import (
 // error of Serve. Its error means that the answer is missing or incomplete. When
 // ctx ends, Serve returns promptly unless it is blocked in a write.
 //
-// During a follow a goroutine reads stdin. It ends with stdin, which may be after
-// Serve has returned.
+// During a log that is followed or attended a goroutine reads stdin. It ends with stdin, which
+// may be after Serve has returned.
 func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
 	in := bufio.NewReaderSize(stdin, api.MaxLogRequestBytes+1)
 	req, refused := readRequest(in)
 	var p *plan
+	if refused == nil && req.Attended {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			// However it ends, nobody reads any more.
+			_, _ = io.Copy(io.Discard, in)
+			cancel()
+		}()
+	}
 	if refused == nil {
 		p, refused = newPlan(ctx, req, host)
 	}

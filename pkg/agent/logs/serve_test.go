@@ -541,6 +541,42 @@ func TestCanceledRead(t *testing.T) {
 	}
 }
 
+// searchedEvents are events that are searched until nobody wants them any more.
+type searchedEvents struct {
+	EventLog // nil: nothing but Query is expected to be called
+
+	searched chan struct{}
+}
+
+func (e searchedEvents) Query(ctx context.Context, _ EventQuery) (EventReader, error) {
+	close(e.searched)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A search that finds nothing writes nothing: that its caller is gone is noticed all the same.
+func TestAttendedLogEndsWithItsCaller(t *testing.T) {
+	h := newTestHost(t)
+	events := searchedEvents{searched: make(chan struct{})}
+	h.events = events
+	stdin, caller := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(t.Context(), h, stdin, io.Discard) }()
+	if _, err := io.WriteString(caller, `{"queries":["eventlog/System"],"attended":true}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-events.searched
+	select {
+	case err := <-done:
+		t.Fatalf("it ended with %v while its caller was there", err)
+	default:
+	}
+	_ = caller.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestReleasedBeginning: earlier releases gave the beginning of a log back to the file system. It
 // has gigabytes of zeros since then, which nobody wants to have.
 func TestReleasedBeginning(t *testing.T) {

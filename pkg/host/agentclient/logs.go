@@ -53,6 +53,8 @@ func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 }
 
 func (a *Client) openLog(ctx context.Context, target ssh.Target, program string, request api.LogRequest) (_ *LogStream, err error) {
+	// Standard input stays open until the log does not: the host learns by it that its reader has left.
+	request.Attended = !request.Follow
 	line, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the log request: %w", err)
@@ -69,10 +71,6 @@ func (a *Client) openLog(ctx context.Context, target ssh.Target, program string,
 	}()
 	if _, err := process.Stdin().Write(append(line, '\n')); err != nil {
 		return nil, s.failure(fmt.Errorf("sending the log request: %w", err))
-	}
-	if !request.Follow {
-		// Nothing more will be said.
-		_ = process.Stdin().Close()
 	}
 	if err := s.readHeader(); err != nil {
 		return nil, err

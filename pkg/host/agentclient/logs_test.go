@@ -5,10 +5,8 @@ package agentclient
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -240,7 +238,7 @@ func TestLogThatIsCutShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
-				_, _ = io.ReadAll(c.Stdin)
+				_, _ = bufio.NewReader(c.Stdin).ReadString('\n')
 				_, _ = io.WriteString(c.Stdout, `{"protocol":1}`+"\none\n")
 				return 5, true
 			}})
@@ -257,21 +255,34 @@ func TestLogThatIsCutShort(t *testing.T) {
 	}
 }
 
-// TestLogRequestIsWhole: whoever does not follow says nothing more, so the host need not listen for a stop.
-func TestLogRequestIsWhole(t *testing.T) {
+// TestHostLearnsThatTheReaderLeft: sshd of Windows ends no command whose channel is closed, and one that
+// finds nothing to write goes on until it notices by its standard input.
+func TestHostLearnsThatTheReaderLeft(t *testing.T) {
+	learned := make(chan struct{})
 	s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
-		all, _ := io.ReadAll(c.Stdin)
-		_, _ = fmt.Fprintf(c.Stdout, `{"protocol":1}`+"\n%d lines\n", bytes.Count(all, []byte("\n")))
+		in := bufio.NewReader(c.Stdin)
+		line, _ := in.ReadString('\n')
+		if !strings.Contains(line, `"attended":true`) {
+			t.Errorf("the host was asked %q", line)
+		}
+		_, _ = io.WriteString(c.Stdout, `{"protocol":1}`+"\n")
+		_, _ = io.Copy(io.Discard, in)
+		close(learned)
 		return 0, true
 	}})
-	stream, err := s.client.openLog(t.Context(), mustTarget(t, s), "hostile", api.LogRequest{})
+	stream, err := s.client.openLog(t.Context(), mustTarget(t, s), "patient", api.LogRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close()
-	if got, err := io.ReadAll(stream); err != nil || string(got) != "1 lines\n" {
-		t.Errorf("got %q, %v", got, err)
+	select {
+	case <-learned:
+		t.Error("it was told while the reader was there")
+	default:
 	}
+	if err := stream.Close(); err != nil {
+		t.Error(err)
+	}
+	<-learned
 }
 
 func TestReadLine(t *testing.T) {
