@@ -40,6 +40,7 @@ func Checks() []Check {
 		{Name: "configure again", Run: configureAgain},
 		{Name: "files", Run: filesAreThere},
 		{Name: "secrets are for administrators", Needs: apiPowerShell, Run: secretsAreProtected},
+		{Name: "programs are for administrators to change", Needs: apiPowerShell, Run: programsAreProtected},
 		{Name: "rights are read as they were written", Needs: apiSecurity, Run: rightsAreRepaired},
 		{Name: "services run", Run: servicesRun},
 		{Name: "descriptions of services", Run: servicesAreTagged},

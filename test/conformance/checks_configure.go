@@ -55,45 +55,76 @@ var accessEntry = regexp.MustCompile(`\(([A-Z]+);([A-Z]*);[^;]*;[^;]*;[^;]*;([^;
 // secretsAreProtected: only SYSTEM and Administrators get at a secret and its directory,
 // and nothing is inherited.
 func secretsAreProtected(ctx context.Context, h *Host) error {
-	for _, path := range []string{secretPath, secrets} {
-		sddl, err := h.powerShell(ctx, "[Console]::Out.Write((Get-Acl -LiteralPath '"+path+"').Sddl)")
+	return errors.Join(h.isFor(ctx, secretPath, "BA", "SY"), h.isFor(ctx, secrets, "BA", "SY"))
+}
+
+// programsAreProtected: others read and run what is in a directory of programs, no more. It was
+// there before, and had the rights that Windows gives to directories below C:\.
+func programsAreProtected(ctx context.Context, h *Host) error {
+	if err := h.isFor(ctx, directory, "BA", "BU", "SY"); err != nil {
+		return err
+	}
+	for _, path := range []string{directory, programPath, otherPath} {
+		// 0x50116: to write and append data and attributes, to delete, and to change these rights.
+		out, err := h.powerShell(ctx, "$l = (Get-Acl -LiteralPath '"+path+"').GetAccessRules($true, $true, [Security.Principal.SecurityIdentifier]) | "+
+			"Where-Object { $_.IdentityReference.Value -notin 'S-1-5-18', 'S-1-5-32-544' -and ([int]$_.FileSystemRights -band 0x50116) }; [Console]::Out.Write(@($l).Count)")
 		if err != nil {
 			return err
 		}
-		_, list, ok := strings.Cut(sddl, "D:")
-		flags, _, _ := strings.Cut(list, "(")
-		if !ok || !strings.Contains(flags, "P") {
-			return fmt.Errorf("%s inherits rights: %q", path, sddl)
-		}
-		var whom []string
-		for _, entry := range accessEntry.FindAllStringSubmatch(list, -1) {
-			if entry[1] != "A" || strings.Contains(entry[2], "ID") {
-				return fmt.Errorf("%s has entry %s", path, entry[0])
-			}
-			whom = append(whom, entry[3])
-		}
-		slices.Sort(whom)
-		if want := []string{"BA", "SY"}; !slices.Equal(slices.Compact(whom), want) {
-			return fmt.Errorf("%s is for %q, want %q: %s", path, whom, want, sddl)
+		if strings.TrimSpace(out) != "0" {
+			return fmt.Errorf("%s: %s entries let others than administrators change it", path, strings.TrimSpace(out))
 		}
 	}
 	return nil
 }
 
-// rightsAreRepaired: a secret that somebody lets everybody read differs, and is put right.
-func rightsAreRepaired(ctx context.Context, h *Host) error {
-	// S-1-1-0 is everybody in every language.
-	if _, err := h.run(ctx, "icacls.exe "+secretPath+" /grant *S-1-1-0:R", nil); err != nil {
-		return err
-	}
-	plan, err := h.plan(ctx, h.bundle)
+// isFor says whether these, sorted, have entries in the access list of the path, and nothing is inherited.
+func (h *Host) isFor(ctx context.Context, path string, want ...string) error {
+	sddl, err := h.powerShell(ctx, "[Console]::Out.Write((Get-Acl -LiteralPath '"+path+"').Sddl)")
 	if err != nil {
 		return err
 	}
-	if len(plan.Items) != 1 || plan.Items[0].Name != secretPath {
-		return fmt.Errorf("want one difference, got %d:%s", len(plan.Items), describe(plan.Items))
+	if !strings.HasPrefix(sddl, "O:BA") {
+		return fmt.Errorf("%s does not belong to Administrators: %q", path, sddl)
 	}
-	return h.applied(ctx, h.bundle, 1)
+	_, list, ok := strings.Cut(sddl, "D:")
+	flags, _, _ := strings.Cut(list, "(")
+	if !ok || !strings.Contains(flags, "P") {
+		return fmt.Errorf("%s inherits rights: %q", path, sddl)
+	}
+	var whom []string
+	for _, entry := range accessEntry.FindAllStringSubmatch(list, -1) {
+		if entry[1] != "A" || strings.Contains(entry[2], "ID") {
+			return fmt.Errorf("%s has entry %s", path, entry[0])
+		}
+		whom = append(whom, entry[3])
+	}
+	slices.Sort(whom)
+	if whom = slices.Compact(whom); !slices.Equal(whom, want) {
+		return fmt.Errorf("%s is for %q, want %q: %s", path, whom, want, sddl)
+	}
+	return nil
+}
+
+// rightsAreRepaired: what somebody lets others read or write who must not differs, and is put right.
+func rightsAreRepaired(ctx context.Context, h *Host) error {
+	// S-1-1-0 is everybody in every language.
+	for path, right := range map[string]string{secretPath: "R", directory: "M"} {
+		if _, err := h.run(ctx, "icacls.exe "+path+" /grant *S-1-1-0:"+right, nil); err != nil {
+			return err
+		}
+		plan, err := h.plan(ctx, h.bundle)
+		if err != nil {
+			return err
+		}
+		if len(plan.Items) != 1 || plan.Items[0].Name != path {
+			return fmt.Errorf("want one difference, got %d:%s", len(plan.Items), describe(plan.Items))
+		}
+		if err := h.applied(ctx, h.bundle, 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // servicesRun: both run, with their arguments as they were meant.

@@ -143,8 +143,10 @@ func (h *Host) document() (config.Bundle, error) {
 	}
 	return config.Bundle{
 		Document: config.Document{
-			Version:     config.SchemaVersion,
-			Directories: []config.Directory{{Path: secrets, Access: config.AccessAdministrators}, {Path: logDirectory}},
+			Version: config.SchemaVersion,
+			Directories: []config.Directory{
+				{Path: directory, Access: config.AccessAdministratorsWrite}, {Path: secrets, Access: config.AccessAdministrators}, {Path: logDirectory},
+			},
 			Files: []config.File{
 				h.program(programPath, h.Service, restarts(serviceBase, serviceAbove)),
 				text(configPath, "one", restarts(serviceBase)),

@@ -101,10 +101,18 @@ func (p *planner) directories() {
 			p.add(step{directory: want}, api.ActionCreate, api.KindDirectory, path, "is missing", config.OnChange{})
 		case info.Kind != FileDirectory:
 			p.conflicts = append(p.conflicts, fmt.Errorf("%s is not a directory", path))
-		case want == config.AccessAdministrators && info.Access != want:
-			p.add(step{directory: want}, api.ActionUpdate, api.KindDirectory, path, "not only administrators have access", config.OnChange{})
+		case !info.Access.Includes(want):
+			p.add(step{directory: want}, api.ActionUpdate, api.KindDirectory, path, tooMuchAccess(want), config.OnChange{})
 		}
 	}
+}
+
+// tooMuchAccess is why something whose access is to be want is changed.
+func tooMuchAccess(want config.Access) string {
+	if want == config.AccessAdministratorsWrite {
+		return "not only administrators can write to it"
+	}
+	return "not only administrators have access"
 }
 
 // files plans the files that wait for a service, or for none.
@@ -131,8 +139,8 @@ func (p *planner) file(w *wantedFile) {
 		reason = "$(" + w.waits + ") has no value yet"
 	case seen.digest != w.digest:
 		reason = "the content differs"
-	case w.Access == config.AccessAdministrators && seen.Access != w.Access:
-		reason = "not only administrators have access"
+	case !seen.Access.Includes(w.Access):
+		reason = tooMuchAccess(w.Access)
 	default:
 		return
 	}

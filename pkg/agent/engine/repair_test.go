@@ -182,3 +182,26 @@ func TestDriftIsWrittenLocked(t *testing.T) {
 		t.Errorf("done without the lock: %q; it is held afterwards: %v", f.unlocked, f.locked != nil)
 	}
 }
+
+// TestDirectoryOfPrograms: everybody may create files below C:\. A directory of programs that was there
+// before is closed to others, and stays so; one that is closed further stays as it is.
+func TestDirectoryOfPrograms(t *testing.T) {
+	b, _ := bundles(t)
+	b.Document.Directories = append(slices.Clone(b.Document.Directories), config.Directory{Path: `C:\k`, Access: config.AccessAdministratorsWrite})
+	f := newFake()
+	f.files[`c:\k`] = fakeFile{Directory: true}
+	converge(t, f, b)
+	if got := f.files[`c:\k`].Access; got != config.AccessAdministratorsWrite {
+		t.Fatalf("the directory that was there is %q", got)
+	}
+	k := keeperOf(f)
+	for found, want := range map[config.Access]config.Access{
+		config.AccessInherited: config.AccessAdministratorsWrite, config.AccessAdministrators: config.AccessAdministrators,
+	} {
+		f.files[`c:\k`] = fakeFile{Directory: true, Access: found}
+		k.check(t.Context())
+		if got := f.files[`c:\k`].Access; got != want {
+			t.Errorf("%q became %q, want %q", found, got, want)
+		}
+	}
+}

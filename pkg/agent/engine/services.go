@@ -347,7 +347,7 @@ func (a *application) writeLate(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	if now.digest == w.digest && (w.Access == config.AccessInherited || now.Access == w.Access) {
+	if now.digest == w.digest && now.Access.Includes(w.Access) {
 		return nil
 	}
 	s.file = w

@@ -76,8 +76,9 @@ type FileSystem interface {
 	// Rename moves a file to another path and atomically replaces what is there.
 	// [ErrInUse] as in WriteFile.
 	Rename(from, to string) error
+	// SetAccess has what is in a directory follow, but for what has less access already.
 	SetAccess(path string, access config.Access) error
-	// MakeDirectory creates one directory in an existing one.
+	// MakeDirectory creates one directory in an existing one. One that exists gets the access.
 	MakeDirectory(path string, access config.Access) error
 	// Remove removes a file or an empty directory. A missing path is no error; a directory that
 	// is not empty is an error that wraps [ErrNotEmpty]. [ErrInUse] as in WriteFile.

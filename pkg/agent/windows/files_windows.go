@@ -10,9 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -20,14 +18,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/files"
-)
-
-// Access that SYSTEM (SY) and Administrators (BA) have and nobody else, inherited from
-// nothing (P), in the language of security descriptors (SDDL). What is made in such a
-// directory inherits it.
-const (
-	administratorsFile      = "D:P(A;;FA;;;SY)(A;;FA;;;BA)"
-	administratorsDirectory = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 )
 
 // isInUse reports whether Windows refuses a file because it is open or runs. It says the same
@@ -68,34 +58,6 @@ func (s *windowsSystem) Stat(path string) (engine.FileInfo, error) {
 	return out, nil
 }
 
-// accessEntry matches one entry of an access list in SDDL; its last field is for whom.
-var accessEntry = regexp.MustCompile(`\(([^()]*)\)`)
-
-// readAccess returns whether only administrators have access. The account that this process
-// runs as is one of them.
-func readAccess(path string) (config.Access, error) {
-	me, err := windows.GetCurrentProcessToken().GetTokenUser()
-	if err != nil {
-		return "", err
-	}
-	descriptor, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
-	if err != nil {
-		return "", err
-	}
-	_, list, _ := strings.Cut(descriptor.String(), "D:")
-	entries := accessEntry.FindAllStringSubmatch(list, -1)
-	if len(entries) == 0 {
-		return config.AccessInherited, nil
-	}
-	for _, e := range entries {
-		trustee := e[1][strings.LastIndexByte(e[1], ';')+1:]
-		if trustee != "SY" && trustee != "BA" && trustee != me.User.Sid.String() {
-			return config.AccessInherited, nil
-		}
-	}
-	return config.AccessAdministrators, nil
-}
-
 // Open implements [engine.System]. The file can be renamed and removed meanwhile.
 func (s *windowsSystem) Open(path string) (io.ReadCloser, error) { return openShared(path, false) }
 
@@ -121,21 +83,6 @@ func (s *windowsSystem) Names(directory string) ([]string, error) {
 	return asBackup(func() ([]string, error) { return files.Names(directory) })
 }
 
-// securityAttributes are for creating what only administrators have access to. Nil: access is
-// inherited.
-func securityAttributes(access config.Access, sddl string) (*windows.SecurityAttributes, error) {
-	if access != config.AccessAdministrators {
-		return nil, nil
-	}
-	descriptor, err := windows.SecurityDescriptorFromString(sddl)
-	if err != nil {
-		return nil, fmt.Errorf("creating the access list: %w", err)
-	}
-	attributes := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
-	attributes.Length = uint32(unsafe.Sizeof(*attributes))
-	return attributes, nil
-}
-
 // WriteFile implements [engine.System].
 func (s *windowsSystem) WriteFile(path string, content []byte, access config.Access) error {
 	return writeWhole(path, bytes.NewReader(content), access)
@@ -158,7 +105,7 @@ func writeWhole(path string, content io.Reader, access config.Access) error {
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return inUse(err)
 	}
-	attributes, err := securityAttributes(access, administratorsFile)
+	attributes, err := fileAccess(access).attributes()
 	if err != nil {
 		return err
 	}
@@ -186,45 +133,6 @@ func writeWhole(path string, content io.Reader, access config.Access) error {
 
 // Rename implements [engine.System].
 func (s *windowsSystem) Rename(from, to string) error { return moveFile(from, to) }
-
-// SetAccess implements [engine.System].
-func (s *windowsSystem) SetAccess(path string, access config.Access) error {
-	information, sddl := windows.SECURITY_INFORMATION(windows.DACL_SECURITY_INFORMATION|windows.UNPROTECTED_DACL_SECURITY_INFORMATION), "D:"
-	if access == config.AccessAdministrators {
-		information, sddl = windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, administratorsFile
-		if info, err := os.Lstat(path); err == nil && info.IsDir() {
-			sddl = administratorsDirectory
-		}
-	}
-	descriptor, err := windows.SecurityDescriptorFromString(sddl)
-	if err != nil {
-		return fmt.Errorf("creating the access list: %w", err)
-	}
-	list, _, err := descriptor.DACL()
-	if err != nil {
-		return fmt.Errorf("creating the access list: %w", err)
-	}
-	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, information, nil, nil, list, nil); err != nil {
-		return fmt.Errorf("setting the access to %s: %w", path, err)
-	}
-	return nil
-}
-
-// MakeDirectory implements [engine.System].
-func (s *windowsSystem) MakeDirectory(path string, access config.Access) error {
-	attributes, err := securityAttributes(access, administratorsDirectory)
-	if err != nil {
-		return err
-	}
-	name, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return err
-	}
-	if err := windows.CreateDirectory(name, attributes); err != nil && !errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
-		return &fs.PathError{Op: "mkdir", Path: path, Err: err}
-	}
-	return nil
-}
 
 // Remove implements [engine.System].
 func (s *windowsSystem) Remove(path string) error {

@@ -109,7 +109,7 @@ func takeMutex() (windows.Handle, error) {
 		return 0, err
 	}
 	// By default, administrators cannot take a mutex that the service created as SYSTEM.
-	attributes, err := securityAttributes(config.AccessAdministrators, "D:P(A;;GA;;;SY)(A;;GA;;;BA)")
+	attributes, err := sddl("D:P(A;;GA;;;SY)(A;;GA;;;BA)").attributes()
 	if err != nil {
 		return 0, err
 	}

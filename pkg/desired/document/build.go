@@ -202,12 +202,15 @@ func (b *builder) host() {
 			directory.Retention = &config.Retention{Pattern: "ovnkube-client-*.pem", Keep: 2}
 		case wmco.TLSDir, wmco.RegistriesDir:
 			directory.Access = config.AccessAdministrators
+		case wmco.KubernetesDir, wmco.CNIDir, wmco.ContainerdDir, wmco.ManifestsDir:
+			// Every user may create files in directories below C:\, unless these say otherwise.
+			directory.Access = config.AccessAdministratorsWrite
 		}
 		b.document.Directories = append(b.document.Directories, directory)
 	}
 	b.document.Directories = append(b.document.Directories,
 		config.Directory{Path: kubeletPKIDir, Access: config.AccessAdministrators},
-		config.Directory{Path: volumePluginsDir})
+		config.Directory{Path: volumePluginsDir, Access: config.AccessAdministratorsWrite})
 	b.document.Generated = generated()
 }
 

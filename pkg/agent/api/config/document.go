@@ -99,7 +99,17 @@ const (
 	// AccessAdministrators grants access to SYSTEM and Administrators only, and
 	// inherits nothing.
 	AccessAdministrators Access = "Administrators"
+	// AccessAdministratorsWrite lets everybody read and run what is there; only SYSTEM and
+	// Administrators change it. Inherits nothing. For directories of programs: those run as
+	// SYSTEM, and load libraries from beside them.
+	AccessAdministratorsWrite Access = "AdministratorsWrite"
 )
+
+// Includes says whether whoever has no access by other has none by this one: nothing has to change
+// for other where this one is found.
+func (a Access) Includes(other Access) bool {
+	return other == AccessInherited || a == other || a == AccessAdministrators && other == AccessAdministratorsWrite
+}
 
 // Feature is an optional feature of Windows.
 type Feature struct {

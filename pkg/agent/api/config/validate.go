@@ -100,7 +100,9 @@ func (v *validator) onChange(what string, o OnChange) {
 }
 
 func (v *validator) access(what string, a Access) {
-	if a != AccessInherited && a != AccessAdministrators {
+	switch a {
+	case AccessInherited, AccessAdministrators, AccessAdministratorsWrite:
+	default:
 		v.errorf("%s: access %q is not known", what, a)
 	}
 }
