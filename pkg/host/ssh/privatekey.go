@@ -40,6 +40,9 @@ func ParsePrivateKey(pem, passphrase []byte) (ssh.Signer, error) {
 	if err := checkKeyFormat(pem); err != nil {
 		return nil, err
 	}
+	if err := checkKeySize(pem, passphrase); err != nil {
+		return nil, err
+	}
 	raw, err := ssh.ParseRawPrivateKey(pem)
 	if _, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		if len(passphrase) == 0 {

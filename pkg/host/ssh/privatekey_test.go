@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
@@ -37,6 +38,29 @@ func TestParsePrivateKey(t *testing.T) {
 	must(t, err)
 	legacy, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsa2048), []byte("right"), x509.PEMCipherAES256) //nolint:staticcheck // people have such keys
 	must(t, err)
+	// To compute with such a prime takes days.
+	endless, err := asn1.Marshal(struct {
+		Version       int
+		N, E, D, P, Q *big.Int
+	}{0, big.NewInt(15), big.NewInt(3), big.NewInt(3), new(big.Int).SetBit(big.NewInt(1), 1<<20, 1), big.NewInt(5)})
+	must(t, err)
+	wrapped, err := x509.MarshalPKCS8PrivateKey(rsa2048)
+	must(t, err)
+	endlessWrapped, err := asn1.Marshal(struct {
+		Version   int
+		Algorithm pkix.AlgorithmIdentifier
+		Key       []byte
+	}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, endless})
+	must(t, err)
+	endlessEncrypted, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", endless, []byte("right"), x509.PEMCipherAES256) //nolint:staticcheck // as above
+	must(t, err)
+	threePrimes, err := asn1.Marshal(struct {
+		Version                   int
+		N, E, D, P, Q, Dp, Dq, Qi *big.Int
+		Others                    []struct{ R, D, T *big.Int }
+	}{1, big.NewInt(105), big.NewInt(5), big.NewInt(29), big.NewInt(3), big.NewInt(5), big.NewInt(1), big.NewInt(1), big.NewInt(2),
+		[]struct{ R, D, T *big.Int }{{big.NewInt(7), big.NewInt(5), big.NewInt(1)}}})
+	must(t, err)
 	encrypted := openSSH(t, ed, "right")
 	public := string(ssh.MarshalAuthorizedKey(newSigner(t, ssh.KeyAlgoED25519).PublicKey()))
 
@@ -62,6 +86,11 @@ func TestParsePrivateKey(t *testing.T) {
 		{name: "wrong passphrase", pem: encrypted, passphrase: "wrong", wantErr: hostssh.ErrPassphraseWrong},
 		{name: "wrong passphrase for the old format", pem: string(pem.EncodeToMemory(legacy)), passphrase: "wrong", wantErr: hostssh.ErrPassphraseWrong},
 		{name: "RSA with 1024 bits", pem: block("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsa1024)), wantErr: hostssh.ErrWeakKey, says: "1024"},
+		{name: "RSA in PKCS#8", pem: block("PRIVATE KEY", wrapped), wantType: ssh.KeyAlgoRSA},
+		{name: "RSA that nobody computes with", pem: block("RSA PRIVATE KEY", endless), wantErr: hostssh.ErrKeyFormat, says: "16384"},
+		{name: "the same in PKCS#8", pem: block("PRIVATE KEY", endlessWrapped), wantErr: hostssh.ErrKeyFormat, says: "16384"},
+		{name: "the same, encrypted", pem: string(pem.EncodeToMemory(endlessEncrypted)), passphrase: "right", wantErr: hostssh.ErrKeyFormat, says: "16384"},
+		{name: "RSA with three primes", pem: block("RSA PRIVATE KEY", threePrimes), wantErr: hostssh.ErrKeyFormat, says: "primes"},
 		{name: "DSA", pem: dsaKey(t), wantErr: hostssh.ErrWeakKey, says: "DSA"},
 		{name: "empty", pem: " \n", wantErr: hostssh.ErrKeyFormat, says: "empty"},
 		{name: "PuTTY", pem: "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\n", wantErr: hostssh.ErrKeyFormat, says: "puttygen"},
