@@ -13,7 +13,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -23,20 +25,27 @@ import (
 // acknowledged write is on disk (fsync), so the process may be killed at any time.
 type Embedded struct {
 	etcd     *embed.Etcd
+	dir      string
 	lock     *os.File
 	endpoint string
 	// temporary is a directory with the sockets, empty if they are in the data directory.
 	temporary string
+
+	// cancel ends background, which has what the member does by itself.
+	cancel     context.CancelFunc
+	background sync.WaitGroup
 }
 
 // StartEmbedded starts a member that keeps its data in dir, which is created when
 // missing, and returns once it answers. It fails when ctx is done before, and when
-// another process uses dir. A member that was full takes writes again.
+// another process uses dir. A member that gets full takes writes again soon after. ctx is for the
+// start only; see Close.
 func StartEmbedded(ctx context.Context, dir string) (*Embedded, error) {
-	return startEmbedded(ctx, dir, quota)
+	return startEmbedded(ctx, dir, quota, time.Tick(spaceInterval))
 }
 
-func startEmbedded(ctx context.Context, dir string, quota int64) (*Embedded, error) {
+// startEmbedded looks at each tick whether the member is full.
+func startEmbedded(ctx context.Context, dir string, quota int64, tick <-chan time.Time) (*Embedded, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data directory: %w", err)
 	}
@@ -44,15 +53,19 @@ func startEmbedded(ctx context.Context, dir string, quota int64) (*Embedded, err
 	if err != nil {
 		return nil, err
 	}
-	e := &Embedded{lock: lock}
-	err = e.start(ctx, dir, quota)
-	if err == nil {
-		err = e.makeSpace(ctx)
+	e := &Embedded{lock: lock, dir: dir, cancel: func() {}}
+	if err = removeLeftovers(dir); err == nil {
+		err = e.start(ctx, dir, quota)
 	}
 	if err != nil {
 		e.Close()
 		return nil, err
 	}
+	e.makeSpace(ctx)
+	e.shrink(ctx)
+	var life context.Context
+	life, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	e.background.Go(func() { e.keepSpace(life, tick) })
 	return e, nil
 }
 
@@ -68,7 +81,7 @@ func (e *Embedded) start(ctx context.Context, dir string, quota int64) error {
 	config := embed.NewConfig()
 	config.Dir = dir
 	config.Name = "windows-apiserver"
-	config.QuotaBackendBytes, config.BootstrapDefragThresholdMegabytes = quota, defragmentThreshold
+	config.QuotaBackendBytes = quota
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
@@ -121,6 +134,8 @@ func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops the member, flushes its data and lets go of the data directory.
 func (e *Embedded) Close() {
+	e.cancel()
+	e.background.Wait()
 	if e.etcd != nil {
 		e.etcd.Close()
 	}
