@@ -186,7 +186,7 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 		generic.AddReadyzChecks(frontProxyReady(frontProxy.CAContentProvider))
 	}
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return genericapiserver.DefaultBuildHandlerChain(throughFrontProxy(frontProxy, handler), c)
+		return genericapiserver.DefaultBuildHandlerChain(throughFrontProxy(frontProxy, windowsinstance.WithCut(handler)), c)
 	}
 	return &Config{Generic: generic, Extra: ExtraConfig{
 		Options: windowsinstance.Options{

@@ -37,6 +37,8 @@ func (a *activity) wait(ctx context.Context, ended <-chan Result, client *channe
 			return Result{End: EndClientGone}
 		case <-a.config.Drain:
 			return Result{End: EndDrained}
+		case err := <-a.config.Revoked:
+			return Result{End: EndRevoked, Err: err}
 		case <-ctx.Done():
 			return Result{End: EndCanceled, Err: context.Cause(ctx)}
 		case <-idle.C:

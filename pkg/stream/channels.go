@@ -27,9 +27,10 @@ var errTooLarge = fmt.Errorf("the client sent a message of more than %d MiB: it 
 // v4.channel.k8s.io over a WebSocket: the first byte of each message is its channel. One
 // goroutine reads, and waits for whoever takes what it has read: nothing is queued.
 type channels struct {
-	conn   *websocket.Conn
-	net    *clientConn
-	linger time.Duration
+	conn    *websocket.Conn
+	net     *clientConn
+	backlog *Backlog
+	linger  time.Duration
 	// closing says that both sides can end a channel, as v5 can.
 	closing bool
 
@@ -60,7 +61,7 @@ func upgradeChannels(w http.ResponseWriter, r *http.Request, c Config, protocols
 		return nil, err
 	}
 	return &channels{
-		conn: conn, net: client, linger: c.Linger,
+		conn: conn, net: client, backlog: c.Backlog, linger: c.Linger,
 		closing: conn.Subprotocol() == remotecommand.StreamProtocolV5Name,
 		inputs:  map[byte]*input{},
 		failed:  make(chan error, 1),
@@ -214,6 +215,8 @@ type output struct {
 // Write implements [io.Writer]. One call is one message.
 func (o output) Write(p []byte) (int, error) {
 	o.net.owed.Store(true)
+	o.backlog.Begin()
+	defer o.backlog.End()
 	return o.write(o.channel, p)
 }
 

@@ -79,6 +79,10 @@ type Config struct {
 	Linger time.Duration
 	// Drain, once closed, ends sessions because the server stops. Nil: never.
 	Drain <-chan struct{}
+	// Revoked takes why a session must not go on any more, an APIStatus of apimachinery. Nil: never.
+	Revoked <-chan error
+	// Backlog is told what the client takes. Nil: nobody wants to know.
+	Backlog *Backlog
 	// Recorder sees the output of an exec session. Nil: there is none.
 	Recorder Recorder
 }
@@ -87,6 +91,7 @@ func (c Config) withDefaults() Config {
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
 	c.KeepAlive = cmp.Or(c.KeepAlive, DefaultKeepAlive)
 	c.Linger = cmp.Or(c.Linger, DefaultLinger)
+	c.Backlog = cmp.Or(c.Backlog, &Backlog{})
 	return c
 }
 
@@ -111,6 +116,8 @@ const (
 	EndDrained End = "Drained"
 	// EndIdle: nothing was sent for the idle timeout.
 	EndIdle End = "Idle"
+	// EndRevoked: it would be refused by now; see Result.Err.
+	EndRevoked End = "Revoked"
 	// EndCanceled: the context of the request is done.
 	EndCanceled End = "Canceled"
 	// EndFailed: the session broke; see Result.Err.

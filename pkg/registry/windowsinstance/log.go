@@ -5,6 +5,7 @@ package windowsinstance
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // LogOpener opens logs on hosts.
@@ -55,6 +57,7 @@ type LogREST struct {
 	instances rest.Getter
 	logs      LogOpener
 	streams   *Streams
+	rechecks  *rechecks
 	maxFollow time.Duration
 	now       func() time.Time
 }
@@ -66,8 +69,8 @@ var (
 
 var _ io.WriterTo = &logReader{}
 
-func newLogREST(instances rest.Getter, logs LogOpener, streams *Streams, maxFollow time.Duration) *LogREST {
-	return &LogREST{instances: instances, logs: logs, streams: streams, maxFollow: maxFollow, now: time.Now}
+func newLogREST(instances rest.Getter, logs LogOpener, streams *Streams, again *rechecks, maxFollow time.Duration) *LogREST {
+	return &LogREST{instances: instances, logs: logs, streams: streams, rechecks: again, maxFollow: maxFollow, now: time.Now}
 }
 
 // New implements [rest.Storage]. As with the log of a Pod it is the parent's kind;
@@ -116,26 +119,30 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	stream, err := r.logs.OpenLog(ctx, instance, request)
+	log, err := r.logs.OpenLog(ctx, instance, request)
 	if err != nil {
 		release()
 		return nil, err
 	}
-	s := &logStreamer{stream: stream, request: request}
+	s := &logStreamer{stream: log, request: request, cut: cutOf(ctx)}
+	s.close = sync.OnceFunc(func() { _ = log.Close() }) // the error says that the connection was closed before
 	untrack := r.streams.track(s.drain)
 	if request.Follow && r.maxFollow > 0 {
-		s.timer = time.AfterFunc(r.maxFollow, stream.Stop)
+		s.timer = time.AfterFunc(r.maxFollow, log.Stop)
 	}
+	open, over := context.WithCancel(ctx)
 	s.end = sync.OnceFunc(func() {
+		over()
 		if s.timer != nil {
 			s.timer.Stop()
 		}
-		_ = stream.Close() // the error says that the connection was closed before
+		s.close()
 		untrack()
 		release()
 	})
 	// However the request ends, the stream ends with it.
 	context.AfterFunc(ctx, s.end)
+	go s.watch(open, r.rechecks, instance)
 	return s, nil
 }
 
@@ -145,8 +152,12 @@ type logStreamer struct {
 	request  api.LogRequest
 	timer    *time.Timer // ends a follow that must not last; nil when it may
 	draining atomic.Bool
-	// end releases everything that the stream holds.
-	end func()
+	// revoked is why the stream must not go on.
+	revoked atomic.Pointer[string]
+	backlog stream.Backlog
+	// close ends the stream on the host, end releases everything that it holds, and cut breaks off the
+	// answer to the client.
+	close, end, cut func()
 }
 
 var _ rest.ResourceStreamer = &logStreamer{}
@@ -173,45 +184,126 @@ func (s *logStreamer) drain() {
 	s.stream.Stop()
 }
 
-// farewell is the last line when the stream ended because the server stops; empty when it
-// ended for another reason.
-func (s *logStreamer) farewell() string {
+// revoke ends the stream because it must not go on.
+func (s *logStreamer) revoke(err error) {
+	s.revoked.Store(new(err.Error()))
+	s.close()
+}
+
+// watch ends the stream when it must not go on, or when its client reads nothing.
+func (s *logStreamer) watch(open context.Context, r *rechecks, instance *v1alpha1.WindowsInstance) {
+	err := r.watch(open, r.still(verbGet, instance), taking(&s.backlog))
+	if err == nil {
+		return
+	}
+	s.revoke(err)
+	// The client gets a while to take the reason, if it takes anything at all.
+	select {
+	case <-r.clock.After(stream.DefaultLinger):
+		s.cut()
+	case <-open.Done():
+	}
+}
+
+// farewell is the last line of a follow that ended because the server stops, or as failed because it must
+// not go on; empty when it ended for another reason.
+func (s *logStreamer) farewell(failed error) string {
+	revoked := s.revoked.Load()
+	asJSON := s.request.Output == api.LogOutputJSON
 	switch {
-	case !s.draining.Load() || !s.request.Follow:
+	case !s.request.Follow:
 		return ""
-	case s.request.Output == api.LogOutputJSON:
+	case failed != nil && revoked != nil && asJSON:
+		end, err := json.Marshal(map[string]string{"end": *revoked})
+		if err != nil {
+			return "" // which text never is
+		}
+		return string(end) + "\n"
+	case failed != nil && revoked != nil:
+		return "# end: " + strings.Join(strings.Fields(*revoked), " ") + "\n"
+	case failed != nil || !s.draining.Load():
+		return ""
+	case asJSON:
 		return `{"end":"the server is shutting down; continue with the cursor"}` + "\n"
 	}
 	return "# end: the server is shutting down; continue with the cursor above\n"
 }
 
-// logReader reads the stream and, when the server stops, the reason after it.
+// logReader reads the stream and the farewell after it.
 type logReader struct {
 	*logStreamer
 	// last is what is left of the farewell, nil before the end of the stream.
 	last *strings.Reader
+	// handed says that what was read last is on its way to the client.
+	handed bool
 }
 
 // Read implements [io.Reader].
 func (r *logReader) Read(p []byte) (int, error) {
-	if r.last != nil {
-		return r.last.Read(p)
+	if r.handed {
+		r.handed = false
+		r.backlog.End()
 	}
-	n, err := r.stream.Read(p)
-	if errors.Is(err, io.EOF) {
-		r.last, err = strings.NewReader(r.farewell()), nil
+	n, err := r.read(p)
+	if n > 0 {
+		r.handed = true
+		r.backlog.Begin()
 	}
 	return n, err
 }
 
+func (r *logReader) read(p []byte) (int, error) {
+	if r.last != nil {
+		return r.last.Read(p)
+	}
+	n, err := r.stream.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	last := ""
+	if last, err = r.finish(err); err == nil {
+		r.last = strings.NewReader(last)
+	}
+	return n, err
+}
+
+// finish returns the farewell of a stream that ended with err, or the error of one that broke off.
+func (r *logReader) finish(err error) (string, error) {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	last := r.farewell(err)
+	if err != nil && last == "" {
+		// Whoever gets a part of a log must not take it for all.
+		r.cut()
+		return "", err
+	}
+	return last, nil
+}
+
 // WriteTo implements [io.WriterTo], which saves a large log a copy.
 func (r *logReader) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.Copy(w, r.stream)
+	to := &owing{w, &r.backlog}
+	n, err := io.Copy(to, r.stream)
+	last, err := r.finish(err)
 	if err != nil {
 		return n, err
 	}
-	m, err := io.WriteString(w, r.farewell())
+	m, err := io.WriteString(to, last)
 	return n + int64(m), err
+}
+
+// owing writes what a client is owed until it was written.
+type owing struct {
+	io.Writer
+	backlog *stream.Backlog
+}
+
+// Write implements [io.Writer].
+func (o *owing) Write(p []byte) (int, error) {
+	o.backlog.Begin()
+	defer o.backlog.End()
+	return o.Writer.Write(p)
 }
 
 // Close implements [io.Closer].

@@ -81,8 +81,11 @@ func logServer(stream *scriptedStream, maxFollow time.Duration) (*LogREST, *Stre
 	opener := openerFunc(func(context.Context, *v1alpha1.WindowsInstance, api.LogRequest) (LogStream, error) {
 		return stream, nil
 	})
-	return newLogREST(instances{}, opener, streams, maxFollow), streams
+	return newLogREST(instances{}, opener, streams, noRechecks(), maxFollow), streams
 }
+
+// noRechecks are those of a clock that never ticks.
+func noRechecks() *rechecks { return &rechecks{instances{}, nil, newPulse()} }
 
 func openLog(t *testing.T, r *LogREST, ctx context.Context, options *windows.WindowsInstanceLogOptions) (io.ReadCloser, *logStreamer, bool, string) { //nolint:revive // the context is what some tests are about
 	t.Helper()
@@ -134,7 +137,7 @@ func TestLogErrorsBeforeTheFirstByte(t *testing.T) {
 			r := newLogREST(instances{}, openerFunc(func(context.Context, *v1alpha1.WindowsInstance, api.LogRequest) (LogStream, error) {
 				opened = true
 				return nil, unreachable
-			}), streams, endless)
+			}), streams, noRechecks(), endless)
 			_, err := r.Get(as("jane"), test.instance, test.options)
 			var status apierrors.APIStatus
 			if !asStatus(err, &status) || status.Status().Code != test.want {
@@ -163,7 +166,7 @@ func TestLogOpensWithTheInstanceAsServed(t *testing.T) {
 			t.Errorf("got request %+v", request)
 		}
 		return stream, nil
-	}), NewStreams(nil), endless)
+	}), NewStreams(nil), noRechecks(), endless)
 	reader, _, _, _ := openLog(t, r, as("jane"), following())
 	closeReader(t, reader)
 }

@@ -100,6 +100,7 @@ func (o *RecordingOptions) directory() recording.Directory {
 type sessions struct {
 	instances  rest.Getter
 	authorizer authorizer.Authorizer
+	rechecks   *rechecks
 	opener     SessionOpener
 	events     SessionEvents
 	streams    *Streams
@@ -120,7 +121,7 @@ func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
 // connect authorizes a request, finds its instance, and returns a handler that serves the
 // session. Errors of serve are those of before the upgrade.
 func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, SessionInfo) error) (http.Handler, error) {
-	if err := ensureCreateAuthorized(ctx, s.authorizer); err != nil {
+	if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
 		return nil, err
 	}
 	instance, err := getKnown(ctx, s.instances, name)
@@ -141,7 +142,9 @@ type session struct {
 	*sessions
 	info SessionInfo
 	// drain is closed when the server stops.
-	drain            chan struct{}
+	drain chan struct{}
+	// revoked takes why the session must not go on.
+	revoked          chan error
 	untrack, release func()
 }
 
@@ -153,14 +156,23 @@ func (s *sessions) open(info SessionInfo) (*session, error) {
 	}
 	drain := make(chan struct{})
 	untrack := s.streams.track(sync.OnceFunc(func() { close(drain) }))
-	return &session{sessions: s, info: info, drain: drain, untrack: untrack, release: release}, nil
+	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), untrack: untrack, release: release}, nil
 }
 
 // serve runs a session to its end, and reports its begin and its end. What is the command
-// or the ports, for the audit log.
+// or the ports, for the audit log. Meanwhile it asks again whether the session is allowed.
 func (s *session) serve(ctx context.Context, what string, run func() stream.Result) {
 	audit.AddAuditAnnotation(ctx, auditSessionCommand, what)
 	s.events.Started(s.info)
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if err := s.rechecks.watch(watching, s.rechecks.still(verbCreate, s.info.Instance)); err != nil {
+			s.revoked <- err
+		}
+	})
+	defer watch.Wait()
+	defer stop()
 	end := SessionEnd{Result: run(), Duration: time.Since(s.info.Start)}
 	audit.AddAuditAnnotation(ctx, auditSessionEnd, end.String())
 	s.events.Ended(s.info, end)
@@ -172,26 +184,36 @@ func (s *session) close() {
 	s.release()
 }
 
-// ensureCreateAuthorized requires the verb create whatever the HTTP method is: a
-// WebSocket is opened with GET, and users that may get must not run commands. It fails
-// closed. A request that was authorized for the verb already is authorized again: the
-// context has the result, and not who decided it.
-func ensureCreateAuthorized(ctx context.Context, a authorizer.Authorizer) error {
+// The verbs that streams need.
+const (
+	verbGet = "get"
+	// verbCreate is that of sessions, whatever the HTTP method is: a WebSocket is opened with GET, and
+	// users that may get must not run commands.
+	verbCreate = "create"
+)
+
+// ensureAuthorized requires a verb on the subresource of the request. It fails closed. A request
+// that was authorized for the verb already is authorized again: the context has the result,
+// and not who decided it.
+func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string) error {
 	of, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading what is to be authorized: %w", err))
 	}
-	return base.Require(ctx, a, createAttributes{of}, func(why string) error {
+	return base.Require(ctx, a, verbAttributes{of, verb}, func(why string) error {
 		resource := of.GetResource() + "/" + of.GetSubresource()
-		return apierrors.NewForbidden(windows.Resource(resource), of.GetName(), fmt.Errorf("this needs the verb \"create\" on %s in namespace %q: %s", resource, of.GetNamespace(), why))
+		return apierrors.NewForbidden(windows.Resource(resource), of.GetName(), fmt.Errorf("this needs the verb %q on %s in namespace %q: %s", verb, resource, of.GetNamespace(), why))
 	})
 }
 
-// createAttributes are the attributes of a request with the verb create.
-type createAttributes struct{ authorizer.Attributes }
+// verbAttributes are the attributes of a request with another verb.
+type verbAttributes struct {
+	authorizer.Attributes
+	verb string
+}
 
 // GetVerb implements [authorizer.Attributes].
-func (createAttributes) GetVerb() string { return "create" }
+func (a verbAttributes) GetVerb() string { return a.verb }
 
 // userOrUnknown is the user of a request, for limits and events.
 func userOrUnknown(ctx context.Context) string {

@@ -20,8 +20,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
-// TestEnsureCreateAuthorized fails closed.
-func TestEnsureCreateAuthorized(t *testing.T) {
+// TestEnsureAuthorized fails closed.
+func TestEnsureAuthorized(t *testing.T) {
 	answer := func(d authorizer.Decision, err error) authorizer.Authorizer {
 		return authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 			if a.GetVerb() != "create" || a.GetSubresource() != "exec" || a.GetName() != "win-1" || a.GetNamespace() != "ns" || a.GetUser().GetName() != "jane" {
@@ -53,7 +53,7 @@ func TestEnsureCreateAuthorized(t *testing.T) {
 		{"no authorizer", jane(request), nil, http.StatusInternalServerError},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := ensureCreateAuthorized(test.ctx, test.authorizer)
+			err := ensureAuthorized(test.ctx, test.authorizer, verbCreate)
 			var status apierrors.APIStatus
 			switch {
 			case test.want == 0 && err != nil:

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
@@ -97,8 +98,9 @@ func NewStorage(o Options) (*Storage, error) {
 	action := func(body runtime.Object) *ActionREST {
 		return &ActionREST{scheme: o.Scheme, status: status, planner: o.Hosts, now: time.Now, body: body}
 	}
+	again := &rechecks{instances: store, authorizer: o.Authorizer, clock: clock.RealClock{}}
 	live := sessions{
-		instances: store, authorizer: o.Authorizer,
+		instances: store, authorizer: o.Authorizer, rechecks: again,
 		opener: o.Hosts, events: o.SessionEvents, streams: o.Streams, recording: o.Recording,
 	}
 	return &Storage{
@@ -111,8 +113,8 @@ func NewStorage(o Options) (*Storage, error) {
 			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
 		},
 		Status:      status,
-		Log:         newLogREST(store, o.Hosts, o.Streams, endless),
-		Logs:        newLogREST(store, o.Hosts, o.Streams, beforeFrontProxyTimeout),
+		Log:         newLogREST(store, o.Hosts, o.Streams, again, endless),
+		Logs:        newLogREST(store, o.Hosts, o.Streams, again, beforeFrontProxyTimeout),
 		Exec:        &ExecREST{live},
 		PortForward: &PortForwardREST{live, o.PortForwardPorts},
 		Inspect:     &InspectREST{instances: store, inspector: o.Hosts},
