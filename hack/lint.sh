@@ -14,7 +14,7 @@ export GOFLAGS=-trimpath
 
 # Code that is compiled for Windows only is checked separately. It is that of the agent
 # and of the programs that the tests run on hosts.
-readonly windows_packages=(./cmd/agent/... ./pkg/agent/... ./test/winhost/winsshd/... ./test/winhost/winservice/... ./test/conformance/slowservice/... ./test/payload/containerd/... ./test/payload/idle/...)
+readonly windows_packages=(./cmd/agent/... ./pkg/agent/... ./test/winhost/winsshd/... ./test/winhost/winservice/... ./test/conformance/... ./test/programs/... ./test/payload/containerd/... ./test/payload/idle/...)
 
 tools=$(build_tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 lint=$tools/golangci-lint

@@ -6,11 +6,12 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
-	"github.com/openshift/windows-instance-api/test/winhost"
-	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+	"github.com/openshift/windows-instance-api/test/programs"
 )
 
 var (
@@ -40,12 +40,12 @@ func build(t *testing.T, o Options, arch string) Options {
 	t.Helper()
 	for pkg, program := range map[string]*[]byte{"cmd/agent": &o.Agent, "test/winhost/winservice": &o.Service, "test/conformance/slowservice": &o.SlowService} {
 		var err error
-		if *program, err = winhost.BuildProgram(t.Context(), pkg, "windows", arch); err != nil {
+		if *program, err = programs.Build(t.Context(), pkg, "windows", arch); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var err error
-	if o.Tests, err = winhost.BuildTests(t.Context(), "pkg/agent/windows", "windows", arch); err != nil {
+	if o.Tests, err = programs.BuildTests(t.Context(), "pkg/agent/windows", "windows", arch); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -66,6 +66,11 @@ func run(t *testing.T, o Options, missing map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	facts, err := h.facts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the host runs %s, %s, %s (%s)", facts.System.Product, facts.System.InstallationType, facts.System.Version, facts.System.Architecture)
 	for _, c := range Checks() {
 		ok := t.Run(strings.ReplaceAll(c.Name, " ", "_"), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
@@ -112,19 +117,6 @@ func TestHost(t *testing.T) {
 	run(t, build(t, Options{Target: target, AllowRestart: *allowRestartFlag, Clean: *cleanFlag}, "amd64"), nil)
 }
 
-// TestWine checks the host that the other tests have in place of Windows.
-func TestWine(t *testing.T) {
-	signer := hosttest.NewKey(t)
-	host := hosttest.Start(t, winhost.Options{Tier: winhost.TierWine, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
-	run(t, build(t, Options{
-		Target: hostssh.Target{
-			Address: host.Address(), Port: host.Port(), User: host.User(), HostKeys: []ssh.PublicKey{host.HostKey()},
-			Credential: hostssh.Credential{ID: "key", Signers: []ssh.Signer{signer}},
-		},
-		AllowRestart: true,
-	}, runtime.GOARCH), MissingInWine)
-}
-
 // The table has what checks need, and nothing else.
 func TestMissingInWine(t *testing.T) {
 	needed, names := map[string]bool{"": true}, map[string]bool{}
@@ -169,9 +161,22 @@ func TestParseHost(t *testing.T) {
 	}
 }
 
+func newKey(t *testing.T) ssh.PublicKey {
+	t.Helper()
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 // A host whose key is not known is not talked to.
 func TestHostKeys(t *testing.T) {
-	key, other := hosttest.NewKey(t).PublicKey(), hosttest.NewKey(t).PublicKey()
+	key, other := newKey(t), newKey(t)
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	lines := knownhosts.Line([]string{"[192.0.2.7]:2222"}, key) + "\n" + knownhosts.Line([]string{"192.0.2.8"}, other) + "\n"
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {

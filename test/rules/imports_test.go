@@ -87,7 +87,7 @@ var layers = map[string][]string{
 	"cmd/kubectl-windows": {"pkg/plugin"},
 	// What helps to develop.
 	"hack":         {"pkg/apis", "pkg/apiserver", "pkg/desired/payload", "pkg/generated"},
-	"test/winhost": {"pkg/agent", "pkg/host/ssh", "test/agenthost"},
+	"test/winhost": {"pkg/agent", "pkg/host/ssh", "test/agenthost", "test/programs"},
 	"test":         {"pkg", "test"},
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost/fault"
 	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
 )
@@ -119,7 +120,7 @@ func startOpenSSH(ctx context.Context, o Options) (Host, error) {
 
 // agentProgram is what runs on these hosts as the agent, built once per process.
 var agentProgram = sync.OnceValues(func() ([]byte, error) {
-	return BuildProgram(context.Background(), "test/agenthost/program", runtime.GOOS, runtime.GOARCH)
+	return programs.Build(context.Background(), "test/agenthost/program", runtime.GOOS, runtime.GOARCH)
 })
 
 // create makes the host's files; openssh_boot.sh puts them in their places.

@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
 	"github.com/openshift/windows-instance-api/test/winhost/internal/wineproto"
 )
@@ -122,7 +123,7 @@ func startWine(ctx context.Context, o Options) (Host, error) {
 
 // winsshd is the SSH server of the hosts, built once per process.
 var winsshd = sync.OnceValues(func() ([]byte, error) {
-	return BuildProgram(context.Background(), "test/winhost/winsshd", "windows", "amd64")
+	return programs.Build(context.Background(), "test/winhost/winsshd", "windows", "amd64")
 })
 
 // create makes the host's disk.

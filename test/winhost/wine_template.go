@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost/internal/wineproto"
 )
 
@@ -100,12 +101,12 @@ func wineTemplate(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cache, err := cacheDir()
+	cache, err := programs.CacheDir()
 	if err != nil {
 		return "", err
 	}
 	template := filepath.Join(cache, "wine-"+hash)
-	return template, locked(cache, "wine", func() error {
+	return template, programs.Locked(cache, "wine", func() error {
 		now := time.Now()
 		if err := os.Chtimes(template, now, now); !errors.Is(err, fs.ErrNotExist) {
 			return err

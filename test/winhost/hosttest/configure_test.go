@@ -33,6 +33,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/agenthost"
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -232,7 +233,7 @@ func serviceProgram(t *testing.T, h winhost.Host) []byte {
 	if h.Tier() == winhost.TierOpenSSH {
 		return []byte("no service runs here")
 	}
-	program, err := winhost.BuildProgram(t.Context(), "test/winhost/winservice", "windows", runtime.GOARCH)
+	program, err := programs.Build(t.Context(), "test/winhost/winservice", "windows", runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -350,7 +351,7 @@ func (c contract) logDir(t *testing.T) {
 // its command line and its digest.
 func installAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, digest string) {
 	t.Helper()
-	b, err := winhost.BuildProgram(t.Context(), "cmd/agent", "windows", runtime.GOARCH)
+	b, err := programs.Build(t.Context(), "cmd/agent", "windows", runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}
