@@ -71,7 +71,7 @@ func NewOptions() *Options {
 	o.Run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
 	// A port that needs no privilege; a Service maps 443 to it.
 	o.Recommended.SecureServing.BindPort = 8443
-	// The certificate is given: no client could verify one that is generated at start.
+	// Without files the certificate comes from a Secret: no client could verify one that each process makes.
 	o.Recommended.SecureServing.ServerCert.CertDirectory = ""
 	return o
 }
@@ -106,6 +106,11 @@ func (o *Options) EmbeddedStorage() bool {
 	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0
 }
 
+// OwnCertificate says whether the server makes its certificate.
+func (o *Options) OwnCertificate() bool {
+	return o.Recommended.SecureServing.ServerCert.CertKey.CertFile == ""
+}
+
 // Validate reports everything that is wrong with the flags.
 func (o *Options) Validate() error {
 	var errs []error
@@ -118,8 +123,8 @@ func (o *Options) Validate() error {
 		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{"unix:///embedded"}
 	}
 	cert := o.Recommended.SecureServing.ServerCert.CertKey
-	if cert.CertFile == "" || cert.KeyFile == "" {
-		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set: kube-apiserver verifies the certificate against the caBundle of the APIService"))
+	if (cert.CertFile == "") != (cert.KeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file belong together; without both the server makes its certificate"))
 	}
 	if o.Streams.Negative() {
 		errs = append(errs, errors.New("--max-log-streams and --max-log-streams-per-… must not be negative"))

@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -47,11 +46,11 @@ type ElsewhereError struct {
 // Error implements error.
 func (e *ElsewhereError) Error() string {
 	if e.Namespace == "" {
-		return fmt.Sprintf("APIService %s leads to no Service, so hosts are left alone by the installation in namespace %s; apply the manifests of that installation, which have the APIService", Name, e.Own)
+		return fmt.Sprintf("APIService %s leads to no Service, so hosts are left alone by the installation in namespace %s; delete the APIService, and windows-apiserver creates it again after its restart", Name, e.Own)
 	}
 	return fmt.Sprintf("APIService %[1]s leads to namespace %[2]s, so the installation there has the hosts of this cluster, and the one in namespace %[3]s leaves them alone. "+
 		"Only one may be in a cluster: remove this one (kubectl delete deployment windows-controller -n %[3]s), "+
-		"or remove the other one (kubectl delete deployment windows-controller -n %[2]s) and apply the manifests of this one, which have the APIService. "+
+		"or remove the other one (kubectl delete deployment/windows-controller statefulset/windows-apiserver -n %[2]s, then kubectl delete apiservice %[1]s): windows-apiserver of this one then creates the APIService. "+
 		"If this process belongs to the installation in %[2]s, run it with --namespace=%[2]s: it then also reads the ConfigMap with the hosts and the Secret with their key there, "+
 		"and instances in %[2]s come before those in other namespaces", Name, e.Namespace, e.Own)
 }
@@ -88,14 +87,11 @@ func WatchOwn(ctx context.Context, client dynamic.Interface, own string) error {
 // CheckOwn returns an [ElsewhereError] if the APIService leads to another namespace than own, now. It
 // needs the right to get it; any other error says that it could not be read.
 func CheckOwn(ctx context.Context, client dynamic.Interface, own string) error {
-	apiService, err := client.Resource(Resource).Get(ctx, Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
-		return nil // nobody serves it: there is nothing to act on
-	case err != nil:
-		return fmt.Errorf("reading APIService %s: %w", Name, err)
+	found, err := get(ctx, client)
+	if found == nil || err != nil {
+		return err // nobody serves it: there is nothing to act on
 	}
-	return elsewhere(apiService, own)
+	return elsewhere(found, own)
 }
 
 // elsewhere returns an error if an APIService leads to another namespace.

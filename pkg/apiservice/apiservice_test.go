@@ -167,7 +167,7 @@ func TestElsewhereError(t *testing.T) {
 	got := (&ElsewhereError{Namespace: "theirs", Own: "ours"}).Error()
 	for _, want := range []string{
 		"APIService v1alpha1.windows.openshift.io leads to namespace theirs", "the one in namespace ours leaves them alone",
-		"kubectl delete deployment windows-controller -n ours", "kubectl delete deployment windows-controller -n theirs", "--namespace=theirs",
+		"kubectl delete deployment windows-controller -n ours", "kubectl delete deployment/windows-controller statefulset/windows-apiserver -n theirs", "kubectl delete apiservice v1alpha1.windows.openshift.io", "--namespace=theirs",
 		"reads the ConfigMap with the hosts and the Secret with their key there", "instances in theirs come before",
 	} {
 		if !strings.Contains(got, want) {

@@ -7,12 +7,18 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -56,6 +62,63 @@ func TestOneInstallation(t *testing.T) {
 	eventually(t, "the controller works", func() error { return s.ControllerReady(t.Context()) })
 	if err := second.Stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// serverCA is what verifies the certificate of windows-apiserver.
+func serverCA(t *testing.T, s *system.System) []byte {
+	t.Helper()
+	bundle, err := s.ServerCABundle(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bundle
+}
+
+// TestServingCertificate deletes the certificate that windows-apiserver has made, with the rights of the
+// manifests: it makes another one and serves it, and meanwhile nobody notices.
+func TestServingCertificate(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, system.Options{WithoutController: true})
+	roots := x509.NewCertPool()
+	served := func() string {
+		t.Helper()
+		if bundle, err := s.ServerCABundle(t.Context()); err == nil { // else it is deleted
+			roots.AppendCertsFromPEM(bundle)
+		}
+		raw, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.ServerURL, "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer raw.Close()
+		connection := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: "windows-apiserver." + system.Namespace + ".svc", MinVersion: tls.VersionTLS12})
+		if err := connection.HandshakeContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: connection.ConnectionState().PeerCertificates[0].Raw}))
+	}
+	before := served()
+	if !strings.Contains(string(serverCA(t, s)), before) {
+		t.Error("the certificate is not the one of the Secret")
+	}
+	if err := s.Kube.CoreV1().Secrets(system.Namespace).Delete(t.Context(), "windows-apiserver-serving-cert", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another certificate is served", func() error {
+		// Over the front proxy, and from there on connections of their own.
+		if _, err := s.Kubectl(t.Context(), "get", "windowsinstances", "-A"); err != nil {
+			t.Error(err)
+		}
+		if served() == before {
+			return errors.New("it is the one before")
+		}
+		return nil
+	})
+	if _, err := s.Kubectl(t.Context(), "get", "windowsinstances", "-A"); err != nil {
+		t.Error(err)
+	}
+	if !strings.HasPrefix(string(serverCA(t, s)), served()) {
+		t.Error("the certificate is not the one of the Secret")
 	}
 }
 

@@ -232,7 +232,7 @@ func frontProxy(t *testing.T) http.RoundTripper {
 	t.Helper()
 	pair := sys.FrontProxy()
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
-		CAData: sys.ServingCABundle(), ServerName: "windows-apiserver." + system.Namespace + ".svc",
+		CAData: serverCA(t, sys), ServerName: "windows-apiserver." + system.Namespace + ".svc",
 		CertFile: pair.CertFile, KeyFile: pair.KeyFile,
 	}})
 	if err != nil {
@@ -311,7 +311,7 @@ func can(t *testing.T, client kubernetes.Interface, namespace, resource, verb st
 func TestForgedIdentity(t *testing.T) {
 	t.Parallel()
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
-		CAData: sys.ServingCABundle(), ServerName: "windows-apiserver." + system.Namespace + ".svc",
+		CAData: serverCA(t, sys), ServerName: "windows-apiserver." + system.Namespace + ".svc",
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -572,7 +572,7 @@ func newScraper(t *testing.T, s *system.System, controllerCA []byte) *scraper {
 		pool.AppendCertsFromPEM(ca)
 		return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS12}}
 	}
-	server, controller := transport(s.ServingCABundle(), "windows-apiserver."+system.Namespace+".svc"), transport(controllerCA, metricsName)
+	server, controller := transport(serverCA(t, s), "windows-apiserver."+system.Namespace+".svc"), transport(controllerCA, metricsName)
 	m := &scraper{system: s, token: config.BearerToken}
 	m.client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.String(), s.ServerURL+"/") {

@@ -19,14 +19,6 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
-// payloadArgs are the arguments of both programs about what hosts are set up with.
-func (s *System) payloadArgs() []string {
-	if s.options.Payload == "" {
-		return nil
-	}
-	return []string{"--payload=" + s.options.Payload}
-}
-
 // createKubeadm makes the ConfigMaps in which kubeadm says how nodes join a cluster: see
 // "kubeadm init phase bootstrap-token" and "kubeadm init phase upload-config".
 func (s *System) createKubeadm(ctx context.Context) error {

@@ -11,7 +11,6 @@ package system
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +92,9 @@ type System struct {
 	options  Options
 	relay    *winhost.Relay // nil without HostNetworks
 	programs binaries
-	logf     func(format string, args ...any)
+	// manifests are those of artifacts/base as they were applied.
+	manifests manifests
+	logf      func(format string, args ...any)
 }
 
 // Start builds our programs, starts everything and returns when our API answers
@@ -186,13 +187,11 @@ func (s *System) Reinstall(ctx context.Context) error {
 // dataDir is where windows-apiserver keeps its objects.
 func (s *System) dataDir() string { return filepath.Join(s.Dir(), "windows-apiserver") }
 
-// overlay makes of artifacts what a cluster without kubelets and without
-// OpenShift's service CA takes.
+// overlay makes of artifacts/base what a cluster without kubelets takes.
 const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
-- %s/rbac
-- %s/apiservice
+- %s/base
 - endpoints.yaml
 patches:
 - target: {kind: Service, name: windows-apiserver}
@@ -200,9 +199,6 @@ patches:
     - {op: add, path: /spec/clusterIP, value: %s}
     - {op: remove, path: /spec/selector}
     - {op: remove, path: /spec/ports/0/targetPort}
-- target: {kind: APIService}
-  patch: |
-    - {op: add, path: /spec/caBundle, value: %s}
 `
 
 // endpoints satisfies kube-apiserver, which wants to see an endpoint of the Service
@@ -233,14 +229,20 @@ func (s *System) applyArtifacts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ca := base64.StdEncoding.EncodeToString(s.ServingCABundle())
 	for name, content := range map[string]string{
-		"kustomization.yaml": fmt.Sprintf(overlay, artifacts, artifacts, s.ServiceIP(serviceNumber), ca),
+		"kustomization.yaml": fmt.Sprintf(overlay, artifacts, s.ServiceIP(serviceNumber)),
 		"endpoints.yaml":     endpoints,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			return err
 		}
+	}
+	rendered, err := s.Kubectl(ctx, "kustomize", dir)
+	if err != nil {
+		return err
+	}
+	if s.manifests, err = decodeManifests(rendered); err != nil {
+		return err
 	}
 	_, err = s.Kubectl(ctx, "apply", "-k", dir)
 	return err
@@ -290,28 +292,27 @@ func (s *System) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pair, err := s.ServingCert(serviceName, Namespace)
+	args, err := s.manifests.args(serviceName)
 	if err != nil {
 		return err
 	}
 	ip := s.ServiceIP(serviceNumber).String()
 	s.ServerURL = fmt.Sprintf("https://%s:%d", ip, servicePort)
-	args := []string{
-		"--kubeconfig=" + kubeconfig,
-		"--authentication-kubeconfig=" + kubeconfig,
-		"--authorization-kubeconfig=" + kubeconfig,
-		"--bind-address=" + ip,
+	// The last one of several counts.
+	args = append(args,
+		"--kubeconfig="+kubeconfig,
+		"--authentication-kubeconfig="+kubeconfig,
+		"--authorization-kubeconfig="+kubeconfig,
+		"--bind-address="+ip,
 		fmt.Sprintf("--secure-port=%d", servicePort),
-		"--tls-cert-file=" + pair.CertFile,
-		"--tls-private-key-file=" + pair.KeyFile,
-		"--agent-dir=" + s.programs.agentDir,
+		"--agent-dir="+s.programs.agentDir,
 		s.allowedHosts(),
-	}
-	args = append(args, s.payloadArgs()...)
+		"--payload="+s.options.Payload,
+		"--data-dir="+s.dataDir(),
+		"--shutdown-delay-duration=0s",
+	)
 	if s.options.ExternalEtcd {
 		args = append(args, "--etcd-servers="+s.EtcdURL())
-	} else {
-		args = append(args, "--data-dir="+s.dataDir())
 	}
 	began := time.Now()
 	s.Server, err = s.StartProcess(ctx, controlplane.Command{
@@ -333,10 +334,23 @@ func (s *System) ServerReady(ctx context.Context) error {
 	return s.ServerGet(ctx, "/readyz", io.Discard)
 }
 
+// ServerCABundle is what verifies the certificate of windows-apiserver, which it makes itself.
+func (s *System) ServerCABundle(ctx context.Context) ([]byte, error) {
+	secret, err := s.Kube.CoreV1().Secrets(Namespace).Get(ctx, "windows-apiserver-serving-cert", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	return secret.Data["ca.crt"], nil
+}
+
 // ServerGet gets a path from windows-apiserver itself, without credentials.
 func (s *System) ServerGet(ctx context.Context, path string, to io.Writer) error {
+	bundle, err := s.ServerCABundle(ctx)
+	if err != nil {
+		return err
+	}
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
-		CAData: s.ServingCABundle(), ServerName: fmt.Sprintf("%s.%s.svc", serviceName, Namespace),
+		CAData: bundle, ServerName: fmt.Sprintf("%s.%s.svc", serviceName, Namespace),
 	}})
 	if err != nil {
 		return err
@@ -358,12 +372,16 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
+	manifest, err := s.manifests.args(controllerName)
+	if err != nil {
+		return err
+	}
 	health := fmt.Sprintf("%s:8081", s.HostIP())
 	s.ControllerHealth = "http://" + health
 	s.Controller, err = s.StartProcess(ctx, controlplane.Command{
 		Name: "windows-controller",
 		Path: s.programs.controller,
-		Args: slices.Concat([]string{
+		Args: slices.Concat(manifest, []string{
 			"--kubeconfig=" + kubeconfig,
 			"--namespace=" + Namespace,
 			"--agent-dir=" + s.programs.agentDir,
@@ -371,7 +389,8 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			"--node-settle-time=1s",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
-		}, s.payloadArgs(), s.options.ControllerArgs, args),
+			"--payload=" + s.options.Payload,
+		}, s.options.ControllerArgs, args),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
 		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
 	})

@@ -75,6 +75,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
+	serving, err := newServing(ctx, o, config, kube, cluster)
+	if err != nil {
+		return err
+	}
 	known, err := networks.Watch(ctx, cluster)
 	if err != nil {
 		return err
@@ -104,6 +108,9 @@ func run(ctx context.Context, o *options) error {
 	server, err := config.New() //nolint:contextcheck // its shutdown hook runs when the context is done
 	if err != nil {
 		return err
+	}
+	if err := serving.registerWhenReady(server, own.Discovery().RESTClient()); err != nil {
+		return fmt.Errorf("adding the start hook: %w", err)
 	}
 	// A server without storage only fails its callers: it ends, and is restarted.
 	ctx, cancel := context.WithCancelCause(ctx)
