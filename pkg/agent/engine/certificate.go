@@ -34,7 +34,13 @@ type kubeletCredentials struct {
 	// useless are paths of files that exist and that keep the kubelet from using the credentials
 	// that it is given to join.
 	useless []string
+	// requestKey is the path of the key of a request that has no certificate yet. Empty: there is none.
+	requestKey string
 }
+
+// requestKeyName is the file beside the certificate in which a kubelet keeps the key of its first
+// request (tmpPrivateKeyFile in k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap).
+const requestKeyName = "kubelet-client.key.tmp"
 
 // credentialRules is what the credentials of a kubelet are compared with.
 type credentialRules struct {
@@ -78,6 +84,13 @@ func credentials(s System, d *config.Document, hostname string, values map[strin
 	found := &kubeletCredentials{KubeletCertificate: rules.judge(certificate)}
 	if found.Problem != "" && certificateExists {
 		found.useless = append(found.useless, c.Path)
+	}
+	requestKey := c.Path[:strings.LastIndexByte(c.Path, '\\')+1] + requestKeyName
+	switch info, err := s.Stat(requestKey); {
+	case err != nil:
+		return nil, fmt.Errorf("read the credentials of the kubelet: %w", err)
+	case info.Kind != FileMissing:
+		found.requestKey = requestKey
 	}
 	// A kubeconfig without its certificate is no obstacle: a kubelet that joins writes it first.
 	switch other := !rules.trusts(kubeconfig); {
@@ -181,6 +194,12 @@ func (p *planner) uselessCredentials(f config.File) {
 	}
 	for _, path := range p.seen.credentials.useless {
 		p.add(step{}, api.ActionDelete, api.KindFile, path, p.seen.credentials.String(), f.OnChange)
+	}
+	// A request has its name by its key. The kubelet would find the one that it made with other
+	// credentials, which is not approved any more, and wait for that.
+	key, with := p.seen.credentials.requestKey, desiredFile(f, p.bundle.Secrets, p.seen.values)
+	if key != "" && p.seen.files[fold(f.Path)].digest != with.digest {
+		p.add(step{}, api.ActionDelete, api.KindFile, key, "is of a request with other credentials", f.OnChange)
 	}
 }
 

@@ -290,6 +290,25 @@ func TestJoinWithNewToken(t *testing.T) {
 	}
 }
 
+// A kubelet whose request was not approved makes another one with other credentials: with the same key
+// it would find the one that it has made, under the same name.
+func TestRequestOfOtherCredentials(t *testing.T) {
+	n := newNode(t)
+	n.remove(testPEM)
+	converge(t, n.fake, n.joining)
+	const key = `C:\k\pki\kubelet-client.key.tmp`
+	n.put(key, "key")
+	starts := n.starts()
+	converge(t, n.fake, n.joining)
+	if !n.exists(key) || n.starts() != starts {
+		t.Error("the kubelet was disturbed while it waits for its certificate")
+	}
+	converge(t, n.fake, n.document(n.ca, "another token"))
+	if n.exists(key) || n.starts() == starts {
+		t.Error("the kubelet asks with the key of before")
+	}
+}
+
 func TestJudgeCertificate(t *testing.T) {
 	ca, now := newAuthority(t, "kubernetes"), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	year := func(from time.Time, name string) string { return ca.issue(t, name, from, from.AddDate(1, 0, 0)) }
