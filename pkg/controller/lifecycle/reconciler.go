@@ -114,7 +114,15 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 	case doHold:
 		return r.patchFinalizers(ctx, s.instance, controllerutil.AddFinalizer)
 	case doAbandon:
-		if err := r.deleteNode(ctx, s.instance); err != nil {
+		switch err := r.deleteNode(ctx, s.instance); {
+		case apierrors.IsForbidden(err):
+			// This is the last way out, and what forbids it may stay so: one of our policies does for a
+			// Node that does not say that it runs Windows.
+			log.FromContext(ctx).Error(err, "The host is given up, and its Node stays")
+			if a.event != nil {
+				a.event.note += fmt.Sprintf(" Its Node stays, delete it by hand: %v.", err)
+			}
+		case err != nil:
 			return err
 		}
 		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)

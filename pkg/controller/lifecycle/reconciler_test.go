@@ -43,8 +43,8 @@ type fixture struct {
 	events *record.FakeRecorder
 	// writes counts what was written.
 	writes int
-	// fail, when set, is what every write answers instead.
-	fail error
+	// fail, when set, is what every write answers instead, and failDelete every deletion.
+	fail, failDelete error
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -75,6 +75,9 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				return c.Patch(ctx, obj, patch, opts...)
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				if f.failDelete != nil {
+					return f.failDelete
+				}
 				// The fake API passes over the UID that is to be deleted; the real one does not.
 				var o client.DeleteOptions
 				o.ApplyOptions(opts)
@@ -335,6 +338,31 @@ func TestAbandon(t *testing.T) {
 				t.Errorf("the Node stays: %v, want %v (%v)", stays, test.want, err)
 			}
 		})
+	}
+}
+
+// Nothing holds a host that is given up, also when its Node cannot be deleted: that of a host that
+// died before it said that it runs Windows is kept by a policy.
+func TestAbandonThoughTheNodeIsKept(t *testing.T) {
+	f := newFixture(t, newInstance(has(revision1), held, func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
+	}))
+	f.delete()
+	f.settle()
+	f.told()
+	f.failDelete = apierrors.NewForbidden(corev1.Resource("nodes"), "win-1", errors.New("it does not run Windows"))
+
+	f.edit(removal(v1alpha1.RemovalAbandon, 0))
+	f.settle()
+
+	if len(f.events.Events) != 1 {
+		t.Fatalf("told %q", f.told())
+	}
+	if told := <-f.events.Events; !strings.Contains(told, "Its Node stays") || !strings.Contains(told, "it does not run Windows") {
+		t.Errorf("told %q", told)
+	}
+	if f.get() != nil {
+		t.Error("the object is still there")
 	}
 }
 
