@@ -21,7 +21,7 @@ import (
 // facts are what one object of the cluster says about addresses. What cannot be read in it is
 // left out: it is no address that something could be reached at.
 type facts struct {
-	metav1.ObjectMeta // the name and the namespace only
+	metav1.ObjectMeta // what identifies it, and since when it exists
 
 	services, pods []netip.Prefix
 	// apiServers are addresses behind the Service of the API server; nodes those of Nodes that
@@ -52,8 +52,20 @@ func ofEndpointSlice(object *discoveryv1.EndpointSlice) facts {
 	return f
 }
 
+// Nodes have networks of pods of this many bits at least, most of /24 and /64. A kubelet that registers
+// with all addresses there are is not believed.
+const (
+	minPodBits4 = 16
+	minPodBits6 = 48
+)
+
 func ofNode(node *corev1.Node) facts {
-	f := facts{pods: prefixes(append(node.Spec.PodCIDRs, node.Spec.PodCIDR)...)}
+	var f facts
+	for _, p := range prefixes(append(node.Spec.PodCIDRs, node.Spec.PodCIDR)...) {
+		if p.Addr().Is4() && p.Bits() >= minPodBits4 || p.Addr().Is6() && p.Bits() >= minPodBits6 {
+			f.pods = append(f.pods, p)
+		}
+	}
 	var texts []string
 	for _, address := range node.Status.Addresses {
 		texts = append(texts, address.Address) // names among them are no addresses

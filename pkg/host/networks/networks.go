@@ -146,6 +146,6 @@ func (s source) transform(object any) (any, error) {
 		// version has, and the others count.
 		klog.ErrorS(err, "Reading the addresses that an object says", "resource", s.GroupResource(), "object", klog.KObj(u))
 	}
-	f.ObjectMeta = metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()}
+	f.ObjectMeta = metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp()}
 	return &f, nil
 }

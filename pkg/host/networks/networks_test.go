@@ -101,6 +101,15 @@ func TestKind(t *testing.T) {
 		{"a Windows Node that claims to be everything", []string{serviceCIDR, endpointSlice,
 			`{apiVersion: v1, kind: Node, metadata: {name: win-1, labels: {kubernetes.io/os: windows}}, status: {addresses: [{type: InternalIP, address: 10.96.0.1}, {type: InternalIP, address: 192.0.2.10}]}}`,
 		}, map[string]string{"10.96.0.1": kindService, "192.0.2.10": kindAPIServer}},
+		{"a Node that claims the addresses of one that was there before", []string{
+			`{apiVersion: v1, kind: Node, metadata: {name: a, creationTimestamp: "2026-02-01T00:00:00Z", labels: {kubernetes.io/os: windows}}, status: {addresses: [{type: InternalIP, address: 192.0.2.20}]}}`,
+			`{apiVersion: v1, kind: Node, metadata: {name: b, creationTimestamp: "2026-01-01T00:00:00Z", labels: {kubernetes.io/os: linux}}, status: {addresses: [{type: InternalIP, address: 192.0.2.20}]}}`,
+			`{apiVersion: v1, kind: Node, metadata: {name: c, creationTimestamp: "2026-01-01T00:00:00Z", labels: {kubernetes.io/os: windows}}, status: {addresses: [{type: InternalIP, address: 192.0.2.30}]}}`,
+			`{apiVersion: v1, kind: Node, metadata: {name: d, creationTimestamp: "2026-02-01T00:00:00Z", labels: {kubernetes.io/os: linux}}, status: {addresses: [{type: InternalIP, address: 192.0.2.30}]}}`,
+		}, map[string]string{"192.0.2.20": kindNode, "192.0.2.30": ""}},
+		{"a Node that claims to have all addresses for its pods", []string{
+			`{apiVersion: v1, kind: Node, metadata: {name: win-1, labels: {kubernetes.io/os: windows}}, spec: {podCIDRs: [0.0.0.0/0, "::/0", 10.0.0.0/8]}}`,
+		}, map[string]string{"10.0.0.1": "", "192.0.2.1": "", "2001:db8::1": ""}},
 		{"addresses in other forms", []string{
 			`{apiVersion: v1, kind: Node, metadata: {name: linux-1, labels: {kubernetes.io/os: linux}}, spec: {podCIDRs: [nonsense, 10.244.7.9/24]}, status: {addresses: [{type: InternalIP, address: "::ffff:192.0.2.20"}]}}`,
 		}, map[string]string{"192.0.2.20": kindNode, "10.244.7.1": kindPod}},
