@@ -8,6 +8,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,15 +91,18 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-// ask serves one request that does not follow, and takes the answer apart.
+// ask serves one request that does not follow, as servers make it, and takes the answer apart.
 func (h *testHost) ask(t *testing.T, req api.LogRequest) (api.LogHeader, string) {
 	t.Helper()
+	req.Attended = true
 	line, err := json.Marshal(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := Serve(t.Context(), h, bytes.NewReader(append(line, '\n')), &out); err != nil {
+	open, caller := io.Pipe()
+	defer caller.Close()
+	if err := Serve(t.Context(), h, io.MultiReader(bytes.NewReader(append(line, '\n')), open), &out); err != nil {
 		t.Fatalf("Serve(%s): %v", line, err)
 	}
 	return splitAnswer(t, out.String())

@@ -113,8 +113,8 @@ func checkCombinations(req *api.LogRequest) *api.LogError {
 		}
 	}
 	if len(req.Queries) == 0 {
-		// The default of CaseSensitive is no choice of the user, so it does not count.
-		index := api.LogRequest{Queries: req.Queries, Output: req.Output, CaseSensitive: req.CaseSensitive}
+		// The default of CaseSensitive is no choice of the user, nor is Attended, so they do not count.
+		index := api.LogRequest{Queries: req.Queries, Output: req.Output, CaseSensitive: req.CaseSensitive, Attended: req.Attended}
 		if !reflect.DeepEqual(*req, index) {
 			return badRequest("queries", "options need at least one query; without any, the index is returned")
 		}
