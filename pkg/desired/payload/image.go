@@ -36,41 +36,36 @@ const imageDir = "payload"
 
 // image is an OCI image layout. The payload is in the directory payload/ of the image,
 // or at its root. Its files are unpacked, since what is in a layer may be replaced or removed by the next.
-type image struct {
-	blobs  ocilayout.Path
-	layers []v1.Descriptor
-}
+type image struct{ blobs ocilayout.Path }
 
 // openImage opens the image layout at path, and returns where its payload was unpacked.
-func (p *Payload) openImage(ctx context.Context, path string) (*image, string, error) {
+func (p *Payload) openImage(ctx context.Context, path string) (string, error) {
 	if err := checkLayoutVersion(path); err != nil {
-		return nil, "", err
+		return "", err
 	}
 	i := &image{blobs: ocilayout.Path(path)}
 	index, err := i.blobs.ImageIndex()
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	chosen, err := i.choose(ctx, index, 0)
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	manifest, err := chosen.Manifest()
 	if err != nil {
-		return nil, "", decodingError("the manifest of the image", err)
+		return "", decodingError("the manifest of the image", err)
 	}
-	i.layers = manifest.Layers
-	for _, layer := range i.layers {
+	for _, layer := range manifest.Layers {
 		if err := i.checkLayer(ctx, layer); err != nil {
-			return nil, "", fmt.Errorf("layer %s: %w", layer.Digest, err)
+			return "", fmt.Errorf("layer %s: %w", layer.Digest, err)
 		}
 	}
 	dir, err := p.tempDir()
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	dir, err = unpack(ctx, chosen, filepath.Join(dir, "image"))
-	return i, dir, err
+	return unpack(ctx, chosen, filepath.Join(dir, "image"))
 }
 
 // checkLayoutVersion reads what the library does not.
@@ -163,13 +158,11 @@ func (i *image) verifyBlob(ctx context.Context, d v1.Descriptor) error {
 	return nil
 }
 
-// checkLayer verifies a compressed layer before it is decompressed. The digest of a plain one is left to verify:
-// the files in it have digests of their own, which say which of them is damaged.
+// checkLayer verifies a layer before it is unpacked: the manifest of the payload, which has the
+// digests of all else, is in one.
 func (i *image) checkLayer(ctx context.Context, d v1.Descriptor) error {
 	switch d.MediaType {
-	case types.OCIUncompressedLayer:
-		return nil
-	case types.OCILayer, types.DockerLayer:
+	case types.OCIUncompressedLayer, types.OCILayer, types.DockerLayer:
 		return i.verifyBlob(ctx, d)
 	default:
 		return fmt.Errorf("media type %q is not supported: want a tar, plain or with gzip", d.MediaType)
@@ -234,13 +227,4 @@ func unpackFile(root *os.Root, name string, from io.Reader) error {
 	}
 	_, err = io.Copy(f, from)
 	return errors.Join(err, f.Close())
-}
-
-// verify checks the digests of the layers, which Open does not for plain ones.
-func (i *image) verify(ctx context.Context) error {
-	var errs []error
-	for _, d := range i.layers {
-		errs = append(errs, i.verifyBlob(ctx, d))
-	}
-	return errors.Join(errs...)
 }

@@ -38,7 +38,8 @@ type Options struct {
 	// overrides, by digest, and what has to be unpacked from an image. Several processes
 	// may share it. Empty: a temporary directory that Close removes.
 	CacheDir string
-	// Client downloads overrides. Nil: http.DefaultClient. The context bounds each download.
+	// Client downloads overrides. Nil: http.DefaultClient. A download from a server that is too slow
+	// ends with an error.
 	Client *http.Client
 }
 
@@ -47,17 +48,18 @@ type Payload struct {
 	// Manifest is what is in it. Not to be changed.
 	Manifest Manifest
 
-	// dir has the manifest and the files. They were unpacked from image, unless that is nil.
+	// dir has the manifest and the files, also those that were unpacked from an image.
 	dir     string
-	image   *image
 	options Options
 
 	mu     sync.Mutex
 	tmpDir string // made when first needed
+	// overrides are the locks of overrides, by digest.
+	overrides map[string]chan struct{}
 }
 
 // Open opens the payload at path: a directory with a manifest, or an OCI image layout.
-// Of a directory, only the manifest is read. The payload in an image is unpacked.
+// Of a directory, only the manifest is read. The payload in an image is verified and unpacked.
 func Open(ctx context.Context, path string, o Options) (*Payload, error) {
 	p := &Payload{options: o}
 	if err := p.open(ctx, path); err != nil {
@@ -70,7 +72,7 @@ func (p *Payload) open(ctx context.Context, path string) error {
 	p.dir = path
 	_, err := os.Stat(filepath.Join(path, ociLayoutName))
 	if err == nil {
-		if p.image, p.dir, err = p.openImage(ctx, path); err != nil {
+		if p.dir, err = p.openImage(ctx, path); err != nil {
 			return err // also if a part of it does not exist
 		}
 	}
@@ -195,9 +197,6 @@ func (p *Payload) VerifyFile(ctx context.Context, name string) error {
 // downloads overrides that were not downloaded before.
 func (p *Payload) Verify(ctx context.Context) error {
 	var errs []error
-	if p.image != nil {
-		errs = append(errs, p.image.verify(ctx))
-	}
 	check := func(r io.ReadSeekCloser, err error) {
 		if err == nil {
 			_, err = io.Copy(io.Discard, contextReader{ctx, r})

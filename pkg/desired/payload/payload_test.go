@@ -22,7 +22,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -262,30 +265,36 @@ func TestBuild(t *testing.T) {
 
 // TestDamaged changes files of a payload. Every one must be named, and none be handed out whole.
 func TestDamaged(t *testing.T) {
-	for _, layout := range []string{"directory", "image"} {
-		t.Run(layout, func(t *testing.T) {
-			path := layouts(t)[layout]
-			flip(t, path, contents["kubelet.exe"][1000:1100])
-			flip(t, path, contents["shim.exe"])
-			p := open(t, path, payload.Options{})
-			err := p.Verify(t.Context())
-			for _, name := range []string{"kubelet.exe", "shim.exe"} {
-				if err == nil || !strings.Contains(err.Error(), name+" has the SHA-256 digest") {
-					t.Errorf("%s is not named: %v", name, err)
-				}
-				r, err := p.Open(t.Context(), name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				b, err := io.ReadAll(r)
-				var wrong *payload.DigestError
-				if !errors.As(err, &wrong) || wrong.Name != name || len(b) >= len(contents[name]) {
-					t.Errorf("%s: %d bytes and %v", name, len(b), err)
-				}
-				_ = r.Close()
+	t.Run("files", func(t *testing.T) {
+		path := build(t, nil)
+		flip(t, path, contents["kubelet.exe"][1000:1100])
+		flip(t, path, contents["shim.exe"])
+		p := open(t, path, payload.Options{})
+		err := p.Verify(t.Context())
+		for _, name := range []string{"kubelet.exe", "shim.exe"} {
+			if err == nil || !strings.Contains(err.Error(), name+" has the SHA-256 digest") {
+				t.Errorf("%s is not named: %v", name, err)
 			}
-			if layout == "image" && !strings.Contains(err.Error(), "blob sha256:") {
-				t.Errorf("the layer is not named: %v", err)
+			r, err := p.Open(t.Context(), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(r)
+			var wrong *payload.DigestError
+			if !errors.As(err, &wrong) || wrong.Name != name || len(b) >= len(contents[name]) {
+				t.Errorf("%s: %d bytes and %v", name, len(b), err)
+			}
+			_ = r.Close()
+		}
+	})
+	// Whoever can change the manifest could have anything sent to hosts.
+	for name, part := range map[string][]byte{"file in a layer": contents["shim.exe"], "manifest in a layer": []byte("schemaVersion\": 1,\n")} {
+		t.Run(name, func(t *testing.T) {
+			path := layouts(t)["image"]
+			flip(t, path, part)
+			var wrong *payload.DigestError
+			if _, err := payload.Open(t.Context(), path, payload.Options{}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "blob sha256:") {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
@@ -468,6 +477,84 @@ func TestOverride(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOverrideIsDownloadedAgain damages what was downloaded.
+func TestOverrideIsDownloadedAgain(t *testing.T) {
+	signed := []byte("signed by the site")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(signed) }))
+	defer server.Close()
+	o := payload.Override{URL: server.URL, Content: payload.Content{Size: int64(len(signed)), SHA256: sum(signed)}}
+	dir := build(t, func(_ *payload.Manifest, l []payload.Source) { l[1].Override = &o })
+	for name, damaged := range map[string][]byte{"another byte": []byte("Signed by the site"), "cut off": signed[:5]} {
+		t.Run(name, func(t *testing.T) {
+			cache := t.TempDir()
+			p := open(t, dir, payload.Options{CacheDir: cache})
+			write(t, filepath.Join(cache, "sha256-"+sum(signed)), damaged)
+			if got := read(t, p, "kubelet.exe"); !bytes.Equal(got, signed) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// roundTripper answers requests in place of a server.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestOverrideIsDownloadedOnce has many hosts need a file at the same time.
+func TestOverrideIsDownloadedOnce(t *testing.T) {
+	signed := []byte("signed by the site")
+	o := payload.Override{URL: "http://files.example.com/", Content: payload.Content{Size: int64(len(signed)), SHA256: sum(signed)}}
+	dir := build(t, func(_ *payload.Manifest, l []payload.Source) { l[1].Override = &o })
+	synctest.Test(t, func(t *testing.T) {
+		var requests atomic.Int32
+		arrived := make(chan struct{})
+		p := open(t, dir, payload.Options{CacheDir: t.TempDir(), Client: &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+			requests.Add(1)
+			<-arrived
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(signed))}, nil
+		})}})
+		errs := make(chan error)
+		for range 50 {
+			go func() {
+				f, err := p.Open(t.Context(), "kubelet.exe")
+				if err == nil {
+					err = f.Close()
+				}
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		close(arrived)
+		for range 50 {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := requests.Load(); n != 1 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestOverrideFromASilentServer has a server that sends no more.
+func TestOverrideFromASilentServer(t *testing.T) {
+	o := payload.Override{URL: "http://files.example.com/", Content: payload.Content{Size: 90 << 20, SHA256: sum(nil)}}
+	dir := build(t, func(_ *payload.Manifest, l []payload.Source) { l[1].Override = &o })
+	synctest.Test(t, func(t *testing.T) {
+		p := open(t, dir, payload.Options{CacheDir: t.TempDir(), Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			body, w := io.Pipe()
+			context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
+			return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+		})}})
+		began := time.Now()
+		_, err := p.Open(t.Context(), "kubelet.exe")
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Minute {
+			t.Errorf("got %v after %s", err, time.Since(began))
+		}
+	})
 }
 
 // image is an OCI layout under construction.
