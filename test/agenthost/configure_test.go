@@ -113,7 +113,7 @@ func TestConfigure(t *testing.T) {
 	bundle := config.Bundle{
 		Document: config.Document{
 			Version:     config.SchemaVersion,
-			Directories: []config.Directory{{Path: `C:\var\log\kubelet`}},
+			Directories: []config.Directory{{Path: `C:\var\log\kubelet`}, {Path: `C:\k\cni`, Access: config.AccessAdministratorsWrite}},
 			Files: []config.File{
 				program(`C:\k\cni\program.exe`), program(`C:\k\program.exe`),
 				{Path: `C:\k\kubelet.conf`, Role: config.RoleConfiguration, Source: config.Source{Text: &text}, Digest: config.Digest([]byte(text)), OnChange: config.OnChange{Impact: config.ImpactNone}},

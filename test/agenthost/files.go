@@ -48,8 +48,11 @@ func (s *System) Stat(path string) (engine.FileInfo, error) {
 		return engine.FileInfo{}, err
 	}
 	out := engine.FileInfo{Kind: files.Kind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
-	if info.Mode().Perm()&0o077 == 0 {
-		out.Access = config.AccessAdministrators
+	for _, access := range []config.Access{config.AccessAdministrators, config.AccessAdministratorsWrite} {
+		file, directory := modes(access)
+		if others := info.Mode().Perm() & 0o077; others == file&0o077 || others == directory&0o077 {
+			out.Access = access
+		}
 	}
 	return out, nil
 }
@@ -62,12 +65,17 @@ func (s *System) Names(directory string) ([]string, error) {
 	return files.Names(s.local(directory))
 }
 
-// modes are permissions of files and directories.
+// modes are permissions of files and directories. The group stands for the users who may create
+// files below C:\ unless a directory says otherwise.
 func modes(access config.Access) (file, directory fs.FileMode) {
-	if access == config.AccessAdministrators {
+	switch access {
+	case config.AccessAdministrators:
 		return 0o600, 0o700
+	case config.AccessAdministratorsWrite:
+		return 0o604, 0o705
+	default:
+		return 0o644, 0o755
 	}
-	return 0o644, 0o755
 }
 
 // WriteFile implements [engine.System].
