@@ -14,12 +14,14 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/kubelet"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -268,6 +270,68 @@ func TestHostsOfOthers(t *testing.T) {
 	})
 	if got := kubectl(t, "get", "--raw", subresource(theirs, "w", "log", "query=kubelet")); strings.Contains(got.stderr, "Conflict") {
 		t.Errorf("the rightful instance: %s", got.stderr)
+	}
+}
+
+// TestSquatter has somebody name the host of a Node that has no instance, with a key of their own that
+// the host does not accept. That keeps nobody from the host, and is no way to its Node.
+func TestSquatter(t *testing.T) {
+	t.Parallel()
+	theirs, ns := newNamespace(t), newNamespace(t)
+	host, node := startHost(t, winhost.Options{}), "squatted-"+ns
+	if err := kubelet.Register(t.Context(), sys.Kube, kubelet.Node{Name: node, Address: host.Address()}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := kubelet.Start(kubelet.Options{Client: sys.Kube, Node: node, Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
+	_, wrong := newPEM(t)
+	if _, err := sys.Kube.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "own"}, Data: map[string][]byte{"private-key.pem": wrong},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sys.Kube.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "windows-credentials-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "windows-controller", Namespace: system.Namespace}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eve := bind(t, "eve-"+ns, "windows-host-admin", ns)
+	createInstance(t, ns, "w", host, ", credentialsSecretRef: {name: own}")
+	waitFor(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsRefused))
+	mustHaveNothing := func(why string) {
+		t.Helper()
+		instance, err := sys.Windows.WindowsV1alpha1().WindowsInstances(ns).Get(t.Context(), "w", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if instance.Status.Node != nil {
+			t.Errorf("it has Node %s", instance.Status.Node.Name)
+		}
+		for _, action := range []string{"drain", "uncordon", "reboot", "reconfigure"} {
+			kubectlAs(t, eve, "{}", "create", "--raw", subresource(ns, "w", action, ""), "-f", "-").fails(t, "Conflict", why)
+		}
+	}
+	mustHaveNothing("the controller has not logged in to this host yet")
+
+	createInstance(t, theirs, "w", host, "")
+	waitForInstance(t, theirs, "w", "it has the host and its Node", func(i *v1alpha1.WindowsInstance) error {
+		if err := loggedIn.among(i.Status.Conditions); err != nil {
+			return err
+		}
+		if i.Status.Node == nil || i.Status.Node.Name != node {
+			return fmt.Errorf("its Node is %v", i.Status.Node)
+		}
+		return nil
+	})
+	waitFor(t, ns, "w", resolved(v1alpha1.ReasonDuplicateHost))
+	mustHaveNothing("already represents this host")
+	if found, err := sys.Kube.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{}); err != nil || found.Spec.Unschedulable {
+		t.Errorf("Node %s is cordoned: %v", node, err)
 	}
 }
 

@@ -140,6 +140,9 @@ func (c *controllers) addOperation(context.Context) error {
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance, time.Now())
 	}
+	o.Represented = func(ctx context.Context, i *v1alpha1.WindowsInstance) (string, error) {
+		return instance.Represented(ctx, c.GetClient(), c.GetAPIReader(), i, c.options.Hosts.Namespace)
+	}
 	if c.desired != nil {
 		o.Configuration = c.desired
 	}

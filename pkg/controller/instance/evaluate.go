@@ -179,7 +179,7 @@ func (e *evaluation) moved() bool {
 // it is found at others.
 func (e *evaluation) addresses() {
 	o := e.observation
-	if o == nil || e.instance.Status.MachineID != "" && o.report == nil {
+	if o == nil || e.instance.Status.Identified() && o.report == nil {
 		return
 	}
 	switch {
@@ -208,7 +208,7 @@ func (e *evaluation) hostKeys() {
 	switch {
 	case decision.verdict == verdictRecord && o.err == nil:
 		e.status.HostKeys = recordKeys(nil, append(decision.keys, o.presented), v1alpha1.TrustedOnFirstUse, seen)
-	case o.verified && decision.by == v1alpha1.TrustedBySpec && (o.report != nil || e.instance.Status.MachineID == ""):
+	case o.verified && decision.by == v1alpha1.TrustedBySpec && (o.report != nil || !e.instance.Status.Identified()):
 		// What a person has pinned replaces what was recorded, once the host has proven to have it.
 		// That of another machine is none of this host.
 		e.status.HostKeys = recordKeys(e.status.HostKeys, decision.keys, v1alpha1.TrustedBySpec, seen)
@@ -397,6 +397,11 @@ func (e *evaluation) nodeReady() {
 			e.status.Node = nil
 		}
 		e.wait(condition)
+		return
+	}
+	if !e.status.Identified() {
+		e.status.Node = nil
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: the host has not been logged in to yet, so it is not known which Node it is.")
 		return
 	}
 	if e.node == nil {

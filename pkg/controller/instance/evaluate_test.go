@@ -46,10 +46,18 @@ func known(t testing.TB) *v1alpha1.WindowsInstance {
 	return instance
 }
 
-// operated is a known instance with an operation.
-func operated(t *testing.T, kind v1alpha1.OperationType, phase v1alpha1.OperationPhase) *v1alpha1.WindowsInstance {
+// inspected is a known instance whose host was logged in to.
+func inspected(t testing.TB) *v1alpha1.WindowsInstance {
 	t.Helper()
 	instance := known(t)
+	instance.Status.Version, instance.Status.Addresses = "v1.2.3", []string{"10.1.42.1"}
+	return instance
+}
+
+// operated is an instance whose host was logged in to, with an operation.
+func operated(t *testing.T, kind v1alpha1.OperationType, phase v1alpha1.OperationPhase) *v1alpha1.WindowsInstance {
+	t.Helper()
+	instance := inspected(t)
 	instance.Status.Operation = &v1alpha1.Operation{ID: "op-1", Type: kind, Phase: phase}
 	return instance
 }
@@ -83,7 +91,7 @@ func TestEvaluate(t *testing.T) {
 			name:     "host key read and to be recorded",
 			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
-				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
+				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=Unknown/NotTried"},
 			wantPhase: v1alpha1.InstanceConnecting,
 		},
 		{
@@ -127,9 +135,16 @@ func TestEvaluate(t *testing.T) {
 		},
 		{
 			name:     "nothing listens, while the node is ready",
-			snapshot: snapshot{instance: known(t), observation: refused, node: readyNode},
+			snapshot: snapshot{instance: inspected(t), observation: refused, node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
+			wantPhase: v1alpha1.InstanceUnreachable,
+		},
+		{
+			name:     "nothing listens, and it never was logged in to",
+			snapshot: snapshot{instance: known(t), observation: refused, node: readyNode},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/ConnectionRefused"},
 			wantPhase: v1alpha1.InstanceUnreachable,
 		},
 		{
@@ -145,7 +160,7 @@ func TestEvaluate(t *testing.T) {
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newRSAKey(t),
 				failed: diagnose.StageLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=Unknown/NotTried", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
-				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/CredentialsMissing"},
+				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/CredentialsMissing"},
 			wantPhase: v1alpha1.InstanceFailed,
 		},
 		{
@@ -153,7 +168,7 @@ func TestEvaluate(t *testing.T) {
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newKey(t, "other"),
 				failed: diagnose.StageLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=False/HostKeyChanged", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
-				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/HostKeyChanged"},
+				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/HostKeyChanged"},
 			wantPhase: v1alpha1.InstanceFailed,
 		},
 		{
@@ -161,7 +176,7 @@ func TestEvaluate(t *testing.T) {
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"},
 				failed: diagnose.StageHostKey, err: &unusableKeyError{errors.New("spec.hostKeys[0] is not a public key")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
-				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
+				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=Unknown/NotTried"},
 			wantPhase: v1alpha1.InstanceConnecting,
 		},
 		{

@@ -54,7 +54,7 @@ func TestDuplicateRecordsNothing(t *testing.T) {
 func TestPauseKeeps(t *testing.T) {
 	refused := &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: diagnose.StageLogin,
 		err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}
-	instance := known(t)
+	instance := inspected(t)
 	instance.Status = evaluate(snapshot{instance: instance, observation: refused, revision: testRevision, now: testNow})
 	before := conditionsOf(&instance.Status)
 	instance.Generation = 2
@@ -268,7 +268,7 @@ func TestNodeOfAHost(t *testing.T) {
 	silent := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	silent.UID, silent.Status.Conditions = "n", nil
 	with := func(addresses []string, providerID string) *v1alpha1.WindowsInstance {
-		instance := known(t)
+		instance := inspected(t)
 		instance.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "old"}
 		instance.Status.Addresses, instance.Spec.ProviderID = addresses, providerID
 		return instance

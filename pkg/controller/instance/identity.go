@@ -68,39 +68,48 @@ func isLiteral(address string) bool {
 // its place, nil if there is none. addresses are those it stands for, as far as
 // they are known; nil means those of its status.
 func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, addresses []string, home string) (*v1alpha1.WindowsInstance, error) {
-	var first *v1alpha1.WindowsInstance
-	consider := func(field, id string, same func(*v1alpha1.WindowsInstance) bool) error {
-		var others v1alpha1.WindowsInstanceList
-		if err := reader.List(ctx, &others, client.MatchingFields{field: id}); err != nil {
-			return fmt.Errorf("looking for other instances of %s: %w", id, err)
-		}
-		for i := range others.Items {
-			other := &others.Items[i]
-			if other.UID == instance.UID || !same(other) || !identity.StandsFor(other, instance, home) {
-				continue
-			}
-			if first == nil || identity.Precedes(other, first, home) {
-				first = other
-			}
-		}
-		return nil
-	}
 	if addresses != nil {
 		instance = instance.DeepCopy()
 		instance.Status.Addresses = addresses
 	}
-	for _, at := range identity.Endpoints(instance) {
-		if err := consider(indexEndpoint, at, func(*v1alpha1.WindowsInstance) bool { return true }); err != nil {
-			return nil, err
-		}
+	others, err := sharing(ctx, reader, instance)
+	if err != nil {
+		return nil, err
 	}
-	// A host may have several addresses.
-	for _, id := range identity.OfMachine(instance) {
-		if err := consider(identity.MachineIndex, id, func(other *v1alpha1.WindowsInstance) bool { return instance.Status.SameHost(&other.Status) }); err != nil {
-			return nil, err
+	var first *v1alpha1.WindowsInstance
+	for i := range others {
+		other := &others[i]
+		if sharesHost(other, instance) && identity.StandsFor(other, instance, home) && (first == nil || identity.Precedes(other, first, home)) {
+			first = other
 		}
 	}
 	return first, nil
+}
+
+// sharing returns the other instances that may have the host of an instance, by the indexes of
+// [SetupWithManager]; one may be there twice.
+func sharing(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) ([]v1alpha1.WindowsInstance, error) {
+	var out []v1alpha1.WindowsInstance
+	for field, ids := range map[string][]string{
+		indexEndpoint:         identity.Endpoints(instance),
+		identity.MachineIndex: identity.OfMachine(instance), // a host may have several addresses
+	} {
+		for _, id := range ids {
+			var found v1alpha1.WindowsInstanceList
+			if err := reader.List(ctx, &found, client.MatchingFields{field: id}); err != nil {
+				return nil, fmt.Errorf("looking for other instances of %s: %w", id, err)
+			}
+			out = append(out, found.Items...)
+		}
+	}
+	return slices.DeleteFunc(out, func(other v1alpha1.WindowsInstance) bool { return other.UID == instance.UID }), nil
+}
+
+// sharesHost says whether two instances are contacted at the same endpoint, or have the same machine.
+func sharesHost(other, instance *v1alpha1.WindowsInstance) bool {
+	at := identity.Endpoints(instance)
+	return instance.Status.SameHost(&other.Status) ||
+		slices.ContainsFunc(identity.Endpoints(other), func(endpoint string) bool { return slices.Contains(at, endpoint) })
 }
 
 // takesOver says whether a host was handed over to an instance by one that was deleted and is

@@ -58,6 +58,7 @@ func TestFindNode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", test.address)
+			instance.Namespace = homeNamespace
 			instance.Spec.ProviderID, instance.Status.Addresses = test.providerID, test.addresses
 			if test.knownUID != "" {
 				instance.Status.Node = &v1alpha1.NodeReference{Name: "twin-b", UID: "uid-of-twin-b"}
@@ -149,6 +150,9 @@ func TestNodeBelongsToOne(t *testing.T) {
 	first, second := newInstance("first", "10.1.42.1"), newInstance("second", "10.1.42.1")
 	first.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}
 	second.Spec.Port, second.CreationTimestamp = 2222, metav1.NewTime(testNow)
+	for _, i := range []*v1alpha1.WindowsInstance{first, second} {
+		i.Status.Version, i.Status.Addresses = "v1", []string{"10.1.42.1"}
+	}
 	f := newFixture(t, first, second, newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
 	look := func(name string) snapshot {
 		t.Helper()
@@ -237,6 +241,7 @@ func TestStandsFor(t *testing.T) {
 	}
 	deleted := func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }
 	held := func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{v1alpha1.HostFinalizer} }
+	loggedIn := func(i *v1alpha1.WindowsInstance) { i.Status.Version, i.Status.Addresses = "v1", []string{"10.1.42.1"} }
 	heldByOthers := func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }
 	duplicate := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDuplicateHost}}
@@ -248,7 +253,8 @@ func TestStandsFor(t *testing.T) {
 	}{
 		{"precedes", other(home), true},
 		{"does not precede", other(held), false},
-		{"being cleaned, and does not precede", other(deleted, held), true},
+		{"being cleaned, and does not precede", other(deleted, held, loggedIn), true},
+		{"deleted, and the host was never logged in to", other(deleted, held), false},
 		{"deleted, and nothing is on the host", other(home, deleted, heldByOthers), false},
 		{"deleted, and never stood for the host", other(deleted, held, duplicate), false},
 	} {
@@ -399,7 +405,8 @@ func TestEndpointsChanged(t *testing.T) {
 		want   bool
 	}{
 		{"nothing", func(*v1alpha1.WindowsInstance) {}, false},
-		{"what it says of itself", func(i *v1alpha1.WindowsInstance) { i.Status.Version = "v2" }, false},
+		{"what it says of itself", func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{Hostname: "h"} }, false},
+		{"it was logged in to", func(i *v1alpha1.WindowsInstance) { i.Status.Version = "v1" }, true},
 		{"address", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" }, true},
 		{"machine", func(i *v1alpha1.WindowsInstance) { i.Status.MachineID = "m" }, true},
 		{"it was configured", func(i *v1alpha1.WindowsInstance) {

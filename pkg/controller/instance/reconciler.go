@@ -177,7 +177,8 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			s.observation = nil // it ended because of another instance that is gone
 		}
 	}
-	if s.duplicate == "" {
+	// Which Node a host is that was never logged in to, its instance only claims.
+	if s.duplicate == "" && (instance.Status.Identified() || s.observation != nil && s.observation.loggedIn) {
 		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, foundAt(instance, known.last))
 		if err != nil {
 			return snapshot{}, err

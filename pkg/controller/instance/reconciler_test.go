@@ -264,12 +264,12 @@ func TestReconcileFirstContact(t *testing.T) {
 
 	// Nothing is authenticated or run before the key is in the stored status.
 	f.expectJournal(
-		"write win-1", "event win-1 Normal NodeReady",
+		"write win-1",
 		"Resolve win-1", "HostKey win-1",
 		"write win-1", "event win-1 Normal HostKeyRecorded",
 		"Resolve win-1", "Login win-1",
 		// Nothing is put there before the object is held.
-		"write win-1", "event win-1 Normal Authenticated",
+		"write win-1", "event win-1 Normal Authenticated", "event win-1 Normal NodeReady",
 		"Resolve win-1", "Login win-1", "Facts win-1",
 		"write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed",
 	)

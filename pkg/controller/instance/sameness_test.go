@@ -91,8 +91,8 @@ func TestReconcileNodeOfAnotherAddress(t *testing.T) {
 	f.hosts.set("10.1.42.2", func(h *scriptedHost) { h.key = newKey(t, "other") })
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key, h.machine = key, "firmware-1/windows-1" })
 	f.settle("win-1")
-	if node := f.get("win-1").Status.Node; node == nil {
-		t.Fatal("there is no Node at the first address")
+	if node := f.get("win-1").Status.Node; node != nil {
+		t.Errorf("it has Node %s, of an address at which nobody was let in", node.Name)
 	}
 	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.1" })
 	f.settle("win-1")

@@ -125,6 +125,7 @@ var endpointsChanged = predicate.Funcs{
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before), identity.Endpoints(after)) ||
 			before.Status.MachineID != after.Status.MachineID ||
+			before.Status.Identified() != after.Status.Identified() ||
 			before.Status.ChangedHost() != after.Status.ChangedHost() ||
 			before.Status.MayHaveChangedHost() != after.Status.MayHaveChangedHost() ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||

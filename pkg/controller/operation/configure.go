@@ -240,6 +240,9 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	if err := e.ensureRestartable(ctx); err != nil {
 		return result{}, err
 	}
+	if err := e.ensureRepresents(ctx); err != nil {
+		return result{}, err
+	}
 	allow := config.Impact(e.operation().Impact)
 	done, err := e.configureHost(ctx, "Configuring the host.", allow)
 	if err != nil {

@@ -178,6 +178,10 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 	if c := meta.FindStatusCondition(e.instance.Status.Conditions, v1alpha1.ConditionResolved); c != nil && c.Reason == v1alpha1.ReasonDuplicateHost {
 		return "This instance does not represent the host: " + c.Message, nil
 	}
+	if e.operation().Type != v1alpha1.OperationRemove && !e.instance.Status.Identified() { // a removal logs in first
+		return fmt.Sprintf("The controller has not logged in to the host of this instance yet, so it is not known whether the host, and its Node, are those of this instance. "+
+			"To try the way to the host: kubectl windows check %s -n %s", e.instance.Name, e.instance.Namespace), nil
+	}
 	if t := e.operation().Type; t == v1alpha1.OperationDrain || t == v1alpha1.OperationUncordon {
 		return "", nil // the host itself is not touched
 	}
@@ -292,6 +296,25 @@ func (e *execution) ensureWanted(ctx context.Context) error {
 		return errCanceled
 	}
 	return ctx.Err()
+}
+
+// ensureRepresents makes sure, before the host or its Node is changed for the first time, that no other
+// instance has the host. What the status says of that may be older than a login for that one.
+func (e *execution) ensureRepresents(ctx context.Context) error {
+	if e.Represented == nil || e.operation().Type != v1alpha1.OperationReconfigure || e.instance.Status.ChangedHost() {
+		return nil
+	}
+	var why string
+	if err := retryAPI(ctx, e.clock, "Asking which instance represents the host", isFinal, func() (err error) {
+		why, err = e.Represented(ctx, e.instance)
+		return err
+	}); err != nil {
+		return fmt.Errorf("finding out which instance represents the host: %w", err)
+	}
+	if why != "" {
+		return fmt.Errorf("this instance does not represent the host: %s", why)
+	}
+	return nil
 }
 
 // ensureLeading makes sure, before the host is changed, that no other process has taken over. What

@@ -295,6 +295,8 @@ type fixture struct {
 	concurrent int
 	// superseded is what is said of an instance that is about to be removed.
 	superseded string
+	// represented is asked before a host is changed for the first time. Nil: nobody is.
+	represented func(context.Context, *v1alpha1.WindowsInstance) (string, error)
 	// settle is for how long Nodes have to stay ready.
 	settle time.Duration
 	// silent kubelets do not renew the Leases of their Nodes.
@@ -336,7 +338,7 @@ func newInstance(op v1alpha1.Operation, changes ...change) *v1alpha1.WindowsInst
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testKey.Name, UID: "uid"},
 		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"},
 		Status: v1alpha1.WindowsInstanceStatus{
-			Node: &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}, Operation: &op,
+			Version: "v1", Node: &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}, Operation: &op,
 		},
 	}
 	for _, c := range changes {
@@ -412,7 +414,8 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
 		Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
-		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
+		Superseded:  func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
+		Represented: f.represented,
 	})
 	r.drainer = f.drain
 	ctx, cancel := context.WithCancel(context.Background())

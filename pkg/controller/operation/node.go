@@ -53,6 +53,9 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
+	if err := e.ensureRepresents(ctx); err != nil {
+		return result{}, err
+	}
 	found, err := e.cordonNode(ctx, node.Name, node.UID)
 	if err != nil {
 		return result{}, err

@@ -45,7 +45,7 @@ func known(instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, error
 		return nil, err
 	}
 	switch {
-	case !wasLoggedIn(&instance.Status):
+	case !instance.Status.Identified():
 		return nil, notKnown(instance, "")
 	case moved(instance):
 		return nil, notKnown(instance, fmt.Sprintf(" at spec.address (%s), but at %s", instance.Spec.Address, strings.Join(instance.Status.Addresses, ", ")))
@@ -68,11 +68,6 @@ func represented(instance *v1alpha1.WindowsInstance) error {
 		return nil
 	}
 	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, errors.New(c.Message))
-}
-
-// wasLoggedIn says whether the controller has logged in to the host of the instance.
-func wasLoggedIn(status *v1alpha1.WindowsInstanceStatus) bool {
-	return status.MachineID != "" || status.ChangedHost() || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
 }
 
 // moved says whether spec.address is an IP address at which the host was not found.

@@ -28,10 +28,21 @@ func checkPreconditions(instance *windows.WindowsInstance, p *metav1.Preconditio
 	return nil
 }
 
-// record makes o the operation of the instance. It refuses while another is active.
+// record makes o the operation of the instance. It refuses while another is active, and of an instance
+// that nobody was let in for: whose host, and whose Node, it names is not known.
 func record(instance *windows.WindowsInstance, o *v1alpha1.Operation) error {
 	if instance.DeletionTimestamp != nil {
 		return conflict(instance, "the instance is being removed")
+	}
+	served, err := served(instance)
+	if err != nil {
+		return err
+	}
+	if !served.Status.Identified() {
+		if err := represented(served); err != nil {
+			return err
+		}
+		return notKnown(served, "")
 	}
 	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Record(o) })
 }

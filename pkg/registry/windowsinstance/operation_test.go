@@ -63,9 +63,13 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 		{"of an instance that is being removed", func(i *windows.WindowsInstance) {
 			i.DeletionTimestamp = new(metav1.NewTime(noon))
 		}, "is being removed"},
+		{"of a host that nobody was let in to", func(i *windows.WindowsInstance) {
+			i.Status = windows.WindowsInstanceStatus{Node: &windows.NodeReference{Name: "win-1"}}
+		}, "the controller has not logged in to this host yet"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := validInstance()
+			instance.Status.MachineID = "m/w"
 			test.change(instance)
 			before := instance.Status.Operation
 			err := record(instance, recorded(t, operation("new", "Pending")))
@@ -82,6 +86,7 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 
 func TestHistoryKeepsTheLastTen(t *testing.T) {
 	instance := validInstance()
+	instance.Status.MachineID = "m/w"
 	for n := range 13 {
 		if err := record(instance, recorded(t, operation(fmt.Sprint(n), "Succeeded"))); err != nil {
 			t.Fatal(err)

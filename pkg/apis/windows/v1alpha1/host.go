@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // LostStatus says whether something of ours is on the host and nothing is known of the host: the
@@ -14,6 +16,16 @@ import (
 // contact on, and the finalizer comes later.
 func (i *WindowsInstance) LostStatus() bool {
 	return slices.Contains(i.Finalizers, HostFinalizer) && len(i.Status.HostKeys) == 0
+}
+
+// Identified says whether the controller has logged in to the host for this very instance, or for
+// one that handed the host over to it. Whoever may write instances names any address and any public
+// host key: without this, an instance says nothing about a host. It stays so while the host is down,
+// its credentials or keys are replaced, and no controller runs. Releases that did not record
+// status.machineID left the version of the agent that answered them, or an operation that has changed
+// the host. An object that was restored without its status is not identified.
+func (s *WindowsInstanceStatus) Identified() bool {
+	return s.MachineID != "" || s.Version != "" || s.ChangedHost() || meta.IsStatusConditionTrue(s.Conditions, ConditionAuthenticated)
 }
 
 // Machine is the machine that the instance stands for: the one that an administrator has named

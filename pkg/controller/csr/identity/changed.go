@@ -19,12 +19,13 @@ type identity struct {
 	node           string
 	owner          *metav1.OwnerReference
 	deleted        bool
+	identified     bool
 }
 
 func identityOf(instance *v1alpha1.WindowsInstance) identity {
 	id := identity{
 		address: instance.Spec.Address, addresses: instance.Status.Addresses,
-		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(),
+		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(), identified: instance.Status.Identified(),
 	}
 	if system := instance.Status.System; system != nil {
 		id.hostname, id.fqdn = system.Hostname, system.FQDN

@@ -76,7 +76,7 @@ func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
 // that: not if the host is known, and was at other addresses so far.
 func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
 	_, err := netip.ParseAddr(instance.Spec.Address)
-	return err != nil || instance.Status.MachineID == "" ||
+	return err != nil || !instance.Status.Identified() ||
 		slices.Contains(instance.Status.Addresses, CanonicalAddress(instance.Spec.Address))
 }
 

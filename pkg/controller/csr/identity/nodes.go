@@ -6,6 +6,7 @@ package identity
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +47,7 @@ const (
 // none, and the instance that the Node belongs to before it does to this one, nil if there
 // is none.
 func (n Nodes) Find(ctx context.Context, instance *v1alpha1.WindowsInstance) (*corev1.Node, *v1alpha1.WindowsInstance, error) {
-	node, err := findNode(ctx, n.Reader, instance)
+	node, err := findNode(ctx, n.Reader, instance, n.Namespace)
 	if err != nil || node == nil {
 		return nil, nil, err
 	}
@@ -105,14 +106,15 @@ func MayOwn(instance *v1alpha1.WindowsInstance) bool {
 // another machine of the provider is not it, even with the same address, which
 // may have been given to another machine since. Neither is one that does not run Windows,
 // whoever has its address or provider ID in an instance: what may be done with the Node of
-// an instance must not be possible with the control plane.
-func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (*corev1.Node, error) {
+// an instance must not be possible with the control plane. What an instance in another namespace than
+// that of the operator says of its host does not suffice: the Node has to be where the host was found.
+func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, home string) (*corev1.Node, error) {
 	for _, id := range OfInstance(instance) {
 		var nodes corev1.NodeList
 		if err := reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: id}); err != nil {
 			return nil, fmt.Errorf("looking for the Node with %s: %w", id, err)
 		}
-		if node := chooseNode(nodes.Items, instance); node != nil {
+		if node := chooseNode(nodes.Items, instance, instance.Namespace == home); node != nil {
 			return node, nil
 		}
 	}
@@ -120,8 +122,9 @@ func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.Wind
 }
 
 // chooseNode prefers the Node that was found before, then one that has a name of the host, else
-// the first by name, so that the answer does not change from call to call.
-func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance) *corev1.Node {
+// the first by name, so that the answer does not change from call to call. claims: what the spec says
+// of the host suffices.
+func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims bool) *corev1.Node {
 	var chosen *corev1.Node
 	host := New(instance, nil)
 	for i := range nodes {
@@ -136,12 +139,29 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance) *corev1
 		if known := instance.Status.Node; known != nil && known.UID == node.UID {
 			return node
 		}
+		if !claims && !isAt(node, instance) {
+			continue
+		}
 		if chosen == nil || host.IsNamed(node.Name) && !host.IsNamed(chosen.Name) ||
 			host.IsNamed(node.Name) == host.IsNamed(chosen.Name) && node.Name < chosen.Name {
 			chosen = node
 		}
 	}
 	return chosen
+}
+
+// isAt says whether a Node reports an IP address at which the host of an instance was found.
+func isAt(node *corev1.Node, instance *v1alpha1.WindowsInstance) bool {
+	found := addressesOf(instance)
+	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
+		_, err := netip.ParseAddr(a.Address)
+		return err == nil && slices.ContainsFunc(found, func(address string) bool { return CanonicalAddress(address) == CanonicalAddress(a.Address) })
+	})
+}
+
+// mayOwn says whether an instance can have a Node that keeps another one off it: see [StandsFor].
+func mayOwn(other, instance *v1alpha1.WindowsInstance, home string) bool {
+	return other.Namespace == instance.Namespace || other.Namespace == home || other.Status.Identified()
 }
 
 // findOwner returns the instance that a Node belongs to before it does to the given one,
@@ -156,7 +176,7 @@ func findOwner(ctx context.Context, reader client.Reader, node *corev1.Node, ins
 		}
 		for i := range others.Items {
 			other := &others.Items[i]
-			if known := other.Status.Node; other.UID != instance.UID && known != nil && known.UID == node.UID && StandsFor(other, instance, home) {
+			if known := other.Status.Node; other.UID != instance.UID && known != nil && known.UID == node.UID && mayOwn(other, instance, home) && first(other, instance, home) {
 				return other, nil
 			}
 		}

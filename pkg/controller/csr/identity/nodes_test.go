@@ -112,7 +112,7 @@ func TestFindNode(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			node, owner, err := Nodes{Reader: newReader(t, tt.nodes...)}.Find(t.Context(), tt.instance)
+			node, owner, err := Nodes{Reader: newReader(t, tt.nodes...), Namespace: "ns"}.Find(t.Context(), tt.instance)
 			got := ""
 			if node != nil {
 				got = node.Name
@@ -124,10 +124,50 @@ func TestFindNode(t *testing.T) {
 	}
 }
 
+// In a namespace that is not that of the operator, what the spec claims of a host gets nobody its Node.
+func TestFindWhereTheHostWasFound(t *testing.T) {
+	found := func(at string, edit ...instanceEdit) *v1alpha1.WindowsInstance {
+		i := newInstance("i", withoutNode)
+		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{at}
+		for _, e := range edit {
+			e(i)
+		}
+		return i
+	}
+	node := newNode("win-1", func(n *corev1.Node) {
+		n.Spec.ProviderID = "p://1"
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: "win-1"})
+	})
+	tests := []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		want     bool
+	}{
+		{"at its address", found("::ffff:10.0.0.5"), true},
+		{"its address, where the host never was", found("10.0.0.6"), false},
+		{"its provider ID", found("10.0.0.6", func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "p://1" }), false},
+		{"its name", found("10.0.0.6", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "win-1" }), false},
+		{"the Node that it had, whose address changes", found("10.0.0.6", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}
+		}), true},
+		{"it was found, and does not say which machine it is", newInstance("i", withoutNode, func(i *v1alpha1.WindowsInstance) {
+			i.Status.Version, i.Status.Addresses = "v1", []string{"10.0.0.6"}
+		}), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, owner, err := Nodes{Reader: newReader(t, node), Namespace: "home"}.Find(t.Context(), tt.instance)
+			if err != nil || owner != nil || (got != nil) != tt.want {
+				t.Errorf("got %v, %v, %v", got, owner, err)
+			}
+		})
+	}
+}
+
 // The first by name is the answer, in whatever order the cache has them.
 func TestChooseNode(t *testing.T) {
 	for _, nodes := range [][]corev1.Node{{*newNode("a"), *newNode("b")}, {*newNode("b"), *newNode("a")}} {
-		if got := chooseNode(nodes, newInstance("i", withoutNode)); got == nil || got.Name != "a" {
+		if got := chooseNode(nodes, newInstance("i", withoutNode), true); got == nil || got.Name != "a" {
 			t.Errorf("got %v", got)
 		}
 	}
@@ -337,10 +377,19 @@ func TestPrecedes(t *testing.T) {
 		i.Status.MachineID = ""
 		return i
 	}
+	// loggedIn is an instance whose host is not configured, and was logged in to at an address.
+	loggedIn := func(i *v1alpha1.WindowsInstance, addresses ...string) *v1alpha1.WindowsInstance {
+		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", addresses
+		return i
+	}
 	tests := []struct {
 		name          string
 		first, second *v1alpha1.WindowsInstance
 	}{
+		{"logged in to before age", loggedIn(at("b", "z", 0), "10.1.42.7"), named(at("a", "a", time.Hour), "10.1.42.7")},
+		{"logged in to, without a machine, before age", nameless(loggedIn(configured(at("b", "z", 0)), "10.1.42.7")), named(at("a", "a", time.Hour), "10.1.42.7")},
+		{"age before one that was logged in to elsewhere", named(at("a", "a", time.Hour), "10.1.42.7"), loggedIn(at("b", "z", 0), "10.1.42.8")},
+		{"home before one that was logged in to", named(at("home", "z", 0), "10.1.42.7"), loggedIn(at("a", "a", time.Hour), "10.1.42.7")},
 		{"home before one that was not found at the address", named(at("home", "z", 0), "10.1.42.7"), nameless(configured(at("a", "a", time.Hour), "10.1.42.7"))},
 		{"home before one that only found it configured", named(at("home", "z", 0), "10.1.42.7"), found(at("a", "a", time.Hour))},
 		{"configured at home before one that only found it configured", found(at("home", "z", 0)), found(at("a", "a", time.Hour))},
@@ -363,11 +412,20 @@ func TestPrecedes(t *testing.T) {
 	}
 }
 
-// One that is being deleted stands for its host until that is clean.
+// One that is being deleted stands for its host until that is clean. One of another namespace does
+// so only for a host that was logged in to for it.
 func TestStandsFor(t *testing.T) {
 	resolved := func(reason string) instanceEdit {
 		return func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: reason}}
+		}
+	}
+	elsewhere := func(i *v1alpha1.WindowsInstance) {
+		i.Namespace, i.CreationTimestamp.Time = "elsewhere", testNow.Add(-time.Hour)
+	}
+	loggedIn := func(addresses ...string) instanceEdit {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", addresses
 		}
 	}
 	without := func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"example.com/f"} }
@@ -382,6 +440,14 @@ func TestStandsFor(t *testing.T) {
 		{"deleted, and found", newInstance("z", beingDeleted, resolved("Found")), true},
 		{"deleted, and never in charge", newInstance("a", beingDeleted, resolved(v1alpha1.ReasonDuplicateHost)), false},
 		{"deleted, and clean", newInstance("a", beingDeleted, without), false},
+		{"elsewhere, older", newInstance("a", elsewhere), false},
+		{"elsewhere, older, and found at another address", newInstance("a", elsewhere, loggedIn("10.0.0.6")), false},
+		{"elsewhere, older, and one of its addresses", newInstance("a", elsewhere, loggedIn("10.0.0.5", "10.0.0.6")), false},
+		{"elsewhere, logged in to", newInstance("z", elsewhere, loggedIn("10.0.0.5")), true},
+		{"elsewhere, logged in to, with the machine of another address", newInstance("a", elsewhere, loggedIn("10.0.0.6"), func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "p://1" }), false},
+		{"elsewhere, deleted, held by its user", newInstance("a", elsewhere, beingDeleted), false},
+		{"elsewhere, deleted, logged in to", newInstance("a", elsewhere, beingDeleted, loggedIn("10.0.0.5")), true},
+		{"where the operator is", newInstance("z", func(i *v1alpha1.WindowsInstance) { i.Namespace = "home" }), true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

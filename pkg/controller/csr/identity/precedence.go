@@ -11,10 +11,18 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// StandsFor says whether other stands for the host that it has in common with instance.
-// One that was deleted and did so before goes on until its host is clean, whoever comes:
-// meanwhile nobody else may configure the host.
+// StandsFor says whether other stands for the host that it has in common with instance. An instance
+// of another namespace, other than that of the operator, does so only if the host is proven to be
+// its: who may write instances somewhere gets nobody off a host by naming it first.
+//
+// One that was deleted and stood for the host goes on until its host is clean, whoever comes: meanwhile
+// nobody else may configure the host.
 func StandsFor(other, instance *v1alpha1.WindowsInstance, home string) bool {
+	return (other.Namespace == instance.Namespace || other.Namespace == home || HasHostOf(other, instance)) && first(other, instance, home)
+}
+
+// first says whether other comes before instance where both may stand for their host.
+func first(other, instance *v1alpha1.WindowsInstance, home string) bool {
 	if other.DeletionTimestamp.IsZero() {
 		return Precedes(other, instance, home)
 	}
@@ -26,7 +34,8 @@ func StandsFor(other, instance *v1alpha1.WindowsInstance, home string) bool {
 // Precedes says which of two instances of the same host stands for it: the one that it was
 // configured for; then one in the namespace of the operator before any other, so that nobody takes
 // a host of the cluster over by naming its address elsewhere first, also not while that namespace
-// is away; then the one that has found it configured; then the older one.
+// is away; then the one that has found it configured; then the one for which it was logged in to;
+// then the older one.
 func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 	for _, claims := range []func(instance, other *v1alpha1.WindowsInstance) bool{
 		func(instance, other *v1alpha1.WindowsInstance) bool {
@@ -36,6 +45,7 @@ func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 		func(instance, other *v1alpha1.WindowsInstance) bool {
 			return instance.Status.MayHaveChangedHost() && reaches(instance, other)
 		},
+		HasHostOf,
 	} {
 		if claimsA, claimsB := claims(a, b), claims(b, a); claimsA != claimsB {
 			return claimsA
@@ -48,6 +58,16 @@ func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 		return a.Name < b.Name
 	}
 	return a.Namespace < b.Namespace
+}
+
+// HasHostOf says whether the host that another instance names is the one that was logged in to for this
+// one. Of a host that does not say which machine it is, each of its addresses is believed: otherwise
+// two instances could configure it at the same time.
+func HasHostOf(instance, other *v1alpha1.WindowsInstance) bool {
+	return instance.Status.Identified() && (reaches(instance, other) ||
+		instance.Status.MachineID == "" && slices.ContainsFunc(instance.Status.Addresses, func(a string) bool {
+			return slices.Contains(OfInstance(other), addressIdentity(a))
+		}))
 }
 
 // reaches says whether the host of an instance is the one that another instance names. What counts
