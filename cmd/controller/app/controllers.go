@@ -150,7 +150,7 @@ func (c *controllers) addOperation(context.Context) error {
 }
 
 func (c *controllers) addCSR(context.Context) error {
-	return csr.SetupWithManager(c, csr.Options{Kube: c.kube, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
+	return csr.SetupWithManager(c, csr.Options{Kube: c.kube, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
 }
 
 func (c *controllers) addInstance(context.Context) error {

@@ -139,6 +139,45 @@ func TestJoining(t *testing.T) {
 			name: "under such a name, without a token", request: bootstrapping(renewal(t)), others: objects{host1(fresh), node(testNode)}, reason: "NotJoining",
 		},
 		{
+			name: "under the name of a Machine", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins), machine("win-1.example.com", "10.0.0.9")},
+			reason: "MachineNameTaken", message: "that is the name of Machine windows-hosts/machine-1",
+		},
+		{
+			name: "under the name of its Machine", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins, fromMachine), machine("win-1")}, want: true,
+		},
+		{
+			name: "under the name of the Machine at its address", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins), machine("win-1", "10.0.0.5")}, want: true,
+		},
+		{
+			name: "beside another Machine", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins), machine("win-2", "10.0.0.9")}, want: true,
+		},
+		{
+			name: "under the name of a Machine whose Node is another one", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins), func() client.Object {
+				m := machine("10.0.0.9")
+				m.Status.NodeRef = &corev1.ObjectReference{Name: testNode}
+				return m
+			}()}, reason: "MachineNameTaken",
+		},
+		{
+			name: "under a name that two hosts of one namespace have", request: bootstrapping(renewal(t)), others: objects{host1(fresh, joins), host2(fresh, joins, alsoNamed)},
+			reason: "AmbiguousInstance AmbiguousInstance",
+		},
+		{
+			name: "under a name that a host in another namespace has", request: bootstrapping(renewal(t)),
+			others: objects{host1(fresh, joins), host2(fresh, joins, alsoNamed, func(i *v1alpha1.WindowsInstance) { i.Namespace = "tenant" })}, reason: "AmbiguousInstance AmbiguousInstance",
+		},
+		{
+			name: "under a name that a host of the operator is to have", request: of(renewal(t), "i2"),
+			others: objects{host1(fresh, func(i *v1alpha1.WindowsInstance) {
+				i.Namespace, i.Spec.Address, i.Status = homeNamespace, testNode, v1alpha1.WindowsInstanceStatus{}
+			}), host2(fresh, joins, alsoNamed)},
+			reason: "NotJoining",
+		},
+		{
+			name: "of the operator, under a name that a host elsewhere has", request: bootstrapping(renewal(t)),
+			others: objects{host1(fresh, joins, func(i *v1alpha1.WindowsInstance) { i.Namespace = homeNamespace }), host2(fresh, joins, alsoNamed)}, want: true,
+		},
+		{
 			name: "under a name that nobody has", request: bootstrapping(renewal(t)), others: objects{host2(fresh, joins)},
 		},
 	}
@@ -164,6 +203,9 @@ func TestJoining(t *testing.T) {
 		})
 	}
 }
+
+// alsoNamed is a host with the name of another one.
+func alsoNamed(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "WIN-1" }
 
 // joins is a host that its operation has join the cluster: again, if it has a Node.
 func joins(i *v1alpha1.WindowsInstance) {

@@ -13,6 +13,9 @@ import (
 type Options struct {
 	// Kube approves requests. Required.
 	Kube kubernetes.Interface
+	// Namespace is that of the operator: what an instance there calls its host counts against those of
+	// other namespaces.
+	Namespace string
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
 	// Registerer takes the metrics. Nil: there are none.

@@ -155,8 +155,9 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 }
 
 // admit finds out which of the hosts may join as that node. Where there is a Node of that name
-// that it is not proven to be, nobody may, and the objection says why if somebody could otherwise: a
-// host calls itself as it likes, and must not become the control plane by that.
+// that it is not proven to be, or a Machine whose Node is to have it, nobody may, and the objection says
+// why if somebody could otherwise: a host calls itself as it likes, and must not become the control
+// plane by that.
 func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName string) (against *objection, err error) {
 	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
 	if err != nil {
@@ -166,11 +167,15 @@ func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName
 		if !h.IsNamed(nodeName) || !h.Object.Status.Operation.Joining() {
 			continue
 		}
+		var o *objection
 		if node != nil {
-			if o := objectionTo(h, node); o != nil {
-				against = o
-				continue
-			}
+			o = objectionTo(h, node)
+		} else if o, err = r.objectionOfMachines(ctx, h, nodeName); err != nil {
+			return nil, err
+		}
+		if o != nil {
+			against = o
+			continue
 		}
 		h.JoinGroup = token.GroupOf(h.Object)
 	}
@@ -188,8 +193,8 @@ func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.
 	var hosts []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]
-		if !instance.DeletionTimestamp.IsZero() {
-			continue
+		if !instance.DeletionTimestamp.IsZero() || !instance.Status.Identified() && instance.Namespace != r.Namespace {
+			continue // whoever names a host has none by that, and must not make that of others ambiguous
 		}
 		h, err := nodes.Host(ctx, instance, nodeName)
 		if err != nil {
@@ -204,7 +209,24 @@ func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.
 		}
 		hosts = append(hosts, h)
 	}
-	return hosts, nil
+	return r.dropClaims(hosts, nodeName), nil
+}
+
+// dropClaims drops the hosts that only call themselves as the node, in other namespaces than that of the
+// instance which has it; before there is one, than that of the operator, if a host there may become it.
+// Otherwise a host of somebody else could keep the node from its certificates, or get the first one.
+func (r *Reconciler) dropClaims(hosts []*identity.Host, nodeName string) []*identity.Host {
+	i := slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.Node == nodeName })
+	if i < 0 {
+		i = slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.Object.Namespace == r.Namespace && h.IsNamed(nodeName) })
+	}
+	if i < 0 {
+		return hosts
+	}
+	namespace := hosts[i].Object.Namespace
+	return slices.DeleteFunc(hosts, func(h *identity.Host) bool {
+		return h.Node != nodeName && h.Object.Namespace != namespace && h.Object.Namespace != r.Namespace
+	})
 }
 
 // dropNamesOfOthers takes those names from a host that are names of other Nodes. A host

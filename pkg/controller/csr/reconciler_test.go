@@ -46,6 +46,7 @@ import (
 )
 
 const (
+	homeNamespace = "openshift-windows-machine-config-operator"
 	testNamespace = "windows-hosts"
 	testNode      = "win-1"
 	testRequest   = "csr-1"
@@ -110,7 +111,7 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 			}
 		}
 	}
-	s.Reconciler = newReconciler(ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), Options{Kube: s.kube, Recorder: s.events})
+	s.Reconciler = newReconciler(ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), Options{Kube: s.kube, Namespace: homeNamespace, Recorder: s.events})
 	s.Reconciler.resolver, s.Reconciler.clock = dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}, s.clock
 	return s
 }
@@ -147,9 +148,9 @@ func host1(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "one", UID: "i1"},
 		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
 		Status: v1alpha1.WindowsInstanceStatus{
-			Addresses: []string{"10.0.0.5"},
-			Node:      &v1alpha1.NodeReference{Name: testNode, UID: "n1"},
-			System:    &v1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.example.com"},
+			Addresses: []string{"10.0.0.5"}, Version: "v1",
+			Node:   &v1alpha1.NodeReference{Name: testNode, UID: "n1"},
+			System: &v1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.example.com"},
 		},
 	}
 	for _, e := range edit {
@@ -370,6 +371,18 @@ func TestReconcile(t *testing.T) {
 				"secret/hidden: Warning AmbiguousInstance: " + stays + "instances in several namespaces can be node win-1.",
 				"windows-hosts/one: Warning AmbiguousInstance: " + stays + "instances in several namespaces can be node win-1.",
 			},
+		},
+		{
+			name: "beside one of another namespace that calls itself so", request: renewal(t),
+			others:   objects{host1(), host2(withoutNode, func(i *v1alpha1.WindowsInstance) { i.Namespace, i.Status.System.Hostname = "tenant", "WIN-1" })},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{
+			name: "beside one that names it, and that nobody was let in for", request: renewal(t),
+			others: objects{host1(), host1(func(i *v1alpha1.WindowsInstance) {
+				i.Name, i.Spec.Address, i.Status = "squatter", testNode, v1alpha1.WindowsInstanceStatus{Node: i.Status.Node}
+			})},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
 		},
 		{
 			name: "two instances, one of which is being deleted", request: renewal(t),

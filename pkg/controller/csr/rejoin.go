@@ -4,6 +4,7 @@
 package csr
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,6 +22,8 @@ const (
 	reasonNodeNameTaken policy.Reason = "NodeNameTaken"
 	// reasonNodeElsewhere: the Node does not report an address of the host, whose machine is not known.
 	reasonNodeElsewhere policy.Reason = "NodeElsewhere"
+	// reasonMachineNameTaken: the Node of that name is to be that of a Machine, which is not the host.
+	reasonMachineNameTaken policy.Reason = "MachineNameTaken"
 	// reasonNodeReporting: a kubelet with a certificate speaks for the Node.
 	reasonNodeReporting policy.Reason = "NodeReporting"
 )
@@ -50,6 +53,17 @@ func objectionTo(h *identity.Host, node *corev1.Node) *objection {
 		return &objection{reasonNodeReporting, fmt.Sprintf("the host is joining as node %s, for which a kubelet reports: that one has a certificate", node.Name)}
 	}
 	return nil
+}
+
+// objectionOfMachines says why a host must not become a Node that does not exist yet: a Machine that is not
+// that of the host is about to become it, such as one of the control plane that is replaced.
+func (r *Reconciler) objectionOfMachines(ctx context.Context, h *identity.Host, nodeName string) (*objection, error) {
+	machine, err := identity.MachineNamed(ctx, r.client, h.Object, nodeName)
+	if machine == nil || err != nil {
+		return nil, err
+	}
+	return &objection{reasonMachineNameTaken, fmt.Sprintf("the host calls itself %s and is joining, but that is the name of Machine %s/%s, which is not that of the host: "+
+		"rename the host", nodeName, machine.Namespace, machine.Name)}, nil
 }
 
 // reports says whether a Node reports one of the addresses.

@@ -5,7 +5,9 @@ package identity
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
@@ -65,6 +68,33 @@ func MachineOf(instance *v1alpha1.WindowsInstance) *metav1.OwnerReference {
 		return nil
 	}
 	return owner
+}
+
+// MachineNamed returns a Machine whose Node may have that name and which is not that of an instance, nil
+// if there is none. A Machine is that of an instance that comes from it, or whose host was found at one of
+// its addresses.
+func MachineNamed(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, nodeName string) (*machinev1beta1.Machine, error) {
+	var machines machinev1beta1.MachineList
+	if err := reader.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
+		if meta.IsNoMatchError(err) {
+			return nil, nil //nolint:nilnil // there is no Machine API
+		}
+		return nil, fmt.Errorf("listing the Machines: %w", err)
+	}
+	owner := MachineOf(instance)
+	for i := range machines.Items {
+		machine := &machines.Items[i]
+		named := machine.Name == nodeName || machine.Status.NodeRef != nil && machine.Status.NodeRef.Name == nodeName
+		found := owner != nil && owner.UID == machine.UID
+		for _, address := range machine.Status.Addresses {
+			named = named || slices.Contains(policy.HostNames(address.Address), nodeName)
+			found = found || slices.Contains(instance.Status.Addresses, CanonicalAddress(address.Address))
+		}
+		if named && !found {
+			return machine, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // none is the ordinary answer
 }
 
 // Machine reads the Machine that an instance comes from, nil if there is none.
