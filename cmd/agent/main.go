@@ -11,6 +11,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -23,7 +24,12 @@ import (
 // in a write to a caller that no longer reads.
 const graceOnSignal = 2 * time.Second
 
+// memoryLimit is what the garbage collector keeps the program below, in bytes. What is kept of logs
+// is less by itself; many such programs may run on a host, whose memory is for pods.
+const memoryLimit = 128 << 20
+
 func main() {
+	debug.SetMemoryLimit(memoryLimit)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
 		time.AfterFunc(graceOnSignal, func() { os.Exit(api.ExitFailed) })

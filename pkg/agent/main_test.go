@@ -35,6 +35,7 @@ type fakeHost struct {
 	events     logs.EventLog
 	eventsErr  error
 	files      stateFiles
+	lowered    bool
 }
 
 // stateFiles are the files of a system that has nothing else, by path.
@@ -66,6 +67,7 @@ func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) e
 	return run(ctx)
 }
 func (h *fakeHost) ReportDrift(string) error { return nil }
+func (h *fakeHost) LowerPriority()           { h.lowered = true }
 func (h *fakeHost) MachineID() string        { return "firmware/windows" }
 
 func (h *fakeHost) LogRoot() string { return h.root }
@@ -133,6 +135,20 @@ func TestMainProgram(t *testing.T) {
 				t.Errorf("standard output (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Whoever reads logs takes no processor from pods. What configures a host is not slowed down by them.
+func TestLogsGiveWay(t *testing.T) {
+	for command, want := range map[string]bool{api.CommandLogs: true, api.CommandVersion: false} {
+		host := newFakeHost(t)
+		var stdout bytes.Buffer
+		if code := Main(t.Context(), host, []string{command}, strings.NewReader(`{"queries":["kubelet"]}`+"\n"), &stdout, io.Discard); code != api.ExitOK {
+			t.Errorf("%s ends with %d", command, code)
+		}
+		if host.lowered != want {
+			t.Errorf("%s gives way: %t, want %t", command, host.lowered, want)
+		}
 	}
 }
 

@@ -90,6 +90,9 @@ func (h *Host) System() agent.System {
 // Serve calls run: the host has no service control manager.
 func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error { return run(ctx) }
 
+// LowerPriority does nothing: the process may be that of a test.
+func (h *Host) LowerPriority() {}
+
 // ReportDrift does nothing: the host has no event log.
 func (h *Host) ReportDrift(string) error { return nil }
 

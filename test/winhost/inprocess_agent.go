@@ -110,6 +110,9 @@ func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) 
 	return run(ctx)
 }
 
+// LowerPriority implements [agent.Host].
+func (a *agentHost) LowerPriority() {}
+
 // ReportDrift implements [agent.Host].
 func (a *agentHost) ReportDrift(string) error { return nil }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/windows"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
@@ -26,6 +28,12 @@ func (h *Host) LogRoot() string { return logRoot }
 
 // Now is the system clock in the system's time zone.
 func (h *Host) Now() time.Time { return time.Now() }
+
+// LowerPriority implements [agent.Host]. Where that is not possible the process does its work all
+// the same.
+func (h *Host) LowerPriority() {
+	_ = windows.SetPriorityClass(windows.CurrentProcess(), windows.BELOW_NORMAL_PRIORITY_CLASS)
+}
 
 // Executable is the path of the running program.
 func (h *Host) Executable() (string, error) { return os.Executable() }

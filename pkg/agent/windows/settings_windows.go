@@ -177,16 +177,20 @@ func removeEmptyKeys(above string, paths ...string) error {
 	return flushKey(above)
 }
 
+// The function of golang.org/x/sys takes a pointer as a number, and keeps nothing alive.
+var procCertOpenStore = windows.NewLazySystemDLL("crypt32.dll").NewProc("CertOpenStore")
+
 // withStore calls use with a certificate store of the machine.
 func withStore(name string, use func(windows.Handle) error) error {
 	n, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return err
 	}
-	store, err := windows.CertOpenStore(windows.CERT_STORE_PROV_SYSTEM_W, 0, 0, windows.CERT_SYSTEM_STORE_LOCAL_MACHINE, uintptr(unsafe.Pointer(n)))
-	if err != nil {
+	r, _, err := procCertOpenStore.Call(windows.CERT_STORE_PROV_SYSTEM_W, 0, 0, windows.CERT_SYSTEM_STORE_LOCAL_MACHINE, uintptr(unsafe.Pointer(n)))
+	if r == 0 {
 		return fmt.Errorf("opening the certificate store %s: %w", name, err)
 	}
+	store := windows.Handle(r)
 	return errors.Join(use(store), windows.CertCloseStore(store, 0))
 }
 

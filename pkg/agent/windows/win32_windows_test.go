@@ -5,12 +5,17 @@ package windows
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/windows"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
@@ -45,6 +50,55 @@ func TestFileTime(t *testing.T) {
 	// 1 January 1970 in units of 100 ns since 1601.
 	if got := fileTime(116444736000000000 + 15); !got.Equal(time.Unix(0, 1500)) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestLowerPriority(t *testing.T) {
+	process := windows.CurrentProcess()
+	before, err := windows.GetPriorityClass(process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = windows.SetPriorityClass(process, before) })
+	New().LowerPriority()
+	if got, err := windows.GetPriorityClass(process); err != nil || got != windows.BELOW_NORMAL_PRIORITY_CLASS {
+		t.Errorf("the priority class is %#x, %v", got, err)
+	}
+}
+
+// Names of layers of containers and of what was put aside are long. Go makes its processes aware of
+// that on all Windows that we know, so that our own calls need no prefix.
+func TestLongPaths(t *testing.T) {
+	system := &windowsSystem{}
+	path, err := os.MkdirTemp("", "") //nolint:usetesting // Wine cannot remove one with files
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := []string{path}
+	for range 5 {
+		path = filepath.Join(path, strings.Repeat("d", 60))
+		if err := system.MakeDirectory(path, config.AccessInherited); err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, path)
+	}
+	t.Cleanup(func() {
+		for _, path := range slices.Backward(made) {
+			if err := system.Remove(path); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	from, to := filepath.Join(path, "from"), filepath.Join(path, "to")
+	if err := writeWhole(from, strings.NewReader("text"), config.AccessInherited); err != nil {
+		t.Fatal(err)
+	}
+	if err := moveFile(from, to); err != nil {
+		t.Fatal(err)
+	}
+	made = append(made, to)
+	if content, err := os.ReadFile(to); err != nil || string(content) != "text" {
+		t.Errorf("got %q, %v", content, err)
 	}
 }
 

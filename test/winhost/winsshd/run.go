@@ -101,6 +101,8 @@ func (r *runner) runInJob(ctx context.Context, c sshserver.Command) (uint32, err
 	return code, nil
 }
 
+var procSetInformationJobObject = windows.NewLazySystemDLL("kernel32.dll").NewProc("SetInformationJobObject")
+
 // newJob makes a job object that ends its processes when it is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
@@ -112,8 +114,8 @@ func newJob() (windows.Handle, error) {
 			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | windows.JOB_OBJECT_LIMIT_BREAKAWAY_OK,
 		},
 	}
-	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
-		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+	if ok, _, err := procSetInformationJobObject.Call(uintptr(job), windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), unsafe.Sizeof(limits)); ok == 0 {
 		_ = windows.CloseHandle(job)
 		return 0, fmt.Errorf("SetInformationJobObject: %w", err)
 	}
