@@ -7,15 +7,19 @@ import (
 	"context"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
-// NamespaceDeleted reads since when a namespace is being deleted. The zero time means that it
-// is not.
+// NamespaceDeleted reads since when a namespace is being deleted; one that does not exist was deleted
+// long ago. The zero time means that it stays.
 func NamespaceDeleted(kube kubernetes.Interface) func(ctx context.Context, name string) (time.Time, error) {
 	return func(ctx context.Context, name string) (time.Time, error) {
 		namespace, err := kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return time.Unix(0, 0), nil
+		}
 		if err != nil || namespace.DeletionTimestamp == nil {
 			return time.Time{}, err
 		}

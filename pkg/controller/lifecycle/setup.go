@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
@@ -28,10 +29,10 @@ const workers = 4
 //
 // RBAC it needs, in all namespaces:
 //
-//	windows.openshift.io  windowsinstances         get list watch patch
+//	windows.openshift.io  windowsinstances         get list watch patch delete
 //	windows.openshift.io  windowshosts             abandon
 //	windows.openshift.io  windowsinstances/status  update
-//	windows.openshift.io  windowsnodepools         get list watch patch
+//	windows.openshift.io  windowsnodepools         get list watch patch delete
 //	windows.openshift.io  windowsnodepools/status  patch
 //	(core)                namespaces               get
 //	(core)                nodes                    delete
@@ -50,5 +51,5 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return fmt.Errorf("adding the lifecycle controller: %w", err)
 	}
-	return nil
+	return mgr.Add(manager.RunnableFunc(r.followOrphans))
 }

@@ -27,7 +27,8 @@ const controllerManager = "system:kube-controller-manager"
 type Deleters struct {
 	// Controllers are the user names of our controller.
 	Controllers []string
-	// NamespaceDeleted returns since when a namespace is being deleted. Zero: it is not.
+	// NamespaceDeleted returns since when a namespace is being deleted, or a time long ago if there is
+	// none. Zero: it stays.
 	NamespaceDeleted func(ctx context.Context, namespace string) (time.Time, error)
 }
 
@@ -40,9 +41,9 @@ func (d Deleters) Cluster(ctx context.Context) bool {
 }
 
 // EndOfNamespace returns since when a namespace is being deleted, if the request is part of
-// that. Zero: it is not.
+// that, or one of our controller, which ends what a namespace has left that is gone. Zero: it is not.
 func (d Deleters) EndOfNamespace(ctx context.Context, namespace string) (time.Time, error) {
-	if d.NamespaceDeleted == nil || !userIs(ctx, namespaceController, controllerManager) {
+	if d.NamespaceDeleted == nil || !d.Controller(ctx) && !userIs(ctx, namespaceController, controllerManager) {
 		return time.Time{}, nil
 	}
 	since, err := d.NamespaceDeleted(ctx, namespace)

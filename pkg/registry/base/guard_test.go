@@ -107,7 +107,7 @@ func TestDeleters(t *testing.T) {
 		controller, cluster bool
 		namespace           bool // is asked about
 	}{
-		{"our controller", as(ours), true, false, false},
+		{"our controller", as(ours), true, false, true},
 		{"the garbage collector", as("system:serviceaccount:kube-system:generic-garbage-collector"), false, true, false},
 		{"the namespace controller", as("system:serviceaccount:kube-system:namespace-controller"), false, true, true},
 		{"all of kube-controller-manager", as("system:kube-controller-manager"), false, true, true},

@@ -366,6 +366,8 @@ func TestNamespaceDeletionReleasesHosts(t *testing.T) {
 		{"an object of an older release, which is not valid any more", namespaceController, since, invalid, false, true},
 		{"by a person", "jane", since, func(*windows.WindowsInstance) {}, false, false},
 		{"of a namespace that stays", namespaceController, time.Time{}, func(*windows.WindowsInstance) {}, false, false},
+		{"by our controller, of a namespace that is gone", controllerUser, time.Unix(0, 0), working, false, true},
+		{"by our controller, of a namespace that stays", controllerUser, time.Time{}, func(*windows.WindowsInstance) {}, false, false},
 		{"tried only", namespaceController, since, func(*windows.WindowsInstance) {}, true, false},
 		{"while an operation runs", namespaceController, since, working, false, false},
 		{"while an operation runs for long", namespaceController, since.Add(-operationGrace), working, false, true},
@@ -374,7 +376,7 @@ func TestNamespaceDeletionReleasesHosts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			deleters := base.Deleters{NamespaceDeleted: func(_ context.Context, namespace string) (time.Time, error) {
+			deleters := base.Deleters{Controllers: []string{controllerUser}, NamespaceDeleted: func(_ context.Context, namespace string) (time.Time, error) {
 				if namespace != "default" {
 					t.Errorf("asked for namespace %q", namespace)
 				}
@@ -400,7 +402,7 @@ func TestNamespaceDeletionReleasesHosts(t *testing.T) {
 			if _, err := s.Instance.DeleteCollection(requestAs(tt.user, ""), rest.ValidateAllObjectFunc, options, &metainternalversion.ListOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			released := tt.user == namespaceController && !tt.since.IsZero() && !tt.dry
+			released := tt.user != "jane" && !tt.since.IsZero() && !tt.dry
 			if got := s.stored("win-2"); slices.Contains(got.Finalizers, v1alpha1.HostFinalizer) == released || !slices.Contains(got.Finalizers, "example.com/f") {
 				t.Errorf("with all others: the finalizers are %q", got.Finalizers)
 			}

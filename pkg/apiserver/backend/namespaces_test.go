@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package backend
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// A namespace that is gone counts as deleted; one that cannot be read counts as nothing.
+func TestNamespaceDeleted(t *testing.T) {
+	since := time.Now().Truncate(time.Second)
+	kube := fake.NewClientset(
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "stays"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "goes", DeletionTimestamp: new(metav1.NewTime(since)), Finalizers: []string{"example.com/f"}}},
+	)
+	deleted := NamespaceDeleted(kube)
+	for name, want := range map[string]time.Time{"stays": {}, "goes": since, "gone": time.Unix(0, 0)} {
+		if got, err := deleted(t.Context(), name); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+	away := errors.New("away")
+	kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
+	if got, err := deleted(t.Context(), "gone"); !errors.Is(err, away) || !got.IsZero() {
+		t.Errorf("%s, %v", got, err)
+	}
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// manifest is an object of artifacts; Spec is that of a Deployment or StatefulSet.
+type manifest struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Template struct {
+			Spec corev1.PodSpec `json:"spec"`
+		} `json:"template"`
+	} `json:"spec"`
+}
+
+func render(t *testing.T, overlay string) []manifest {
+	t.Helper()
+	rendered, err := sys.Kubectl(t.Context(), "kustomize", filepath.Join("..", "..", "artifacts", overlay))
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(rendered), 4<<10)
+	var objects []manifest
+	for {
+		var object manifest
+		switch err := decoder.Decode(&object); {
+		case errors.Is(err, io.EOF):
+			return objects
+		case err != nil:
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// made says whether an object is among the manifests.
+func made(objects []manifest, kind, name string) bool {
+	return slices.ContainsFunc(objects, func(o manifest) bool { return o.Kind == kind && o.Name == name })
+}
+
+// references are the names of Secrets and ConfigMaps that a pod cannot start without.
+func references(pod corev1.PodSpec) (secrets, configMaps []string) {
+	for _, volume := range pod.Volumes {
+		if volume.Secret != nil {
+			secrets = append(secrets, volume.Secret.SecretName)
+		}
+		if volume.ConfigMap != nil {
+			configMaps = append(configMaps, volume.ConfigMap.Name)
+		}
+	}
+	for _, container := range pod.Containers {
+		for _, env := range container.Env {
+			if env.ValueFrom != nil && env.ValueFrom.SecretKeyRef != nil {
+				secrets = append(secrets, env.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+	}
+	return secrets, configMaps
+}
+
+// TestManifests compares the workloads of each overlay with the programs: their flags, the paths of
+// probes, and what pods need.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	server, _ := commandOf(t, sys.Server)
+	controller, _ := commandOf(t, sys.Controller)
+	programs := map[string]string{"/usr/bin/windows-apiserver": server, "/usr/bin/windows-controller": controller}
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "user-guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for overlay, wantSecrets := range map[string][]string{
+		"base": nil, "openshift": {"windows-apiserver-tls"}, "ha": {"windows-apiserver-etcd", "windows-apiserver-etcd"},
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			objects := render(t, overlay)
+			if made(objects, "APIService", "v1alpha1.windows.openshift.io") {
+				t.Error("the API is registered before anybody answers")
+			}
+			var secrets, started []string
+			for _, object := range objects {
+				if object.Kind != "Deployment" && object.Kind != "StatefulSet" {
+					continue
+				}
+				pod := object.Spec.Template.Spec
+				container := pod.Containers[0]
+				started = append(started, container.Command[0])
+				// What it does not know is an error before it gets to the help.
+				if out, err := exec.CommandContext(t.Context(), programs[container.Command[0]], append(slices.Clone(container.Args), "--help")...).CombinedOutput(); err != nil {
+					t.Errorf("%s does not take its arguments: %v\n%.300s", object.Name, err, out)
+				}
+				mustServeProbes(t, container)
+				mustMount(t, pod)
+				named, configMaps := references(pod)
+				secrets = append(secrets, named...)
+				if len(configMaps) > 0 {
+					t.Errorf("nobody makes the ConfigMaps %q", configMaps)
+				}
+				if !made(objects, "ServiceAccount", pod.ServiceAccountName) {
+					t.Errorf("nobody makes the account %s", pod.ServiceAccountName)
+				}
+			}
+			slices.Sort(started)
+			if !slices.Equal(started, []string{"/usr/bin/windows-apiserver", "/usr/bin/windows-controller"}) {
+				t.Errorf("it starts %q", started)
+			}
+			if !slices.Equal(secrets, wantSecrets) {
+				t.Errorf("it needs the Secrets %q, want %q", secrets, wantSecrets)
+			}
+			for _, name := range secrets {
+				annotated := slices.ContainsFunc(objects, func(o manifest) bool {
+					return o.Kind == "Service" && o.Annotations["service.beta.openshift.io/serving-cert-secret-name"] == name
+				})
+				if !annotated && !strings.Contains(string(guide), "kubectl create secret generic "+name+" ") {
+					t.Errorf("nobody makes the Secret %s, and the user guide does not say how", name)
+				}
+			}
+		})
+	}
+}
+
+// mustServeProbes fails if a program answers a probe with an error.
+func mustServeProbes(t *testing.T, container corev1.Container) {
+	t.Helper()
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
+		if probe == nil {
+			continue
+		}
+		if !slices.ContainsFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == probe.HTTPGet.Port.StrVal }) {
+			t.Errorf("%s has no port %s", container.Name, probe.HTTPGet.Port.StrVal)
+		}
+		var err error
+		if probe.HTTPGet.Scheme == corev1.URISchemeHTTPS {
+			err = sys.ServerGet(t.Context(), probe.HTTPGet.Path, io.Discard)
+		} else {
+			err = answers(t, sys.ControllerHealth+probe.HTTPGet.Path)
+		}
+		if err != nil {
+			t.Errorf("%s: probe %s: %v", container.Name, probe.HTTPGet.Path, err)
+		}
+	}
+}
+
+func answers(t *testing.T, url string) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
+	}
+	return nil
+}
+
+// mustMount fails if an argument names a file that is on no volume and not in the image.
+func mustMount(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	for _, argument := range pod.Containers[0].Args {
+		_, path, _ := strings.Cut(argument, "=/")
+		path = "/" + path
+		inImage := strings.HasPrefix(path, "/usr/share/windows-instance-api/")
+		mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(path, m.MountPath+"/") })
+		overridden := strings.HasPrefix(argument, "--data-dir=/") && slices.Contains(pod.Containers[0].Args, "--data-dir=")
+		if path != "/" && !inImage && !mounted && !overridden {
+			t.Errorf("%s is on no volume", argument)
+		}
+	}
+}
