@@ -88,8 +88,9 @@ func startProber(t *testing.T, o proberOptions) (p *prober, stop func()) {
 	return p, stop
 }
 
+// hostKeyOf is a host of one of several namespaces: one alone does not get all workers.
 func hostKeyOf(i int) types.NamespacedName {
-	return types.NamespacedName{Namespace: testNamespace, Name: fmt.Sprintf("win-%d", i)}
+	return types.NamespacedName{Namespace: fmt.Sprintf("ns-%d", i%5), Name: fmt.Sprintf("win-%d", i)}
 }
 
 // hang is a probe of a host that does not answer.

@@ -14,7 +14,8 @@ import (
 // Lane is a share of the workers of a [Pool].
 type Lane string
 
-// Limits bound what runs in a lane at the same time.
+// Limits bound what runs in a lane at the same time. Of four or more, one namespace gets three quarters
+// at most: what hangs in one leaves workers to the others.
 type Limits struct {
 	// Workers is how many pieces of work have a worker. 0: there is no limit.
 	Workers int
@@ -52,9 +53,21 @@ type Pool struct {
 // lane is what waits and runs in a lane. Its fields are guarded by Pool.mu.
 type lane struct {
 	Limits
-	queue             []*job
+	// namespaces are those with anything in the lane.
+	namespaces        map[string]*share
+	running, detached int
+	// submitted counts what was ever queued, for the order.
+	submitted int
+}
+
+// share is what one namespace has in a lane.
+type share struct {
+	queue             []*job // the oldest first
 	running, detached int
 }
+
+// shareOf is how many of n one namespace may have.
+func shareOf(n int) int { return n - n/4 }
 
 // job is a piece of work that waits or runs.
 type job struct {
@@ -62,6 +75,7 @@ type job struct {
 	cancel   context.CancelFunc // nil while it waits
 	canceled bool
 	detached bool
+	order    int // among what was queued in its lane
 	// successor waits for canceled work to end, so that there is never more than one piece
 	// of work about an object.
 	successor *job
@@ -71,7 +85,7 @@ type job struct {
 func New(limits map[Lane]Limits) *Pool {
 	p := &Pool{jobs: map[types.NamespacedName]*job{}, lanes: map[Lane]*lane{}}
 	for name, l := range limits {
-		p.lanes[name] = &lane{Limits: l}
+		p.lanes[name] = &lane{Limits: l, namespaces: map[string]*share{}}
 	}
 	return p
 }
@@ -166,30 +180,71 @@ func (p *Pool) Load(name Lane) Load {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.lanes[name]
-	return Load{Running: l.running, Detached: l.detached, Waiting: len(l.queue)}
+	load := Load{Running: l.running, Detached: l.detached}
+	for _, n := range l.namespaces {
+		load.Waiting += len(n.queue)
+	}
+	return load
 }
 
 func (p *Pool) enqueueLocked(j *job) {
 	l := p.lanes[j.Lane]
 	p.jobs[j.Key] = j
-	l.queue = append(l.queue, j)
+	n, ok := l.namespaces[j.Key.Namespace]
+	if !ok {
+		n = &share{}
+		l.namespaces[j.Key.Namespace] = n
+	}
+	l.submitted++
+	j.order = l.submitted
+	n.queue = append(n.queue, j)
 	p.dispatchLocked(l)
 }
 
 func (p *Pool) unqueueLocked(j *job) {
 	l := p.lanes[j.Lane]
-	l.queue = slices.DeleteFunc(l.queue, func(queued *job) bool { return queued == j })
+	n := l.namespaces[j.Key.Namespace]
+	n.queue = slices.DeleteFunc(n.queue, func(queued *job) bool { return queued == j })
+	l.tidy(j.Key.Namespace)
 }
 
-// dispatchLocked begins what gets a worker, oldest first.
+// tidy forgets a namespace that has nothing in the lane.
+func (l *lane) tidy(namespace string) {
+	if n := l.namespaces[namespace]; len(n.queue) == 0 && n.running == 0 && n.detached == 0 {
+		delete(l.namespaces, namespace)
+	}
+}
+
+// next takes the work that begins next out of the queue: of the namespace that has least workers, and the oldest
+// of those. Nil: nothing may begin.
+func (l *lane) next() *job {
+	if l.Workers > 0 && l.running >= l.Workers {
+		return nil
+	}
+	var least *share
+	for _, n := range l.namespaces {
+		if len(n.queue) == 0 || l.Workers > 0 && n.running >= shareOf(l.Workers) {
+			continue
+		}
+		if least == nil || n.running < least.running || n.running == least.running && n.queue[0].order < least.queue[0].order {
+			least = n
+		}
+	}
+	if least == nil {
+		return nil
+	}
+	first := least.queue[0]
+	least.queue = slices.Delete(least.queue, 0, 1)
+	return first
+}
+
+// dispatchLocked begins what gets a worker.
 func (p *Pool) dispatchLocked(l *lane) {
 	if p.ctx == nil || p.ctx.Err() != nil {
 		return
 	}
-	for len(l.queue) > 0 && (l.Workers == 0 || l.running < l.Workers) {
-		first := l.queue[0]
-		l.queue = slices.Delete(l.queue, 0, 1)
-		p.beginLocked(l, first)
+	for j := l.next(); j != nil; j = l.next() {
+		p.beginLocked(l, j)
 	}
 }
 
@@ -197,6 +252,7 @@ func (p *Pool) beginLocked(l *lane, j *job) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	j.cancel = cancel
 	l.running++
+	l.namespaces[j.Key.Namespace].running++
 	p.wg.Go(func() {
 		defer cancel()
 		j.Run(ctx, func() bool { return p.detach(l, j) }) //nolint:contextcheck // what gets the worker lives as long as the pool
@@ -211,12 +267,15 @@ func (p *Pool) detach(l *lane, j *job) bool {
 	if p.jobs[j.Key] != j || j.detached {
 		return true
 	}
-	if l.Detached > 0 && l.detached >= l.Detached {
+	n := l.namespaces[j.Key.Namespace]
+	if l.Detached > 0 && (l.detached >= l.Detached || n.detached >= shareOf(l.Detached)) {
 		return false
 	}
 	j.detached = true
 	l.running--
+	n.running--
 	l.detached++
+	n.detached++
 	p.dispatchLocked(l)
 	return true
 }
@@ -224,11 +283,15 @@ func (p *Pool) detach(l *lane, j *job) bool {
 // end makes room for other work.
 func (p *Pool) end(l *lane, j *job) {
 	p.mu.Lock()
+	n := l.namespaces[j.Key.Namespace]
 	if j.detached {
 		l.detached--
+		n.detached--
 	} else {
 		l.running--
+		n.running--
 	}
+	l.tidy(j.Key.Namespace)
 	delete(p.jobs, j.Key)
 	if j.successor != nil {
 		p.enqueueLocked(j.successor)

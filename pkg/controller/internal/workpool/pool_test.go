@@ -108,6 +108,81 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// in is work in a namespace that does what run does.
+func in(namespace string, i int, run func(ctx context.Context, detach func() bool)) Work {
+	return Work{Key: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}, Lane: narrow, Run: run}
+}
+
+// What hangs in one namespace leaves workers to the others, and who has least of them is next.
+func TestNamespacesShare(t *testing.T) {
+	p := New(map[Lane]Limits{narrow: {Workers: 4}})
+	start(t, p)
+	began, leave := make(chan string, 100), make(chan struct{})
+	submit := func(namespace string, i int) {
+		p.Submit(in(namespace, i, func(ctx context.Context, _ func() bool) {
+			began <- namespace
+			left := leave
+			if namespace == "neighbor" {
+				left = nil
+			}
+			select {
+			case <-left:
+			case <-ctx.Done():
+			}
+		}))
+	}
+	for i := range 10 {
+		submit("tarpit", i)
+	}
+	for range 3 {
+		receive(t, began, "what the namespace may have")
+	}
+	submit("neighbor", 1)
+	if got := receive(t, began, "the neighbor"); got != "neighbor" {
+		t.Fatalf("%s began", got)
+	}
+	if load := p.Load(narrow); load.Running != 4 || load.Waiting != 7 {
+		t.Errorf("got %+v", load)
+	}
+	submit("neighbor", 2)
+	submit("third", 1)
+	leave <- struct{}{}
+	if got := receive(t, began, "the third, which has none"); got != "third" {
+		t.Errorf("%s began", got)
+	}
+	close(leave)
+	for range 8 {
+		receive(t, began, "what was left")
+	}
+}
+
+// Likewise with what gave its worker back.
+func TestNamespacesShareDetached(t *testing.T) {
+	p := New(map[Lane]Limits{narrow: {Workers: 100, Detached: 4}})
+	start(t, p)
+	answers := make(chan bool, 10)
+	detaches := func(ctx context.Context, detach func() bool) {
+		answers <- detach()
+		<-ctx.Done()
+	}
+	for i := range 5 {
+		p.Submit(in("tarpit", i, detaches))
+	}
+	detached := 0
+	for range 5 {
+		if receive(t, answers, "an answer") {
+			detached++
+		}
+	}
+	if detached != 3 {
+		t.Errorf("%d gave their workers back, want 3", detached)
+	}
+	p.Submit(in("neighbor", 1, detaches))
+	if !receive(t, answers, "an answer") {
+		t.Error("the neighbor has to keep its worker")
+	}
+}
+
 func TestOneAtATime(t *testing.T) {
 	s := newScript()
 	p := New(map[Lane]Limits{narrow: {Workers: 3}})
@@ -300,7 +375,7 @@ func TestStopWaits(t *testing.T) {
 	go func() { stopped <- p.Start(ctx) }()
 	began, gate := make(chan struct{}, n+1), make(chan struct{})
 	work := func(i int) Work {
-		return Work{Key: keyOf(i), Lane: narrow, Run: func(ctx context.Context, _ func() bool) {
+		return Work{Key: types.NamespacedName{Namespace: fmt.Sprint(i % 5), Name: fmt.Sprint(i)}, Lane: narrow, Run: func(ctx context.Context, _ func() bool) {
 			began <- struct{}{}
 			<-ctx.Done()
 			gate <- struct{}{}
