@@ -91,6 +91,9 @@ func collect(o options) (payload.Manifest, []payload.Source, error) {
 			return manifest, nil, fmt.Errorf("--add %q: want name=file", added)
 		}
 		i := slices.IndexFunc(sources, func(s payload.Source) bool { return s.Name == name })
+		if i >= 0 && sources[i].Role == payload.RoleAgent {
+			return manifest, nil, fmt.Errorf("--add %s: %s", name, agentElsewhere)
+		}
 		slot := slices.IndexFunc(manifest.Slots, func(s payload.Slot) bool { return s.Name == name })
 		switch {
 		case i >= 0:
@@ -105,6 +108,9 @@ func collect(o options) (payload.Manifest, []payload.Source, error) {
 		s := &sources[i]
 		s.Version, s.Source = origin(s.LocalPath, o.version)
 		s.Override = overrides[s.Name]
+		if s.Override != nil && s.Role == payload.RoleAgent {
+			return manifest, nil, fmt.Errorf("%s: %s: %s", o.overrides, s.Name, agentElsewhere)
+		}
 		delete(overrides, s.Name)
 	}
 	for name := range overrides {
@@ -112,6 +118,9 @@ func collect(o options) (payload.Manifest, []payload.Source, error) {
 	}
 	return manifest, sources, nil
 }
+
+// agentElsewhere is why a payload has no other agent than the one of its release.
+const agentElsewhere = "hosts get the agent that windows-apiserver and windows-controller have in their --agent-dir: put yours there"
 
 func readJSON(path string, v any) error {
 	b, err := os.ReadFile(path)

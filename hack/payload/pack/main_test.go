@@ -19,11 +19,15 @@ func site(t *testing.T) (args []string, dir string) {
 	dir = t.TempDir()
 	for name, content := range map[string]string{
 		"list.json": `{"name": "x", "os": "windows", "architecture": "amd64",
-			"files": [{"name": "kubelet.exe", "path": "C:\\k\\kubelet.exe", "role": "Kubelet"}],
+			"files": [{"name": "kubelet.exe", "path": "C:\\k\\kubelet.exe", "role": "Kubelet"},
+				{"name": "windows-node-agent.exe", "path": "C:\\a\\windows-node-agent.exe", "role": "Agent"}],
 			"slots": [{"name": "csi-proxy.exe", "path": "C:\\k\\csi-proxy.exe", "role": "CSIProxy"}]}`,
-		"kubelet.exe":    "a program of ours",
-		"own":            "a program of the site",
-		"overrides.json": `{"kubelet.exe": {"url": "https://example.com/kubelet.exe", "size": 1, "sha256": "` + strings.Repeat("0", 64) + `"}}`,
+		"kubelet.exe": "a program of ours",
+		"own":         "a program of the site",
+		"agent.json":  `{"windows-node-agent.exe": {"url": "https://example.com/agent.exe", "size": 1, "sha256": "` + strings.Repeat("0", 64) + `"}}`,
+
+		"windows-node-agent.exe": "the agent",
+		"overrides.json":         `{"kubelet.exe": {"url": "https://example.com/kubelet.exe", "size": 1, "sha256": "` + strings.Repeat("0", 64) + `"}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
@@ -96,6 +100,8 @@ func TestRunRefuses(t *testing.T) {
 		{"no place", []string{"-add", "x.exe=DIR/own"}, "no place for a file of this name"},
 		{"no such file", []string{"-add", "csi-proxy.exe=DIR/none"}, "DIR/none"},
 		{"override of an empty slot", []string{"-overrides", "DIR/list.json"}, "list.json"},
+		{"another agent", []string{"-add", "windows-node-agent.exe=DIR/own"}, "--agent-dir: put yours there"},
+		{"override of the agent", []string{"-overrides", "DIR/agent.json"}, "--agent-dir: put yours there"},
 		{"no list", []string{"-list", "DIR/none"}, "DIR/none"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
