@@ -17,6 +17,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
@@ -99,6 +100,14 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		return drainStreams(c.Extra.Streams, shutdownDelay, c.Extra.DrainTimeout)
 	}); err != nil {
 		return nil, fmt.Errorf("adding the shutdown hook: %w", err)
+	}
+	if budget := windowsinstance.MemoryBudget(); budget > 0 {
+		if err := server.AddPostStartHook("relieve-memory", func(hook genericapiserver.PostStartHookContext) error {
+			go c.Extra.Streams.Relieve(hook.Context, clock.RealClock{}, budget, windowsinstance.LiveMemory)
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("adding the start hook: %w", err)
+		}
 	}
 	return server, nil
 }

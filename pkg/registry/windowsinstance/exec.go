@@ -70,7 +70,7 @@ func (r *ExecREST) serveExec(w http.ResponseWriter, request *http.Request, info 
 		return err
 	}
 	session.serve(ctx, quoteCommand(info.Command), func() stream.Result {
-		result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: session.drain, Revoked: session.revoked, Recorder: recorder}, command)
+		result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.open.backlog, Recorder: recorder}, command)
 		if err := finish(); err != nil {
 			session.notRecorded(ctx, err)
 		}

@@ -51,8 +51,8 @@ const retryAfterSeconds = 5
 type Streams struct {
 	mu       sync.Mutex // guards what follows
 	kinds    map[StreamKind]*kindOfStreams
-	open     map[*func()]struct{} // how Drain ends each
-	admitted int                  // open, or about to be
+	open     map[*openStream]struct{}
+	admitted int // open, or about to be
 	draining bool
 	changed  chan struct{} // closed and replaced when a stream ends
 }
@@ -90,7 +90,7 @@ func (k *kindOfStreams) shares(at types.NamespacedName, user string) []struct {
 func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
 	s := &Streams{
 		kinds:   map[StreamKind]*kindOfStreams{},
-		open:    map[*func()]struct{}{},
+		open:    map[*openStream]struct{}{},
 		changed: make(chan struct{}),
 	}
 	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
@@ -133,21 +133,22 @@ func (s *Streams) admit(kind StreamKind, at types.NamespacedName, user string, c
 	}), nil
 }
 
-// track makes an admitted stream one that Drain ends through stop. The returned
-// function must be called once, when the stream is over, before its release.
-func (s *Streams) track(stop func()) (untrack func()) {
+// track makes an admitted stream one that Drain ends through stop, and Relieve through what it returns.
+func (s *Streams) track(stop func()) *openStream {
+	o := &openStream{stop: stop, relieved: make(chan error, 1)}
+	o.untrack = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, o)
+	}
 	s.mu.Lock()
-	s.open[&stop] = struct{}{}
+	s.open[o] = struct{}{}
 	draining := s.draining
 	s.mu.Unlock()
 	if draining {
 		stop()
 	}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.open, &stop)
-	}
+	return o
 }
 
 // Open is the number of streams that are open or being opened.
@@ -164,8 +165,8 @@ func (s *Streams) Drain(ctx context.Context) error {
 	s.draining = true
 	open := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
-	for _, stop := range open {
-		(*stop)()
+	for _, o := range open {
+		o.stop()
 	}
 	for {
 		s.mu.Lock()

@@ -52,7 +52,7 @@ func TestStreamLimits(t *testing.T) {
 					}
 					untrack := func() {}
 					if tracked {
-						untrack = s.track(func() {})
+						untrack = s.track(func() {}).untrack
 					}
 					ends = append(ends, func() { untrack(); release() })
 				}
@@ -166,7 +166,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		untrack := s.track(func() { asked <- struct{}{} })
+		untrack := s.track(func() { asked <- struct{}{} }).untrack
 		ends = append(ends, func() { untrack(); release() })
 	}
 	drained := make(chan error, 1)
@@ -208,7 +208,7 @@ func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 		t.Fatalf("got %v with a stream being opened", err)
 	}
 	stopped := false
-	untrack := s.track(func() { stopped = true })
+	untrack := s.track(func() { stopped = true }).untrack
 	if !stopped {
 		t.Error("the stream was not told to end")
 	}
@@ -258,7 +258,7 @@ func TestStreamsConcurrently(t *testing.T) {
 						break
 					}
 				}
-				untrack := s.track(func() {})
+				untrack := s.track(func() {}).untrack
 				open.Add(-1)
 				untrack()
 				release()

@@ -126,23 +126,23 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	}
 	s := &logStreamer{stream: log, request: request, cut: cutOf(ctx)}
 	s.close = sync.OnceFunc(func() { _ = log.Close() }) // the error says that the connection was closed before
-	untrack := r.streams.track(s.drain)
+	s.open = r.streams.track(s.drain)
 	if request.Follow && r.maxFollow > 0 {
 		s.timer = time.AfterFunc(r.maxFollow, log.Stop)
 	}
-	open, over := context.WithCancel(ctx)
+	lasts, over := context.WithCancel(ctx)
 	s.end = sync.OnceFunc(func() {
 		over()
 		if s.timer != nil {
 			s.timer.Stop()
 		}
 		s.close()
-		untrack()
+		s.open.untrack()
 		release()
 	})
 	// However the request ends, the stream ends with it.
 	context.AfterFunc(ctx, s.end)
-	go s.watch(open, r.rechecks, instance)
+	go s.watch(lasts, r.rechecks, instance)
 	return s, nil
 }
 
@@ -154,7 +154,7 @@ type logStreamer struct {
 	draining atomic.Bool
 	// revoked is why the stream must not go on.
 	revoked atomic.Pointer[string]
-	backlog stream.Backlog
+	open    *openStream
 	// close ends the stream on the host, end releases everything that it holds, and cut breaks off the
 	// answer to the client.
 	close, end, cut func()
@@ -191,8 +191,8 @@ func (s *logStreamer) revoke(err error) {
 }
 
 // watch ends the stream when it must not go on, or when its client reads nothing.
-func (s *logStreamer) watch(open context.Context, r *rechecks, instance *v1alpha1.WindowsInstance) {
-	err := r.watch(open, r.still(verbGet, instance), taking(&s.backlog))
+func (s *logStreamer) watch(lasts context.Context, r *rechecks, instance *v1alpha1.WindowsInstance) {
+	err := r.watch(lasts, s.open.relieved, r.still(verbGet, instance), taking(&s.open.backlog))
 	if err == nil {
 		return
 	}
@@ -201,7 +201,7 @@ func (s *logStreamer) watch(open context.Context, r *rechecks, instance *v1alpha
 	select {
 	case <-r.clock.After(stream.DefaultLinger):
 		s.cut()
-	case <-open.Done():
+	case <-lasts.Done():
 	}
 }
 
@@ -242,12 +242,12 @@ type logReader struct {
 func (r *logReader) Read(p []byte) (int, error) {
 	if r.handed {
 		r.handed = false
-		r.backlog.End()
+		r.open.backlog.End()
 	}
 	n, err := r.read(p)
 	if n > 0 {
 		r.handed = true
-		r.backlog.Begin()
+		r.open.backlog.Begin()
 	}
 	return n, err
 }
@@ -283,7 +283,7 @@ func (r *logReader) finish(err error) (string, error) {
 
 // WriteTo implements [io.WriterTo], which saves a large log a copy.
 func (r *logReader) WriteTo(w io.Writer) (int64, error) {
-	to := &owing{w, &r.backlog}
+	to := &owing{w, &r.open.backlog}
 	n, err := io.Copy(to, r.stream)
 	last, err := r.finish(err)
 	if err != nil {

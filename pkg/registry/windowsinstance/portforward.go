@@ -87,7 +87,7 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 		}
 		defer session.close()
 		session.serve(request.Context(), describePorts(info.Ports), func() stream.Result {
-			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain, Revoked: session.revoked}, info.Ports, func(ctx context.Context, port int) (stream.Conn, error) {
+			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.open.backlog}, info.Ports, func(ctx context.Context, port int) (stream.Conn, error) {
 				return r.opener.DialPort(ctx, info.Instance, port)
 			})
 		})

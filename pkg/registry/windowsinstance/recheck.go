@@ -44,14 +44,17 @@ type rechecks struct {
 // recheck returns nil when a stream may go on. A refusal ends it, and any other error is no answer.
 type recheck func(ctx context.Context) error
 
-// watch asks until ctx is done, and returns nil then, or until the stream has to end, and returns why.
-func (r *rechecks) watch(ctx context.Context, asked ...recheck) error {
+// watch asks until ctx is done, and returns nil then, or until the stream has to end, also for want of
+// memory, and returns why.
+func (r *rechecks) watch(ctx context.Context, relieved <-chan error, asked ...recheck) error {
 	ticker := r.clock.NewTicker(recheckInterval)
 	defer ticker.Stop()
 	for unanswered := 0; ; {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-relieved:
+			return err
 		case <-ticker.C():
 		}
 		var err error

@@ -28,6 +28,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // pulse is a clock whose tickers tick when the test says so. A tick is taken when the work of the one before is done.
@@ -149,7 +150,7 @@ func TestRechecks(t *testing.T) {
 			ctx, cancel := context.WithCancel(requestFor(t.Context(), "get", "exec"))
 			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- again.watch(ctx, again.still(verbCreate, instance)) }()
+			go func() { ended <- again.watch(ctx, nil, again.still(verbCreate, instance)) }()
 			pulse.tick(t, test.ticks)
 			if test.ends == "" {
 				cancel()
@@ -319,16 +320,16 @@ func TestLogThatNobodyReads(t *testing.T) {
 
 // A reader that is slow, and one that waits for lines, keep their log.
 func TestSlowReaderKeepsItsLog(t *testing.T) {
-	s := &logStreamer{}
-	ask := taking(&s.backlog)
+	var backlog stream.Backlog
+	ask := taking(&backlog)
 	for range 3 * maxUntaken {
-		s.backlog.Begin()
+		backlog.Begin()
 		for range maxUntaken - 1 {
 			if err := ask(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		s.backlog.End()
+		backlog.End()
 	}
 	for range 3 * maxUntaken {
 		if err := ask(t.Context()); err != nil {

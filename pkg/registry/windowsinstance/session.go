@@ -144,8 +144,9 @@ type session struct {
 	// drain is closed when the server stops.
 	drain chan struct{}
 	// revoked takes why the session must not go on.
-	revoked          chan error
-	untrack, release func()
+	revoked chan error
+	open    *openStream
+	release func()
 }
 
 // open counts a session, or refuses it when it would exceed a limit. The session must be closed.
@@ -155,8 +156,8 @@ func (s *sessions) open(info SessionInfo) (*session, error) {
 		return nil, err
 	}
 	drain := make(chan struct{})
-	untrack := s.streams.track(sync.OnceFunc(func() { close(drain) }))
-	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), untrack: untrack, release: release}, nil
+	open := s.streams.track(sync.OnceFunc(func() { close(drain) }))
+	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), open: open, release: release}, nil
 }
 
 // serve runs a session to its end, and reports its begin and its end. What is the command
@@ -167,7 +168,7 @@ func (s *session) serve(ctx context.Context, what string, run func() stream.Resu
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if err := s.rechecks.watch(watching, s.rechecks.still(verbCreate, s.info.Instance)); err != nil {
+		if err := s.rechecks.watch(watching, s.open.relieved, s.rechecks.still(verbCreate, s.info.Instance)); err != nil {
 			s.revoked <- err
 		}
 	})
@@ -180,7 +181,7 @@ func (s *session) serve(ctx context.Context, what string, run func() stream.Resu
 
 // close stops counting the session.
 func (s *session) close() {
-	s.untrack()
+	s.open.untrack()
 	s.release()
 }
 
