@@ -41,6 +41,8 @@ type Options struct {
 	Streams windowsinstance.StreamLimits
 	// Sessions limit exec sessions, and port forwards likewise.
 	Sessions windowsinstance.StreamLimits
+	// Queries limit checks, inspections and dry runs.
+	Queries windowsinstance.StreamLimits
 	// PortForwardPorts are the ports of a host that may be forwarded to.
 	PortForwardPorts []int
 	// Recording says whether exec sessions are recorded.
@@ -58,6 +60,7 @@ func NewOptions() *Options {
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
 		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
 		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
+		Queries:         windowsinstance.StreamLimits{PerHost: 16, PerUser: 32, PerUserAndHost: 8, PerNamespace: 96, Total: 128},
 		DrainTimeout:    10 * time.Second,
 		Recording: windowsinstance.RecordingOptions{
 			MaxSize: resource.QuantityValue{Quantity: resource.MustParse("1Gi")},
@@ -92,6 +95,11 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Sessions.PerUserAndHost, "max-sessions-per-user-and-host", o.Sessions.PerUserAndHost, "How many exec sessions with one host one user may have open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Sessions.PerNamespace, "max-sessions-per-namespace", o.Sessions.PerNamespace, "How many exec sessions with the hosts of one namespace may be open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Sessions.Total, "max-sessions", o.Sessions.Total, "How many exec sessions this server serves at one time, and how many port forwards; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Queries.PerHost, "max-queries-per-host", o.Queries.PerHost, "How many checks, inspections and dry runs of a reconfigure may ask one host at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Queries.PerUser, "max-queries-per-user", o.Queries.PerUser, "How many of them one user may have at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Queries.PerUserAndHost, "max-queries-per-user-and-host", o.Queries.PerUserAndHost, "How many of them one user may have with one host at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Queries.PerNamespace, "max-queries-per-namespace", o.Queries.PerNamespace, "How many of them may ask the hosts of one namespace at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Queries.Total, "max-queries", o.Queries.Total, "How many checks, inspections and dry runs of a reconfigure this server runs at one time; more are refused with 429. 0: no limit.")
 	fs.IntSliceVar(&o.PortForwardPorts, "port-forward-ports", o.PortForwardPorts, "Ports of a host that may be forwarded to. Empty: none.")
 	fs.StringVar(&o.Recording.Directory, "session-recording-dir", o.Recording.Directory, "Directory in which what exec sessions show is recorded, one asciicast file each. Empty: nothing is recorded.")
 	fs.BoolVar(&o.Recording.Required, "session-recording-required", o.Recording.Required, "Refuse and end exec sessions that cannot be recorded. Otherwise they continue, and an event reports that they are not recorded.")
@@ -128,6 +136,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Streams.Negative() {
 		errs = append(errs, errors.New("--max-log-streams and --max-log-streams-per-… must not be negative"))
+	}
+	if o.Queries.Negative() {
+		errs = append(errs, errors.New("--max-queries and --max-queries-per-… must not be negative"))
 	}
 	errs = append(errs, o.validateSessions()...)
 	if o.DrainTimeout < 0 {
@@ -199,6 +210,7 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 				windowsinstance.StreamLogs:        o.Streams,
 				windowsinstance.StreamExec:        o.Sessions,
 				windowsinstance.StreamPortForward: o.Sessions,
+				windowsinstance.StreamQuery:       o.Queries,
 			}),
 			PortForwardPorts: o.PortForwardPorts,
 			Recording:        o.Recording,

@@ -25,6 +25,7 @@ func TestOptionsValidate(t *testing.T) {
 		{"no certificate", certificate[1:], "--tls-cert-file", true},
 		{"no key", certificate[:1], "--tls-private-key-file", true},
 		{"negative limit", append([]string{"--max-log-streams-per-user=-1"}, certificate...), "must not be negative", true},
+		{"negative limit of queries", append([]string{"--max-queries-per-host=-1"}, certificate...), "--max-queries", true},
 		{"negative session limit", append([]string{"--max-sessions=-1"}, certificate...), "--max-sessions", true},
 		{"no port", append([]string{"--port-forward-ports=3389,70000"}, certificate...), "70000 is no port", true},
 		{"recording nowhere", append([]string{"--session-recording-required"}, certificate...), "needs --session-recording-dir", true},

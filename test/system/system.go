@@ -68,6 +68,8 @@ type Options struct {
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
 	APIServerArgs, ControllerArgs []string
+	// ServerEnv is added to the environment of windows-apiserver, as "KEY=value".
+	ServerEnv []string
 	// Logf is told what Start does. Nil: nobody is.
 	Logf func(format string, args ...any)
 }
@@ -319,6 +321,7 @@ func (s *System) startServer(ctx context.Context) error {
 		Name:    "windows-apiserver",
 		Path:    s.programs.apiServer,
 		Args:    append(args, s.options.APIServerArgs...),
+		Env:     append(os.Environ(), s.options.ServerEnv...),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-apiserver.log"),
 		Ready:   func(ctx context.Context) error { return s.ServerReady(ctx) },
 	})

@@ -57,6 +57,7 @@ type ActionREST struct {
 	scheme  *runtime.Scheme
 	status  rest.Patcher
 	planner Planner
+	streams *Streams
 	now     func() time.Time
 	// body is an empty body of the action's kind.
 	body runtime.Object
@@ -83,6 +84,14 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	request, err := readAction(body)
 	if err != nil {
 		return nil, err
+	}
+	dryRun := len(options.DryRun) > 0
+	if dryRun && request.plan != nil {
+		release, err := r.streams.admitRequest(ctx, StreamQuery, name, 1)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 	}
 	// The rules declared on the type come first.
 	errs := append(r.scheme.Validate(ctx, nil, body), request.errs...)
@@ -121,7 +130,7 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	*request.answer = instance.Status.Operation
 	request.body.SetName(name)
 	request.body.SetNamespace(instance.Namespace)
-	switch dryRun := len(options.DryRun) > 0; {
+	switch {
 	case !dryRun:
 		audit.AddAuditAnnotation(ctx, operationAnnotation, instance.Status.Operation.ID)
 	case request.plan != nil:

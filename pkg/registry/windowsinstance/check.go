@@ -29,6 +29,7 @@ type Checker interface {
 type CheckREST struct {
 	instances rest.Getter
 	checker   Checker
+	streams   *Streams
 }
 
 var (
@@ -45,6 +46,11 @@ func (*CheckREST) Destroy() {}
 // Create implements [rest.NamedCreater]. A dry run is no different, as nothing is
 // changed anyway. A status in the body is ignored.
 func (r *CheckREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	release, err := r.streams.admitRequest(ctx, StreamQuery, name, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	body, ok := obj.(*windows.WindowsInstanceCheck)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %T, want a WindowsInstanceCheck", obj))

@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 		{"admission refuses", "win-1", named("", ""), refuse, metav1.CreateOptions{}, 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := &CheckREST{instances: instances{}, checker: checkerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
+			r := &CheckREST{streams: NewStreams(nil), instances: instances{}, checker: checkerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 				if test.want != 0 {
 					t.Error("the host was contacted")
 				}

@@ -39,25 +39,20 @@ func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Obj
 	if err != nil {
 		return nil, err
 	}
-	return r.connect(ctx, name, StreamExec, responder, func(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
+	return r.connect(ctx, name, StreamExec, 1, responder, func(w http.ResponseWriter, request *http.Request, session *session) error {
 		if !o.Stdin && !o.Stdout && !o.Stderr {
 			return apierrors.NewBadRequest("at least one of stdin, stdout and stderr must be true")
 		}
 		if err := stream.CheckExec(request); err != nil {
 			return err
 		}
-		info.ExecOptions = stream.ExecOptions{Command: o.Command, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
-		return r.serveExec(w, request, info)
-	})
+		session.info.ExecOptions = stream.ExecOptions{Command: o.Command, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
+		return r.serveExec(w, request, session)
+	}), nil
 }
 
-func (r *ExecREST) serveExec(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
-	ctx := request.Context()
-	session, err := r.open(info)
-	if err != nil {
-		return err
-	}
-	defer session.close()
+func (r *ExecREST) serveExec(w http.ResponseWriter, request *http.Request, session *session) error {
+	ctx, info := request.Context(), &session.info
 	recorder, finish, err := session.record(ctx)
 	if err != nil {
 		return err

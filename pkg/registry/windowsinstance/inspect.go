@@ -35,6 +35,7 @@ type Inspector interface {
 type InspectREST struct {
 	instances rest.Getter
 	inspector Inspector
+	streams   *Streams
 }
 
 var (
@@ -50,6 +51,11 @@ func (*InspectREST) Destroy() {}
 
 // Get implements [rest.Getter].
 func (r *InspectREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	release, err := r.streams.admitRequest(ctx, StreamQuery, name, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	instance, err := getKnown(ctx, r.instances, name)
 	if err != nil {
 		return nil, err

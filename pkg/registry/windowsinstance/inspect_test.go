@@ -41,7 +41,7 @@ func TestInspect(t *testing.T) {
 		{"host cannot be reached", "win-1", unreachable, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := &InspectREST{instances: instances{}, inspector: inspectorFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
+			r := &InspectREST{streams: NewStreams(nil), instances: instances{}, inspector: inspectorFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 				if test.err != nil {
 					return nil, test.err
 				}

@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // StreamLimits bound the streams of one kind that are open at one time. A port forward counts
@@ -39,6 +40,8 @@ const (
 	StreamLogs        StreamKind = "logs"
 	StreamExec        StreamKind = "exec sessions"
 	StreamPortForward StreamKind = "port forwards"
+	// StreamQuery is what asks a host, and is over when it has answered.
+	StreamQuery StreamKind = "checks, inspections and dry runs"
 )
 
 // retryAfterSeconds is the Retry-After of a refusal: when a stream ends cannot be
@@ -93,7 +96,7 @@ func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
 		open:    map[*openStream]struct{}{},
 		changed: make(chan struct{}),
 	}
-	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
+	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward, StreamQuery} {
 		s.kinds[kind] = &kindOfStreams{limits: limits[kind], counts: map[share]int{}}
 	}
 	return s
@@ -131,6 +134,13 @@ func (s *Streams) admit(kind StreamKind, at types.NamespacedName, user string, c
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}), nil
+}
+
+// admitRequest is admit for a request about the instance of that name, whether there is one or not: what else is
+// asked of it may be costly.
+func (s *Streams) admitRequest(ctx context.Context, kind StreamKind, name string, connections int) (release func(), err error) {
+	at := types.NamespacedName{Namespace: genericapirequest.NamespaceValue(ctx), Name: name}
+	return s.admit(kind, at, userOrUnknown(ctx), connections)
 }
 
 // track makes an admitted stream one that Drain ends through stop, and Relieve through what it returns.

@@ -7,15 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // at is the instance with that name, with its namespace before it or in the default one.
@@ -130,22 +136,78 @@ func TestStreamWithSeveralPlaces(t *testing.T) {
 	}
 }
 
-// What a session counts for is what it opens on the host.
-func TestSessionsCountTheirConnections(t *testing.T) {
-	s := &sessions{streams: NewStreams(map[StreamKind]StreamLimits{StreamExec: {PerUser: 1}, StreamPortForward: {PerUser: 2}})}
-	info := SessionInfo{Kind: StreamPortForward, Instance: &v1alpha1.WindowsInstance{}, User: "jane", Ports: []int32{3389, 5985, 9182}}
-	if _, err := s.open(info); !apierrors.IsTooManyRequests(err) {
-		t.Errorf("three ports: got %v, want 429", err)
-	}
-	info.Ports = info.Ports[:2]
-	for _, info := range []SessionInfo{info, {Kind: StreamExec, Instance: info.Instance, User: "jane"}} {
-		if _, err := s.open(info); err != nil {
-			t.Errorf("%s: got %v", info.Kind, err)
+// Whoever has what there is for them is refused before anything else is asked, which may be costly: rights,
+// the instance, and what the request says.
+func TestAdmittedFirst(t *testing.T) {
+	for _, test := range []struct {
+		kind StreamKind
+		ask  func(ctx context.Context, s *fixture) error
+	}{
+		{StreamLogs, func(ctx context.Context, s *fixture) error {
+			_, err := s.Log.Get(ctx, "nowhere", &windows.WindowsInstanceLogOptions{Pattern: "("})
+			return err
+		}},
+		{StreamExec, func(ctx context.Context, s *fixture) error {
+			return connect(ctx, s.Exec, &windows.WindowsInstanceExecOptions{})
+		}},
+		{StreamPortForward, func(ctx context.Context, s *fixture) error {
+			return connect(ctx, s.PortForward, &windows.WindowsInstancePortForwardOptions{Ports: []int32{1, 2}})
+		}},
+		{StreamQuery, func(ctx context.Context, s *fixture) error {
+			_, err := s.Check.Create(ctx, "nowhere", &windows.WindowsInstanceCheck{}, nil, &metav1.CreateOptions{})
+			return err
+		}},
+		{StreamQuery, func(ctx context.Context, s *fixture) error {
+			_, err := s.Inspect.Get(ctx, "nowhere", &metav1.GetOptions{})
+			return err
+		}},
+		{StreamQuery, func(ctx context.Context, s *fixture) error {
+			_, err := s.Reconfigure.Create(ctx, "nowhere", &windows.WindowsInstanceReconfigure{}, nil, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}},
+	} {
+		s := newStorage(t, base.Deleters{})
+		s.streams.kinds[test.kind].limits.PerUser = 2
+		ctx := requestFor(t.Context(), "get", "any")
+		if err := test.ask(ctx, s); err == nil || apierrors.IsTooManyRequests(err) {
+			t.Errorf("%s: got %v with all places free", test.kind, err)
 		}
-		if _, err := s.open(info); !apierrors.IsTooManyRequests(err) {
-			t.Errorf("a second time %s: got %v, want 429", info.Kind, err)
+		asked := len(s.rights())
+		for range 2 {
+			if _, err := s.streams.admitRequest(ctx, test.kind, "another", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := test.ask(ctx, s); !apierrors.IsTooManyRequests(err) || len(s.rights()) > asked {
+			t.Errorf("%s: got %v, asked for %v", test.kind, err, s.rights())
+		}
+		if s.streams.Open() != 2 {
+			t.Errorf("%s: %d places are taken, want 2", test.kind, s.streams.Open())
 		}
 	}
+}
+
+// A port forward counts with each of its ports.
+func TestForwardCountsItsPorts(t *testing.T) {
+	s := newStorage(t, base.Deleters{})
+	s.streams.kinds[StreamPortForward].limits.PerUser = 2
+	for ports, refused := range map[int]bool{2: false, 3: true} {
+		err := connect(requestFor(t.Context(), "get", "portforward"), s.PortForward, &windows.WindowsInstancePortForwardOptions{Ports: make([]int32, ports)})
+		if apierrors.IsTooManyRequests(err) != refused {
+			t.Errorf("%d ports: got %v", ports, err)
+		}
+	}
+}
+
+// connect is the answer to a request for a session.
+func connect(ctx context.Context, connecter rest.Connecter, options runtime.Object) error {
+	answer := &answers{}
+	handler, err := connecter.Connect(ctx, "nowhere", options, answer)
+	if err != nil {
+		return err
+	}
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	return answer.err
 }
 
 func TestNoLimits(t *testing.T) {

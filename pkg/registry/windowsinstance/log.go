@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -107,6 +106,20 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
+	release, err := r.streams.admitRequest(ctx, StreamLogs, name, 1)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.open(ctx, name, o, release)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open opens a log that was admitted. The streamer releases it.
+func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInstanceLogOptions, release func()) (*logStreamer, error) {
 	request, errs := logRequest(o, r.now())
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(windows.Kind("WindowsInstanceLogOptions"), name, errs)
@@ -115,13 +128,8 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	release, err := r.streams.admit(StreamLogs, types.NamespacedName{Namespace: instance.Namespace, Name: instance.Name}, userOrUnknown(ctx), 1)
-	if err != nil {
-		return nil, err
-	}
 	log, err := r.logs.OpenLog(ctx, instance, request)
 	if err != nil {
-		release()
 		return nil, err
 	}
 	s := &logStreamer{stream: log, request: request, cut: cutOf(ctx)}

@@ -67,7 +67,7 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 	if err != nil {
 		return nil, err
 	}
-	return r.connect(ctx, name, StreamPortForward, responder, func(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
+	return r.connect(ctx, name, StreamPortForward, max(1, len(o.Ports)), responder, func(w http.ResponseWriter, request *http.Request, session *session) error {
 		if r.recording.Required && !r.recording.AllowPortForward {
 			return apierrors.NewForbidden(windows.Resource("windowsinstances/portforward"), name,
 				errors.New("sessions must be recorded here, and what goes through a port forward cannot be (--session-recording-required)"))
@@ -80,19 +80,15 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 		if err := stream.CheckPortForward(request, o.Ports); err != nil {
 			return err
 		}
-		info.Ports = o.Ports
-		session, err := r.open(info)
-		if err != nil {
-			return err
-		}
-		defer session.close()
+		session.info.Ports = o.Ports
+		info := &session.info
 		session.serve(request.Context(), describePorts(info.Ports), func() stream.Result {
 			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.open.backlog}, info.Ports, func(ctx context.Context, port int) (stream.Conn, error) {
 				return r.opener.DialPort(ctx, info.Instance, port)
 			})
 		})
 		return nil
-	})
+	}), nil
 }
 
 // describePorts is for the audit log.

@@ -118,23 +118,32 @@ func (*sessions) ConnectMethods() []string { return []string{http.MethodGet, htt
 // the latencies of short requests. The installer of the API calls it.
 func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
 
-// connect authorizes a request, finds its instance, and returns a handler that serves the
-// session. Errors of serve are those of before the upgrade.
-func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, SessionInfo) error) (http.Handler, error) {
-	if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
-		return nil, err
-	}
-	instance, err := getKnown(ctx, s.instances, name)
-	if err != nil {
-		return nil, err
+// connect returns a handler that admits a request, authorizes it, finds its instance, and serves the
+// session with that many connections. Errors of serve are those of before the upgrade.
+func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, connections int, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, *session) error) http.Handler {
+	handle := func(w http.ResponseWriter, request *http.Request) error {
+		release, err := s.streams.admitRequest(ctx, kind, name, connections)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
+			return err
+		}
+		instance, err := getKnown(ctx, s.instances, name)
+		if err != nil {
+			return err
+		}
+		session := s.open(SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()})
+		defer session.open.untrack()
+		session.info.AuditID, _ = audit.AuditIDFrom(ctx)
+		return serve(w, request, session)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		info := SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()}
-		info.AuditID, _ = audit.AuditIDFrom(ctx)
-		if err := serve(w, request, info); err != nil {
+		if err := handle(w, request); err != nil {
 			responder.Error(err)
 		}
-	}), nil
+	})
 }
 
 // session is one that was admitted.
@@ -146,18 +155,13 @@ type session struct {
 	// revoked takes why the session must not go on.
 	revoked chan error
 	open    *openStream
-	release func()
 }
 
-// open counts a session, or refuses it when it would exceed a limit. The session must be closed.
-func (s *sessions) open(info SessionInfo) (*session, error) {
-	release, err := s.streams.admit(info.Kind, types.NamespacedName{Namespace: info.Instance.Namespace, Name: info.Instance.Name}, info.User, max(1, len(info.Ports)))
-	if err != nil {
-		return nil, err
-	}
+// open makes a session of one that was admitted.
+func (s *sessions) open(info SessionInfo) *session {
 	drain := make(chan struct{})
 	open := s.streams.track(sync.OnceFunc(func() { close(drain) }))
-	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), open: open, release: release}, nil
+	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), open: open}
 }
 
 // serve runs a session to its end, and reports its begin and its end. What is the command
@@ -177,12 +181,6 @@ func (s *session) serve(ctx context.Context, what string, run func() stream.Resu
 	end := SessionEnd{Result: run(), Duration: time.Since(s.info.Start)}
 	audit.AddAuditAnnotation(ctx, auditSessionEnd, end.String())
 	s.events.Ended(s.info, end)
-}
-
-// close stops counting the session.
-func (s *session) close() {
-	s.open.untrack()
-	s.release()
 }
 
 // The verbs that streams need.

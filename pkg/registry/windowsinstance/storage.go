@@ -96,7 +96,7 @@ func NewStorage(o Options) (*Storage, error) {
 
 	status := base.NewStatusREST(store, statusStrategy{strategy})
 	action := func(body runtime.Object) *ActionREST {
-		return &ActionREST{scheme: o.Scheme, status: status, planner: o.Hosts, now: time.Now, body: body}
+		return &ActionREST{scheme: o.Scheme, status: status, planner: o.Hosts, streams: o.Streams, now: time.Now, body: body}
 	}
 	again := &rechecks{instances: store, authorizer: o.Authorizer, clock: clock.RealClock{}}
 	live := sessions{
@@ -117,8 +117,8 @@ func NewStorage(o Options) (*Storage, error) {
 		Logs:        newLogREST(store, o.Hosts, o.Streams, again, beforeFrontProxyTimeout),
 		Exec:        &ExecREST{live},
 		PortForward: &PortForwardREST{live, o.PortForwardPorts},
-		Inspect:     &InspectREST{instances: store, inspector: o.Hosts},
-		Check:       &CheckREST{instances: store, checker: o.Hosts},
+		Inspect:     &InspectREST{instances: store, inspector: o.Hosts, streams: o.Streams},
+		Check:       &CheckREST{instances: store, checker: o.Hosts, streams: o.Streams},
 		Drain:       action(&windows.WindowsInstanceDrain{}),
 		Uncordon:    action(&windows.WindowsInstanceUncordon{}),
 		Reboot:      action(&windows.WindowsInstanceReboot{}),
