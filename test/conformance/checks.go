@@ -16,9 +16,13 @@ type Check struct {
 	Needs string
 	// Essential checks are what others build on. After a failure there is no sense in those.
 	Essential bool
-	// Run says what is wrong, or nil. The error is [ErrNotAllowed] when it may not be tried.
+	// Run says what is wrong, or nil. The error is [ErrNotAllowed] or [ErrNotThere] when it cannot be
+	// tried.
 	Run func(ctx context.Context, h *Host) error
 }
+
+// ErrNotThere says that the host lacks what a check is about, as hosts may.
+var ErrNotThere = errors.New("the host does not have it")
 
 // ErrNotAllowed says that a check would do to the host what is not allowed.
 var ErrNotAllowed = errors.New("the host may not be restarted (-allow-restart)")
@@ -51,6 +55,7 @@ func Checks() []Check {
 		{Name: "environment", Run: environmentIsSet},
 		{Name: "certificate", Run: certificateIsTrusted},
 		{Name: "antivirus exclusion", Run: exclusionIsSet},
+		{Name: "antivirus exclusion, as Defender has it", Needs: apiPowerShell, Run: exclusionCounts},
 
 		{Name: "reconfigure services", Run: reconfigure},
 		{Name: "replace a program that runs", Run: replaceProgram},

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -256,6 +257,37 @@ func exclusionIsSet(ctx context.Context, h *Host) error {
 		err = fmt.Errorf("the program is not in the list:\n%s", out)
 	}
 	return err
+}
+
+// exclusionCounts: Microsoft Defender Antivirus follows the policy that the agent has set, beside the
+// exclusions that administrators have added.
+func exclusionCounts(ctx context.Context, h *Host) error {
+	const theirs = directory + `\theirs.exe`
+	const service = "'service: ' + (Get-Service -Name WinDefend -ErrorAction SilentlyContinue).Status"
+	out, err := h.powerShell(ctx, service)
+	switch {
+	case err != nil:
+		return err
+	case !strings.Contains(out, "service:"):
+		return fmt.Errorf("PowerShell does not say whether Defender runs: %q", out)
+	case !strings.Contains(out, "Running"):
+		return fmt.Errorf("Microsoft Defender Antivirus does not run: %w", ErrNotThere)
+	}
+	if _, err := h.powerShell(ctx, "Add-MpPreference -ExclusionProcess '"+theirs+"' -ErrorAction Stop"); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = eventually(within, "both exclusions count", func() (bool, error) {
+		out, err := h.powerShell(within, "(Get-MpPreference).ExclusionProcess; 'tamper protection: ' + (Get-MpComputerStatus).IsTamperProtected")
+		ok := strings.Contains(out, programPath) && strings.Contains(out, theirs)
+		if err == nil && !ok {
+			err = fmt.Errorf("want %s and %s, Defender says:\n%s", programPath, theirs, out)
+		}
+		return ok, err
+	})
+	_, removeErr := h.powerShell(ctx, "Remove-MpPreference -ExclusionProcess '"+theirs+"' -ErrorAction Stop")
+	return errors.Join(err, removeErr)
 }
 
 // reconfigure: for a file and the arguments of a service, that service is restarted and

@@ -81,7 +81,7 @@ func run(t *testing.T, o Options, missing map[string]string) {
 				t.Errorf("this host has %s, and the table of what is missing says that it has not", c.Needs)
 			case lacks:
 				t.Skipf("%s: %s\n%v", c.Needs, why, err)
-			case errors.Is(err, ErrNotAllowed):
+			case errors.Is(err, ErrNotAllowed), errors.Is(err, ErrNotThere):
 				t.Skip(err)
 			case err != nil:
 				t.Error(err)
