@@ -63,6 +63,7 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		Authorizer:        authorizer,
 		MachineSets:       c.Extra.MachineSets,
 		Deleters:          c.Extra.Deleters,
+		MaxPerNamespace:   c.Extra.MaxPerNamespace,
 		Members:           func(ctx context.Context, pool string) ([]string, error) { return instances.Instance.OfPool(ctx, pool) },
 	})
 	if err != nil {

@@ -37,6 +37,8 @@ type Options struct {
 	DataDir string
 	// ControllerUsers are the user names that windows-controller has.
 	ControllerUsers []string
+	// MaxPerNamespace is how many instances a namespace may have, and how many pools.
+	MaxPerNamespace int
 	// Streams limit log streams.
 	Streams windowsinstance.StreamLimits
 	// Sessions limit exec sessions, and port forwards likewise.
@@ -58,6 +60,7 @@ func NewOptions() *Options {
 		Run:             genericoptions.NewServerRunOptions(),
 		DataDir:         "/var/lib/windows-apiserver",
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
+		MaxPerNamespace: 5000,
 		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
 		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
 		Queries:         windowsinstance.StreamLimits{PerHost: 16, PerUser: 32, PerUserAndHost: 8, PerNamespace: 96, Total: 128},
@@ -85,6 +88,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Run.AddUniversalFlags(fs)
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory on a persistent volume in which the embedded etcd keeps the objects. Used when no --etcd-servers are given.")
 	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still requests. May be repeated.")
+	fs.IntVar(&o.MaxPerNamespace, "max-objects-per-namespace", o.MaxPerNamespace, "How many WindowsInstances a namespace may have, and how many WindowsNodePools; more are refused with 403. 0: no limit.")
 	fs.IntVar(&o.Streams.PerHost, "max-log-streams-per-host", o.Streams.PerHost, "How many logs of one host may be streamed at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.PerUser, "max-log-streams-per-user", o.Streams.PerUser, "How many logs one user may stream at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.PerUserAndHost, "max-log-streams-per-user-and-host", o.Streams.PerUserAndHost, "How many logs of one host one user may stream at one time; more are refused with 429. 0: no limit.")
@@ -133,6 +137,9 @@ func (o *Options) Validate() error {
 	cert := o.Recommended.SecureServing.ServerCert.CertKey
 	if (cert.CertFile == "") != (cert.KeyFile == "") {
 		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file belong together; without both the server makes its certificate"))
+	}
+	if o.MaxPerNamespace < 0 {
+		errs = append(errs, errors.New("--max-objects-per-namespace must not be negative"))
 	}
 	if o.Streams.Negative() {
 		errs = append(errs, errors.New("--max-log-streams and --max-log-streams-per-… must not be negative"))
@@ -215,6 +222,7 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 			PortForwardPorts: o.PortForwardPorts,
 			Recording:        o.Recording,
 			Deleters:         base.Deleters{Controllers: o.ControllerUsers},
+			MaxPerNamespace:  o.MaxPerNamespace,
 		},
 		DrainTimeout: o.DrainTimeout,
 	}}, nil

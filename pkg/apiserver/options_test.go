@@ -27,6 +27,7 @@ func TestOptionsValidate(t *testing.T) {
 		{"negative limit", append([]string{"--max-log-streams-per-user=-1"}, certificate...), "must not be negative", true},
 		{"negative limit of queries", append([]string{"--max-queries-per-host=-1"}, certificate...), "--max-queries", true},
 		{"negative session limit", append([]string{"--max-sessions=-1"}, certificate...), "--max-sessions", true},
+		{"negative number of objects", append([]string{"--max-objects-per-namespace=-1"}, certificate...), "--max-objects-per-namespace", true},
 		{"no port", append([]string{"--port-forward-ports=3389,70000"}, certificate...), "70000 is no port", true},
 		{"recording nowhere", append([]string{"--session-recording-required"}, certificate...), "needs --session-recording-dir", true},
 		{"recording to what is not there", append([]string{"--session-recording-dir=/does/not/exist"}, certificate...), "--session-recording-dir", true},

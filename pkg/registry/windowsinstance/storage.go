@@ -63,6 +63,8 @@ type Options struct {
 	// Deleters are those who delete without being people. They may delete instances that a
 	// source requests.
 	Deleters base.Deleters
+	// MaxPerNamespace is how many instances a namespace may have; zero is any number.
+	MaxPerNamespace int
 	// Hosts is the way to hosts.
 	Hosts Hosts
 	// Streams limits and ends streams of logs, exec sessions and port forwards.
@@ -111,6 +113,7 @@ func NewStorage(o Options) (*Storage, error) {
 			keys:        keyGuard{authorizer: o.Authorizer},
 			abandon:     abandonGuard{authorizer: o.Authorizer},
 			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
+			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace),
 		},
 		Status:      status,
 		Log:         newLogREST(store, o.Hosts, o.Streams, again, endless),
@@ -135,6 +138,7 @@ type REST struct {
 	keys        keyGuard
 	abandon     abandonGuard
 	credentials credentialGuard
+	atMost      func(ctx context.Context, instance *windows.WindowsInstance) error
 }
 
 var (
@@ -149,7 +153,7 @@ func (*REST) ShortNames() []string { return []string{"wi"} }
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
 
-// Create adds the checks of who may use which credentials, and who may leave a host as it is.
+// Create adds the checks of how many there may be, who may use which credentials, and who may leave a host as it is.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	return r.Store.Create(ctx, obj, r.guardCreate(validate), options)
 }
@@ -162,7 +166,7 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 }
 
 func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return base.Guard(next, r.credentials.checkCreate, r.abandon.checkCreate)
+	return base.Guard(next, r.credentials.checkCreate, r.abandon.checkCreate, r.atMost)
 }
 
 // Delete adds the guard against deleting what a source still requests, and lets an instance

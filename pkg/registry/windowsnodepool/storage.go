@@ -39,6 +39,8 @@ type Options struct {
 	MachineSets ScaleSource
 	// Deleters are those who delete without being people.
 	Deleters base.Deleters
+	// MaxPerNamespace is how many pools a namespace may have; zero is any number.
+	MaxPerNamespace int
 	// Members returns the names of the instances in the namespace of a request that name a pool.
 	Members func(ctx context.Context, pool string) ([]string, error)
 }
@@ -61,7 +63,7 @@ func NewStorage(o Options) (*Storage, error) {
 		return nil, fmt.Errorf("completing the store of windowsnodepools: %w", err)
 	}
 	return &Storage{
-		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}},
+		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}, atMost: base.AtMost[*windows.WindowsNodePool](store, o.MaxPerNamespace)},
 		Status: base.NewStatusREST(store, statusStrategy{strategy}),
 		Scale:  &ScaleREST{pools: store, source: o.MachineSets},
 	}, nil
@@ -72,6 +74,7 @@ type REST struct {
 	*genericregistry.Store
 	credentials credentialGuard
 	deletion    deleteGuard
+	atMost      func(ctx context.Context, pool *windows.WindowsNodePool) error
 }
 
 var (
@@ -86,14 +89,14 @@ func (*REST) ShortNames() []string { return []string{"wnp"} }
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
 
-// Create adds the check of who may hand which credentials to the hosts of a pool.
+// Create adds the checks of how many there may be, and of who may hand which credentials to the hosts of a pool.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, base.Guard(validate, r.credentials.checkCreate), options)
+	return r.Store.Create(ctx, obj, base.Guard(validate, r.credentials.checkCreate, r.atMost), options)
 }
 
-// Update adds the same check. Server-side apply creates through here, too.
+// Update adds the same checks. Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate), base.GuardUpdate(update, r.credentials.checkUpdate), force, options)
+	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate, r.atMost), base.GuardUpdate(update, r.credentials.checkUpdate), force, options)
 }
 
 // Delete adds the guard against deleting a pool that has hosts.

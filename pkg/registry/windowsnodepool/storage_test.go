@@ -8,6 +8,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // memory keeps one pool, as far as a store needs it here.
@@ -228,5 +230,23 @@ func TestStorageIsComplete(t *testing.T) {
 	}
 	if short, categories := s.Pool.ShortNames(), s.Pool.Categories(); !slices.Equal(short, []string{"wnp"}) || !slices.Equal(categories, []string{"windows"}) {
 		t.Errorf("kubectl get takes %q and %q", short, categories)
+	}
+}
+
+// A namespace takes as many pools as it may have; the refusal of more says what to do.
+func TestMaxPerNamespace(t *testing.T) {
+	for most, want := range map[int]bool{0: true, 1: false, 2: true} {
+		s := newStorage(t, validPool())
+		s.decision = authorizer.DecisionAllow
+		s.Pool.atMost = base.AtMost[*windows.WindowsNodePool](s.Pool.Store, most)
+		pool := validPool()
+		pool.Name, pool.ResourceVersion = "another", ""
+		err := s.Pool.atMost(jane(), pool)
+		if (err == nil) != want || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "as many windowsnodepools as it may have, 1; delete those that are not needed")) {
+			t.Errorf("%d: %v", most, err)
+		}
+		if _, err = s.Pool.Create(jane(), pool, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); apierrors.IsForbidden(err) == want {
+			t.Errorf("%d: created with %v", most, err)
+		}
 	}
 }
