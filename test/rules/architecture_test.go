@@ -21,7 +21,7 @@ import (
 // further lines continue.
 func packageTree(document string) map[string]string {
 	_, tree, _ := strings.Cut(document, "\n## Packages\n")
-	_, tree, _ = strings.Cut(tree, "```\n")
+	_, tree, _ = strings.Cut(tree, "```text\n")
 	tree, _, _ = strings.Cut(tree, "```")
 	said := map[string]string{}
 	var above, last []string
@@ -101,7 +101,7 @@ func TestArchitectureNamesPackages(t *testing.T) {
 }
 
 func TestPackageTree(t *testing.T) {
-	document := "\n## Packages\n\nThe tree:\n\n```\ncmd/*     wiring\npkg/\n  a       one; sub: more\n          of it\n    b, c  two\n  d/e     three\n```\n"
+	document := "\n## Packages\n\nThe tree:\n\n```text\ncmd/*     wiring\npkg/\n  a       one; sub: more\n          of it\n    b, c  two\n  d/e     three\n```\n"
 	want := map[string]string{
 		"cmd/*": "wiring", "pkg": "", "pkg/a": "one; sub: more of it", "pkg/a/b": "two", "pkg/a/c": "two", "pkg/d/e": "three",
 	}
