@@ -58,6 +58,10 @@ type Options struct {
 	// certificate is good for, such as that of a relay in front of it.
 	ExtraSANs []string
 
+	// AuditPolicy (audit.k8s.io/v1) says what the API server writes to AuditLogs. Empty:
+	// nothing.
+	AuditPolicy string
+
 	// Restore continues a control plane that is no more. Nil: it is a new one.
 	Restore *Restore
 
@@ -306,10 +310,14 @@ func (cp *ControlPlane) startAPIServer(ctx context.Context) error {
 		if err != nil {
 			return Command{}, fmt.Errorf("creating a client: %w", err)
 		}
+		audit, err := cp.auditArgs()
+		if err != nil {
+			return Command{}, err
+		}
 		return Command{
 			Name:  "kube-apiserver",
 			Path:  filepath.Join(cp.binDir, "kube-apiserver"),
-			Args:  append(cp.apiServerArgs(ports[0]), cp.options.APIServerArgs...),
+			Args:  slices.Concat(cp.apiServerArgs(ports[0]), audit, cp.options.APIServerArgs),
 			Ready: func(ctx context.Context) error { return apiServerReady(ctx, client) },
 		}, nil
 	})

@@ -57,8 +57,9 @@ func runTests(m *testing.M) int {
 	if err == nil {
 		hostSigner = signer
 		sys, err = system.Start(ctx, system.Options{
-			PrivateKey: key,
-			MachineAPI: true,
+			PrivateKey:   key,
+			MachineAPI:   true,
+			RecordRights: true,
 			// Hosts of the tests answer at once or never, and tests wait for the next look.
 			ControllerArgs: []string{"--dial-timeout=4s", "--probe-timeout=40s", "--recheck-interval=30s"},
 			Logf:           func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
@@ -69,6 +70,10 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	if err := checkRights(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "--- windows-apiserver\n%s\n", sys.Server.LogTail())
 		if sys.Controller != nil {

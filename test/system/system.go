@@ -64,6 +64,8 @@ type Options struct {
 	// HostNetworks has hosts reach the API server at [winhost.Gateway], which those with a
 	// network of their own do.
 	HostNetworks bool
+	// RecordRights has kube-apiserver record what our programs ask it for; see [System.Rights].
+	RecordRights bool
 	// WithoutController leaves windows-controller out; [System.StartController] starts it later.
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
@@ -114,6 +116,9 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	}
 	if o.HostNetworks {
 		o.ControlPlane.ExtraSANs = append(o.ControlPlane.ExtraSANs, winhost.Gateway)
+	}
+	if o.RecordRights {
+		o.ControlPlane.AuditPolicy = auditPolicy
 	}
 	cp, err := controlplane.Start(ctx, o.ControlPlane)
 	if err != nil {
