@@ -26,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/shell"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/hostsite"
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -116,7 +117,7 @@ func (s *site) argsProgram(t *testing.T) []string {
 	case winhost.TierOpenSSH:
 		return []string{"printf", `%s\0`}
 	}
-	program, err := winhost.BuildProgram(t.Context(), "test/winhost/hosttest/testdata/args", "windows", "amd64")
+	program, err := programs.Build(t.Context(), "test/winhost/hosttest/testdata/args", "windows", "amd64")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/test/hostsite"
+	"github.com/openshift/windows-instance-api/test/programs"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -143,7 +144,7 @@ var builtPayload = sync.OnceValues(func() (fs.FS, error) {
 // useRealAgent has the site put the agent on the host that is built from this tree.
 func (s *site) useRealAgent(t *testing.T) {
 	t.Helper()
-	program, err := winhost.BuildProgram(t.Context(), "cmd/agent", "windows", runtime.GOARCH)
+	program, err := programs.Build(t.Context(), "cmd/agent", "windows", runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}
