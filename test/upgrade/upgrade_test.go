@@ -185,6 +185,14 @@ func addSince(t *testing.T, applied any, addresses []string) {
 	if !names["NODE_SUBNET"] {
 		document["variables"] = append(variables, map[string]any{"name": "NODE_SUBNET", "source": "Kept"})
 	}
+	directories, _ := document["directories"].([]any)
+	for _, d := range directories {
+		directory, _ := d.(map[string]any)
+		switch directory["path"] {
+		case `C:\k`, `C:\k\cni`, `C:\k\containerd`, `C:\k\etc\kubernetes\manifests`, `C:\usr\libexec\kubernetes`:
+			directory["access"] = "AdministratorsWrite"
+		}
+	}
 }
 
 // lost says which values of one document are not the same in another one.
