@@ -8,6 +8,7 @@
 package servingcert
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -119,7 +120,7 @@ func (c *Certificate) RunOnce(ctx context.Context) error {
 		return nil
 	}
 	c.current.Store(found)
-	if before == nil || string(before.cert) == string(found.cert) {
+	if before == nil || bytes.Equal(before.cert, found.cert) {
 		return nil
 	}
 	klog.InfoS("Serving another certificate", "from", c.Name())

@@ -126,7 +126,10 @@ func BenchmarkUnread(b *testing.B) {
 					})
 				}
 				opened.Wait()
-				time.Sleep(settling)
+				select {
+				case <-time.After(settling):
+				case <-ctx.Done():
+				}
 			}
 			b.ReportMetric(before, "MiB-before")
 			b.ReportMetric(highestResidentMiB(b, s.Server.PID()), "MiB-highest")

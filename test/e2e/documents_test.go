@@ -281,8 +281,8 @@ func (d *documented) command(ctx context.Context, script string) *exec.Cmd {
 	cmd.Dir = "../.."
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Env = append(d.KubectlCommand(ctx, d.KubeconfigPath()).Env,
-		"PATH="+strings.Join([]string{d.PluginDir(), filepath.Dir(d.KubectlPath()), os.Getenv("PATH")}, string(os.PathListSeparator)))
+	path := strings.Join([]string{d.PluginDir(), filepath.Dir(d.KubectlPath()), os.Getenv("PATH")}, string(os.PathListSeparator))
+	cmd.Env = slices.Concat(d.KubectlCommand(ctx, d.KubeconfigPath()).Env, []string{"PATH=" + path})
 	return cmd
 }
 

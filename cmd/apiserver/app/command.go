@@ -109,7 +109,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if err := serving.registerWhenReady(server, own.Discovery().RESTClient()); err != nil {
+	if err := serving.registerWhenReady(server, own.Discovery().RESTClient()); err != nil { //nolint:contextcheck // a start hook has the context of the server
 		return fmt.Errorf("adding the start hook: %w", err)
 	}
 	// A server without storage only fails its callers: it ends, and is restarted.

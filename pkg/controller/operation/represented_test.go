@@ -57,7 +57,7 @@ func TestFirstChangeIsForOneInstance(t *testing.T) {
 			f.host.impact = tt.impact
 			var at []string
 			f.represented = func(_ context.Context, _ *v1alpha1.WindowsInstance) (string, error) {
-				for _, step := range f.get().Status.Operation.Steps {
+				for _, step := range f.get().Status.Operation.Steps { //nolint:contextcheck // the fixture has its own
 					if step.State == v1alpha1.StepRunning {
 						at = append(at, step.Name)
 					}

@@ -111,7 +111,8 @@ func (e *Embedded) defragment() error {
 	if err := unix.Statfs(e.dir, &volume); err != nil {
 		return fmt.Errorf("reading how much space is free in %s: %w", e.dir, err)
 	}
-	if free, needed := int64(volume.Bavail)*int64(volume.Bsize), backend.SizeInUse()+spareRoom; free < needed {
+	free := int64(volume.Bavail) * int64(volume.Bsize) //nolint:unconvert // it has another type on s390x
+	if needed := backend.SizeInUse() + spareRoom; free < needed {
 		return fmt.Errorf("defragmenting the embedded etcd needs %d MiB in %s, and %d MiB are free", needed>>20, e.dir, free>>20)
 	}
 	if err := backend.Defrag(); err != nil {

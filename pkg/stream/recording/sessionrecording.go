@@ -133,7 +133,8 @@ func (d Directory) checkSpace() error {
 	if err := unix.Statfs(d.Path, &volume); err != nil {
 		return fmt.Errorf("reading how much space is free in %s: %w", d.Path, err)
 	}
-	if free := int64(volume.Bavail) * int64(volume.Bsize); free < d.MinFree {
+	free := int64(volume.Bavail) * int64(volume.Bsize) //nolint:unconvert // it has another type on s390x
+	if free < d.MinFree {
 		return fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
 	}
 	return nil
