@@ -94,7 +94,7 @@ func gzipped(t *testing.T, text string) string {
 // ask serves one request that does not follow, as servers make it, and takes the answer apart.
 func (h *testHost) ask(t *testing.T, req api.LogRequest) (api.LogHeader, string) {
 	t.Helper()
-	req.Attended = true
+	req.Attended = !req.Follow
 	line, err := json.Marshal(req)
 	if err != nil {
 		t.Fatal(err)

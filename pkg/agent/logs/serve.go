@@ -30,7 +30,7 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 	in := bufio.NewReaderSize(stdin, api.MaxLogRequestBytes+1)
 	req, refused := readRequest(in)
 	var p *plan
-	if refused == nil && req.Attended {
+	if refused == nil && req.Attended && !req.Follow { // what is followed reads it anyway
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
