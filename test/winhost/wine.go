@@ -27,10 +27,10 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/internal/wineproto"
 )
 
-// Limits of the patience with a Wine host. Both are far above what a loaded machine needs;
+// Limits of the patience with a Wine host. Both are above what a machine needs that has ten times the load it can bear;
 // booting takes half a second on an idle one.
 const (
-	wineBootTimeout     = 90 * time.Second
+	wineBootTimeout     = 4 * time.Minute
 	wineShutdownTimeout = 20 * time.Second
 )
 
