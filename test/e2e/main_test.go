@@ -70,7 +70,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := checkRights(context.Background()); err != nil {
+	if err := writeRights(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
