@@ -67,14 +67,26 @@ func (c *Connector) HostKey(ctx context.Context, instance *v1alpha1.WindowsInsta
 	return KeyOf(key), nil
 }
 
+// Peer is the host at the other end of a connection that was logged in to.
+type Peer struct {
+	// Address is where that was.
+	Address netip.Addr
+	// Key is the host key that it has proven to have.
+	Key Key
+}
+
 // Login makes sure that the host presents a trusted key, accepts the credentials
-// and opens a session. Errors are [CredentialsError]s and [ssh.Error]s.
-func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
+// and opens a session, and returns who that was. Errors are [CredentialsError]s and [ssh.Error]s.
+func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (Peer, error) {
 	target, err := c.Target(ctx, instance)
 	if err != nil {
-		return err
+		return Peer{}, err
 	}
-	return c.options.Pool.Ping(ctx, target)
+	peer, err := c.options.Pool.Login(ctx, target)
+	if err != nil {
+		return Peer{}, err
+	}
+	return Peer{Address: peer.Address, Key: KeyOf(peer.HostKey)}, nil
 }
 
 // Forget closes the connections of an instance to its host, for example because the instance is

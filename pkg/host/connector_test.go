@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +52,9 @@ func (s *site) newConnector() *Connector {
 
 func TestLogin(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	if err := s.connector.Login(t.Context(), s.Instance); err != nil {
-		t.Fatal(err)
+	peer, err := s.connector.Login(t.Context(), s.Instance)
+	if err != nil || peer.Address.String() != s.Host.Address() || !slices.Contains(s.Instance.Spec.HostKeys, peer.Key.String()) {
+		t.Fatalf("%+v, %v", peer, err)
 	}
 	addresses, err := s.connector.Resolve(t.Context(), s.Instance)
 	if err != nil || len(addresses) != 1 || addresses[0].String() != s.Host.Address() {
@@ -62,7 +64,7 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.connector.Forget(s.Instance)
-	if err := s.connector.Login(t.Context(), s.Instance); hostsite.Reason(err) != hostssh.ReasonCredentialsRefused {
+	if _, err := s.connector.Login(t.Context(), s.Instance); hostsite.Reason(err) != hostssh.ReasonCredentialsRefused {
 		t.Errorf("with a key that is no longer authorized: %v", err)
 	}
 }
@@ -91,7 +93,7 @@ func TestHostKeyPolicy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			instance := s.Instance.DeepCopy()
 			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.status
-			if err := s.connector.Login(t.Context(), instance); hostsite.Reason(err) != test.want || (err == nil) != (test.want == "") {
+			if _, err := s.connector.Login(t.Context(), instance); hostsite.Reason(err) != test.want || (err == nil) != (test.want == "") {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 			key, err := s.connector.HostKey(t.Context(), instance)
@@ -102,7 +104,7 @@ func TestHostKeyPolicy(t *testing.T) {
 	}
 	bad := s.Instance.DeepCopy()
 	bad.Spec.HostKeys = []string{"nonsense"}
-	if err := s.connector.Login(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if _, err := s.connector.Login(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("a key that is none: %v", err)
 	}
 	if got := s.Host.Commands(); len(got) > 0 {
@@ -171,7 +173,7 @@ func TestCredentials(t *testing.T) {
 				instance.Spec.PoolRef = &v1alpha1.PoolReference{Name: test.pool}
 			}
 			before := s.Pool.Stats().Connections
-			err := connector.Login(t.Context(), instance)
+			_, err := connector.Login(t.Context(), instance)
 			if test.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -200,7 +202,7 @@ func TestSecretThatCannotBeRead(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	down := errors.New("storage is down")
 	s.connector.options.ReadSecret = func(context.Context, string, string) (map[string][]byte, error) { return nil, down }
-	err := s.connector.Login(t.Context(), s.Instance)
+	_, err := s.connector.Login(t.Context(), s.Instance)
 	var credentials *CredentialsError
 	if !errors.As(err, &credentials) || credentials.Secret != "operator/cloud-private-key" || !errors.Is(err, down) {
 		t.Errorf("got %v", err)

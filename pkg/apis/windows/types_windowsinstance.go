@@ -70,6 +70,7 @@ type WindowsInstanceStatus struct {
 	Phase              WindowsInstancePhase
 	Conditions         []metav1.Condition
 	Addresses          []string
+	HostIP             string
 	HostKeys           []HostKeyStatus
 	Node               *NodeReference
 	MachineID          string

@@ -6,7 +6,6 @@ package csr
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +45,7 @@ func objectionTo(h *identity.Host, node *corev1.Node) *objection {
 	case h.Node != node.Name || known == nil || known.UID != node.UID:
 		return &objection{reasonNodeNameTaken, fmt.Sprintf("the host calls itself %s and is joining, but there is a Node of that name, which is not that of the host: "+
 			"rename the host, or delete the Node if it is a left-over", node.Name)}
-	case h.Object.Status.MachineID == "" && !reports(node, h.Addresses):
+	case h.Object.Status.MachineID == "" && !reports(node, h.Object.Status.FoundAt()):
 		return &objection{reasonNodeElsewhere, fmt.Sprintf("the host is joining as node %s, which does not report an address that the host is known to have: "+
 			"if the Node is a left-over of this host, delete it", node.Name)}
 	case object.KubeletReports(node):
@@ -67,9 +66,8 @@ func (r *Reconciler) objectionOfMachines(ctx context.Context, h *identity.Host, 
 }
 
 // reports says whether a Node reports one of the addresses.
-func reports(node *corev1.Node, addresses []netip.Addr) bool {
+func reports(node *corev1.Node, addresses []string) bool {
 	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
-		addr, err := netip.ParseAddr(a.Address)
-		return err == nil && slices.Contains(addresses, identity.Canonical(addr))
+		return slices.Contains(addresses, identity.CanonicalAddress(a.Address))
 	})
 }

@@ -5,6 +5,7 @@ package instance
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
@@ -170,7 +173,7 @@ func (e *evaluation) keep(condition string) {
 // moved says whether the host was looked for at addresses none of which it had when it was last
 // logged in to.
 func (e *evaluation) moved() bool {
-	known, now := e.instance.Status.Addresses, e.observation.addresses
+	known, now := e.instance.Status.FoundAt(), e.observation.addresses
 	return e.instance.Status.MachineID != "" && len(known) > 0 && len(now) > 0 &&
 		!slices.ContainsFunc(now, func(a string) bool { return slices.Contains(known, a) })
 }
@@ -182,6 +185,7 @@ func (e *evaluation) addresses() {
 	if o == nil || e.instance.Status.Identified() && o.report == nil {
 		return
 	}
+	e.status.HostIP = o.foundAt()
 	switch {
 	case len(o.addresses) > 0:
 		// A name server may give them in another order each time.
@@ -197,7 +201,8 @@ func (e *evaluation) addresses() {
 	}
 }
 
-// hostKeys records the trusted keys.
+// hostKeys records the trusted keys: of those that a person has pinned, the one that the host has proven
+// to have. The others may be those of any host.
 func (e *evaluation) hostKeys() {
 	o := e.observation
 	if o == nil || e.duplicate != "" {
@@ -208,11 +213,22 @@ func (e *evaluation) hostKeys() {
 	switch {
 	case decision.verdict == verdictRecord && o.err == nil:
 		e.status.HostKeys = recordKeys(nil, append(decision.keys, o.presented), v1alpha1.TrustedOnFirstUse, seen)
-	case o.verified && decision.by == v1alpha1.TrustedBySpec && (o.report != nil || !e.instance.Status.Identified()):
+	case o.loggedIn && decision.by == v1alpha1.TrustedBySpec && e.sameMachine():
 		// What a person has pinned replaces what was recorded, once the host has proven to have it.
-		// That of another machine is none of this host.
-		e.status.HostKeys = recordKeys(e.status.HostKeys, decision.keys, v1alpha1.TrustedBySpec, seen)
+		e.status.HostKeys = recordKeys(e.status.HostKeys, []host.Key{o.peer.Key}, v1alpha1.TrustedBySpec, seen)
 	}
+}
+
+// sameMachine says whether what was logged in to counts as the host of the instance. The key of another
+// machine is none of this host. One that does not say which machine it is, because our agent cannot run there, is
+// believed where the host was found before.
+func (e *evaluation) sameMachine() bool {
+	o := e.observation
+	if o.report != nil || !e.instance.Status.Identified() {
+		return true
+	}
+	_, another := errors.AsType[*agentclient.AnotherHostError](o.err)
+	return !another && slices.Contains(e.instance.Status.FoundAt(), o.foundAt())
 }
 
 // system records what the host says of itself.

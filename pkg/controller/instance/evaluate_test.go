@@ -5,6 +5,7 @@ package instance
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,14 @@ func healthy(change ...func(*api.Facts)) *observation {
 	return &observation{
 		started: testNow, finished: testNow, addresses: []string{"10.1.42.1"},
 		contacted: true, verified: true, loggedIn: true, report: newReport(facts, testNow, testNow),
+		peer: host.Peer{Address: netip.MustParseAddr("10.1.42.1")},
 	}
+}
+
+// as is an observation of a host that has proven to have a key.
+func (o *observation) as(key host.Key) *observation {
+	o.peer.Key = key
+	return o
 }
 
 // known is an instance whose host key was recorded on first use.
@@ -282,6 +290,12 @@ func TestEvaluateAfterASpecChange(t *testing.T) {
 func TestEvaluateHostKeys(t *testing.T) {
 	ours, other := newKey(t, "host"), newKey(t, "other")
 	hourAgo := metav1.NewTime(testNow.Add(-time.Hour))
+	agentless := func(err error) *observation {
+		return &observation{
+			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: err,
+			addresses: []string{"10.1.42.1"}, peer: host.Peer{Address: netip.MustParseAddr("10.1.42.1")},
+		}
+	}
 	firstUse := recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, ours), v1alpha1.TrustedOnFirstUse, hourAgo)
 
 	for _, test := range []struct {
@@ -291,30 +305,33 @@ func TestEvaluateHostKeys(t *testing.T) {
 		observation *observation
 		want        []string // fingerprint, trusted by, first seen
 		machine     string
+		at          string
 	}{
 		{"first use", nil, nil, &observation{finished: testNow, presented: ours, contacted: true},
-			[]string{"SHA256 of host by FirstUse now"}, ""},
-		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}, ""},
+			[]string{"SHA256 of host by FirstUse now"}, "", ""},
+		{"kept", nil, firstUse, healthy().as(ours), []string{"SHA256 of host by FirstUse an hour ago"}, "", ""},
 		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: diagnose.StageLogin, err: verifyAs(other, known(t))},
-			[]string{"SHA256 of host by FirstUse an hour ago"}, ""},
-		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil, ""},
-		{"pinned and verified", []string{ours.String()}, nil, healthy(), []string{"SHA256 of host by Spec now"}, ""},
-		{"pinned after first use", []string{ours.String()}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}, ""},
-		{"pinned anew and verified", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}, ""},
-		{"pinned anew, by the same machine", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}, "f/w"},
-		{"pinned anew, by a machine that is another one", []string{other.String()}, firstUse, &observation{
-			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: &agentclient.AnotherHostError{Want: "f/w", Found: "g/v"},
-		}, []string{"SHA256 of host by FirstUse an hour ago"}, "f/w"},
-		{"pinned anew, by a machine that does not say which one it is yet", []string{other.String()}, firstUse, &observation{
-			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: errors.New("no agent"),
-		}, []string{"SHA256 of host by FirstUse an hour ago"}, "f/w"},
-		{"pinned, and no agent on a new host", []string{ours.String()}, nil, &observation{
-			finished: testNow, contacted: true, verified: true, loggedIn: true, failed: diagnose.StageFacts, err: errors.New("no agent"),
-		}, []string{"SHA256 of host by Spec now"}, ""},
+			[]string{"SHA256 of host by FirstUse an hour ago"}, "", ""},
+		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil, "", ""},
+		{"pinned and verified", []string{ours.String()}, nil, healthy().as(ours), []string{"SHA256 of host by Spec now"}, "", ""},
+		{"several pinned, one verified", []string{other.String(), ours.String()}, nil, healthy().as(ours), []string{"SHA256 of host by Spec now"}, "", ""},
+		{"all pinned ones recorded by an earlier release", []string{other.String(), ours.String()}, recordKeys(nil, []host.Key{other, ours}, v1alpha1.TrustedBySpec, hourAgo), healthy().as(ours), []string{"SHA256 of host by Spec an hour ago"}, "f/w", ""},
+		{"pinned, and logged in to by nobody", []string{ours.String()}, nil, &observation{finished: testNow, contacted: true, verified: true, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerAuth, Reason: ssh.ReasonCredentialsRefused}}, nil, "", ""},
+		{"pinned after first use", []string{ours.String()}, firstUse, healthy().as(ours), []string{"SHA256 of host by Spec an hour ago"}, "", ""},
+		{"pinned anew and verified", []string{other.String()}, firstUse, healthy().as(other), []string{"SHA256 of other by Spec now"}, "", ""},
+		{"pinned anew, by the same machine", []string{other.String()}, firstUse, healthy().as(other), []string{"SHA256 of other by Spec now"}, "f/w", ""},
+		{"pinned anew, by a machine that is another one", []string{other.String()}, firstUse, agentless(&agentclient.AnotherHostError{Want: "f/w", Found: "g/v"}).as(other),
+			[]string{"SHA256 of host by FirstUse an hour ago"}, "f/w", "10.1.42.1"},
+		{"pinned anew, by a machine that does not say which one it is yet", []string{other.String()}, firstUse, agentless(errors.New("no agent")).as(other),
+			[]string{"SHA256 of host by FirstUse an hour ago"}, "f/w", "10.1.42.2"},
+		{"pinned anew, and our agent cannot run on the host", []string{other.String()}, firstUse, agentless(errors.New("no agent")).as(other),
+			[]string{"SHA256 of other by Spec now"}, "f/w", "10.1.42.1"},
+		{"pinned, and no agent on a new host", []string{ours.String()}, nil, agentless(errors.New("no agent")).as(ours),
+			[]string{"SHA256 of host by Spec now"}, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
-			instance.Spec.HostKeys, instance.Status.HostKeys, instance.Status.MachineID = test.spec, test.recorded, test.machine
+			instance.Spec.HostKeys, instance.Status.HostKeys, instance.Status.MachineID, instance.Status.HostIP = test.spec, test.recorded, test.machine, test.at
 			status := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
 			names := map[string]string{recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, other), "", hourAgo)[0].Fingerprint: "other"}
 			var got []string
@@ -355,6 +372,33 @@ func TestEvaluateAddresses(t *testing.T) {
 			got := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow}).Addresses
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// What counts is where the host was logged in to, and not what else its name resolves to.
+func TestEvaluateHostIP(t *testing.T) {
+	loggedIn := healthy()
+	loggedIn.addresses, loggedIn.peer.Address = []string{"10.1.42.1", "10.1.42.2"}, netip.MustParseAddr("10.1.42.2")
+	agentless := *loggedIn
+	agentless.report, agentless.err = nil, errors.New("no agent")
+	for _, test := range []struct {
+		name, machine, before string
+		observation           *observation
+		want                  string
+	}{
+		{"logged in to", "", "", loggedIn, "10.1.42.2"},
+		{"logged in to at another one", "f/w", "10.1.42.1", loggedIn, "10.1.42.2"},
+		{"logged in to for the first time since it is recorded", "f/w", "", loggedIn, "10.1.42.2"},
+		{"logged in to, and what answers does not say which machine it is", "f/w", "10.1.42.1", &agentless, "10.1.42.1"},
+		{"out of reach", "f/w", "10.1.42.1", &observation{addresses: []string{"10.1.42.2"}, err: errors.New("no route")}, "10.1.42.1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", "win-1.example.com")
+			instance.Status.MachineID, instance.Status.HostIP = test.machine, test.before
+			if got := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow}).HostIP; got != test.want {
+				t.Errorf("got %q", got)
 			}
 		})
 	}

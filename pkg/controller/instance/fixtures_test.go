@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rsa"
@@ -146,8 +147,10 @@ type scriptedHost struct {
 	key       host.Key
 	machine   string
 	addresses []string
-	fail      map[diagnose.Stage]error
-	facts     *api.Facts
+	// answers is which of them is logged in to. Empty: the first one.
+	answers string
+	fail    map[diagnose.Stage]error
+	facts   *api.Facts
 	// hang has every step but Resolve wait for the end of its context.
 	hang bool
 }
@@ -223,12 +226,15 @@ func (s *scriptedHosts) HostKey(ctx context.Context, instance *v1alpha1.WindowsI
 	return h.key, err
 }
 
-func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
+func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error) {
 	h, err := s.begin(ctx, diagnose.StageLogin, instance)
 	if err != nil {
-		return err
+		return host.Peer{}, err
 	}
-	return verifyAs(h.key, instance)
+	if err := verifyAs(h.key, instance); err != nil {
+		return host.Peer{}, err
+	}
+	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Key: h.key}, nil
 }
 
 func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {

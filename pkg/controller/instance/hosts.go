@@ -22,8 +22,8 @@ type Hosts interface {
 	// HostKey returns the key that the host presents. It authenticates nothing and runs nothing.
 	HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Key, error)
 	// Login verifies the host key against spec.hostKeys, else status.hostKeys, then
-	// authenticates and opens a session. It fails when both are empty.
-	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error
+	// authenticates and opens a session, and returns who that was. It fails when both are empty.
+	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error)
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)

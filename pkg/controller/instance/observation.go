@@ -39,6 +39,8 @@ type observation struct {
 	// contacted: an SSH server answered. verified: it has proven to have a trusted
 	// key. loggedIn: it accepted the credentials and opened a session.
 	contacted, verified, loggedIn bool
+	// peer is who was logged in to.
+	peer host.Peer
 	// report is what the host said of itself. Nil when the probe did not come that far.
 	report *report
 	// unheld: the probe ended before the host was inspected, as the object does not have our finalizer.
@@ -87,6 +89,14 @@ func (o *observation) outcome() outcome {
 		return outcomeAttention
 	}
 	return outcomeHealthy
+}
+
+// foundAt is the address at which the host was logged in to. Empty: it was not.
+func (o *observation) foundAt() string {
+	if !o.peer.Address.IsValid() {
+		return ""
+	}
+	return o.peer.Address.String()
 }
 
 // held says whether the object stays until its host is clean.

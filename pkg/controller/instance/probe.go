@@ -112,9 +112,9 @@ func (a *attempt) askHostKey(ctx context.Context) error {
 
 // login verifies the host key and logs in.
 func (a *attempt) login(ctx context.Context) error {
-	err := a.Hosts.Login(ctx, a.instance)
+	peer, err := a.Hosts.Login(ctx, a.instance)
 	if err == nil {
-		a.seen.contacted, a.seen.verified, a.seen.loggedIn = true, true, true
+		a.seen.peer, a.seen.contacted, a.seen.verified, a.seen.loggedIn = peer, true, true, true
 		return nil
 	}
 	reach := diagnose.ReachOf(err)

@@ -223,7 +223,7 @@ func seenAs(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Win
 		return instance
 	}
 	instance = instance.DeepCopy()
-	instance.Status.MachineID, instance.Status.Addresses = seen.report.machineID, seen.addresses
+	instance.Status.MachineID, instance.Status.Addresses, instance.Status.HostIP = seen.report.machineID, seen.addresses, seen.foundAt()
 	return instance
 }
 
@@ -234,7 +234,7 @@ func foundAt(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Wi
 		return instance
 	}
 	instance = instance.DeepCopy()
-	instance.Status.Addresses = seen.addresses
+	instance.Status.Addresses, instance.Status.HostIP = seen.addresses, seen.foundAt()
 	return instance
 }
 

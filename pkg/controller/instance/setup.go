@@ -124,7 +124,8 @@ var endpointsChanged = predicate.Funcs{
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before), identity.Endpoints(after)) ||
-			before.Status.MachineID != after.Status.MachineID ||
+			before.Status.MachineID != after.Status.MachineID || before.Status.HostIP != after.Status.HostIP ||
+			!slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
 			before.Status.Identified() != after.Status.Identified() ||
 			before.Status.ChangedHost() != after.Status.ChangedHost() ||
 			before.Status.MayHaveChangedHost() != after.Status.MayHaveChangedHost() ||

@@ -35,6 +35,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -144,10 +145,10 @@ func (h *scriptedHost) ask(ctx context.Context, question string) error {
 
 func (h *scriptedHost) id() string { return fmt.Sprintf("boot-%d", h.boots) }
 
-func (h *scriptedHost) Login(ctx context.Context, _ *v1alpha1.WindowsInstance) error {
+func (h *scriptedHost) Login(ctx context.Context, _ *v1alpha1.WindowsInstance) (host.Peer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ask(ctx, "Login")
+	return host.Peer{}, h.ask(ctx, "Login")
 }
 
 func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (*api.Facts, error) {

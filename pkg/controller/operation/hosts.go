@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
@@ -19,8 +20,8 @@ import (
 // concurrently, with objects that nobody changes meanwhile, and end with their context.
 // All of them verify the host key of the host.
 type Hosts interface {
-	// Login authenticates and opens a session.
-	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error
+	// Login authenticates and opens a session, and returns who that was.
+	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error)
 	// Facts has our agent inspect the host, after putting the agent there if need be.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
 	// Check tries the way to the host layer by layer and judges whether the host is fit

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/words"
@@ -26,8 +27,8 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 		// The agent on the host is verified again as well.
 		e.Hosts.Forget(e.instance)
 	}
-	_, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.Hosts.Login(ctx, e.instance)
+	_, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (host.Peer, error) {
+		return e.Hosts.Login(ctx, e.instance)
 	})
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be logged in to", err)

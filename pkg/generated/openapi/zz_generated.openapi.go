@@ -3556,6 +3556,13 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 					},
+					"hostIP": {
+						SchemaProps: spec.SchemaProps{
+							Description: "IP address at which the host was logged in to: that of the connection, whatever else spec.address resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"hostKeys": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -3563,7 +3570,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Host keys that are trusted, and since when.",
+							Description: "Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven to have them, else the first one that it presented.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -54,7 +54,7 @@ func TestRebinding(t *testing.T) {
 	instance.Spec.Address = "host.example.com"
 
 	uses := map[string]func(context.Context) error{
-		"login":    func(ctx context.Context) error { return connector.Login(ctx, instance) },
+		"login":    func(ctx context.Context) error { _, err := connector.Login(ctx, instance); return err },
 		"host key": func(ctx context.Context) error { _, err := connector.HostKey(ctx, instance); return err },
 		"facts":    func(ctx context.Context) error { _, err := client.Facts(ctx, instance); return err },
 		"boot ID":  func(ctx context.Context) error { _, err := client.BootID(ctx, instance); return err },

@@ -280,10 +280,10 @@ const backOrRemove = "If the address is wrong, put the former one back. If this 
 
 // lastSeen says where the host of an instance was last, and what it called itself.
 func lastSeen(instance *v1alpha1.WindowsInstance) string {
-	if len(instance.Status.Addresses) == 0 {
+	if len(instance.Status.FoundAt()) == 0 {
 		return ""
 	}
-	where := " (last at " + strings.Join(instance.Status.Addresses, ", ")
+	where := " (last at " + strings.Join(instance.Status.FoundAt(), ", ")
 	if system := instance.Status.System; system != nil && system.Hostname != "" {
 		where += ", computer name " + system.Hostname
 	}

@@ -22,6 +22,7 @@ type conn struct {
 	address string
 	wire    *wire
 	ssh     ssh.Conn
+	peer    Peer
 
 	// stop makes run close the connection; done is closed when it has begun to, and
 	// ended when the SSH library has seen the end.
@@ -59,6 +60,7 @@ func (p *Pool) adoptLocked(h *host, e *established, wanted bool) {
 		address:  h.target.Endpoint(),
 		wire:     e.wire,
 		ssh:      e.ssh,
+		peer:     e.peer,
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
 		ended:    make(chan struct{}),

@@ -4,7 +4,6 @@
 package ssh
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,13 +134,14 @@ func (p *Pool) resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
 }
 
 // preferIPv4 orders addresses for dialing. Windows hosts are reached by IPv4 in most
-// clusters, and a AAAA record often outlives its route.
+// clusters, and a AAAA record often outlives its route. Name servers give them in another order each
+// time: a host is logged in to at the same one, as long as that answers.
 func preferIPv4(addrs []netip.Addr) []netip.Addr {
 	ordered := make([]netip.Addr, 0, len(addrs))
 	for _, a := range addrs {
 		ordered = append(ordered, a.Unmap())
 	}
-	slices.SortStableFunc(ordered, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
+	slices.SortFunc(ordered, netip.Addr.Compare) // by their length first
 	return ordered
 }
 

@@ -45,6 +45,7 @@ type established struct {
 	ssh      ssh.Conn
 	channels <-chan ssh.NewChannel
 	requests <-chan *ssh.Request
+	peer     Peer
 }
 
 // connect makes an authenticated connection.
@@ -140,7 +141,8 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 	// If this fails the connection is broken, which its first user will notice.
 	_ = raw.SetDeadline(time.Time{})
 	h.progress.set(LayerSession)
-	return &established{wire: w, ssh: c, channels: channels, requests: requests}, nil
+	peer := Peer{Address: h.progress.peer.Addr().Unmap(), HostKey: h.progress.hostKey}
+	return &established{wire: w, ssh: c, channels: channels, requests: requests, peer: peer}, nil
 }
 
 // extend sets a new deadline. An error means a closed connection, which the next read reports.

@@ -74,7 +74,7 @@ func TestPreferIPv4(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"mixed", "2001:db8::1 192.0.2.1 2001:db8::2 192.0.2.2", "192.0.2.1 192.0.2.2 2001:db8::1 2001:db8::2"},
 		{"IPv4 in IPv6", "2001:db8::1 ::ffff:192.0.2.1", "192.0.2.1 2001:db8::1"},
-		{"IPv6 only", "2001:db8::2 2001:db8::1", "2001:db8::2 2001:db8::1"},
+		{"IPv6 only", "2001:db8::2 2001:db8::1", "2001:db8::1 2001:db8::2"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ package ssh
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 )
 
@@ -99,13 +100,27 @@ func (p *Pool) begin(ctx context.Context, t Target) (_ context.Context, done fun
 	}, nil
 }
 
-// Ping makes sure that an authenticated connection to t exists and that the host opens a
-// session on it. It runs no command.
-func (p *Pool) Ping(ctx context.Context, t Target) error {
+// Peer is who a connection was made to.
+type Peer struct {
+	// Address is where it was dialed, which of the addresses of a name that is.
+	Address netip.Addr
+	// HostKey is the key that the host has proven to have.
+	HostKey PublicKey
+}
+
+// Login makes sure that an authenticated connection to t exists and that the host opens a
+// session on it, and returns where that connection leads to. It runs no command.
+func (p *Pool) Login(ctx context.Context, t Target) (Peer, error) {
 	s, err := p.openStream(ctx, t, sessionChannel)
 	if err != nil {
-		return err
+		return Peer{}, err
 	}
 	s.closeByCaller()
-	return nil
+	return s.conn.peer, nil
+}
+
+// Ping is Login for those who know where the connection leads to.
+func (p *Pool) Ping(ctx context.Context, t Target) error {
+	_, err := p.Login(ctx, t)
+	return err
 }

@@ -39,6 +39,25 @@ func TestRunsShareConnections(t *testing.T) {
 	}
 }
 
+// TestLoginSaysWhere: of a name, what counts is where the connection leads to that is there, whatever DNS says by now.
+func TestLoginSaysWhere(t *testing.T) {
+	s := newServer(t, script{})
+	names := &resolver{addrs: []string{"127.0.0.1"}}
+	p := newPool(t, hostssh.Options{Resolver: names})
+	target := s.target()
+	target.Address = "host.example.com"
+	for range 2 {
+		peer, err := p.Login(testContext(t), target)
+		if err != nil || peer.Address.String() != "127.0.0.1" || !bytes.Equal(peer.HostKey.Marshal(), s.script.hostKeys[0].PublicKey().Marshal()) {
+			t.Fatalf("%+v, %v", peer, err)
+		}
+		names.addrs = []string{"127.0.0.2"}
+	}
+	if n := p.Stats().Dials; n != 1 {
+		t.Errorf("%d connections were made", n)
+	}
+}
+
 func TestTargetsThatDifferDoNotShare(t *testing.T) {
 	s := newServer(t, script{password: "secret"})
 	other := newSigner(t, ssh.KeyAlgoECDSA256).PublicKey()

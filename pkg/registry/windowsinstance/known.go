@@ -48,7 +48,7 @@ func known(instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, error
 	case !instance.Status.Identified():
 		return nil, notKnown(instance, "")
 	case moved(instance):
-		return nil, notKnown(instance, fmt.Sprintf(" at spec.address (%s), but at %s", instance.Spec.Address, strings.Join(instance.Status.Addresses, ", ")))
+		return nil, notKnown(instance, fmt.Sprintf(" at spec.address (%s), but at %s", instance.Spec.Address, strings.Join(instance.Status.FoundAt(), ", ")))
 	case len(instance.Spec.HostKeys) == 0:
 		return instance, nil
 	}
@@ -73,7 +73,7 @@ func represented(instance *v1alpha1.WindowsInstance) error {
 // moved says whether spec.address is an IP address at which the host was not found.
 func moved(instance *v1alpha1.WindowsInstance) bool {
 	address, err := netip.ParseAddr(instance.Spec.Address)
-	known := instance.Status.Addresses
+	known := instance.Status.FoundAt()
 	return err == nil && len(known) > 0 && !slices.Contains(known, address.Unmap().String())
 }
 
@@ -100,14 +100,14 @@ func notKnown(instance *v1alpha1.WindowsInstance, how string) error {
 }
 
 // obstacle is the message of the first condition that says what keeps the controller from
-// logging in. Empty: none does.
+// logging in, or from knowing which machine it has logged in to. Empty: none does.
 func obstacle(status *v1alpha1.WindowsInstanceStatus) string {
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c != nil && c.Reason == v1alpha1.ReasonPaused {
 		return c.Message
 	}
-	for _, condition := range []string{v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated} {
+	for _, condition := range []string{v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated, v1alpha1.ConditionPreflightPassed} {
 		c := meta.FindStatusCondition(status.Conditions, condition)
-		if c != nil && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonNotTried {
+		if c != nil && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonNotTried && c.Reason != v1alpha1.ReasonFindings {
 			return c.Message
 		}
 	}

@@ -99,11 +99,16 @@ func TestKnown(t *testing.T) {
 
 		{name: "another address", edit: []edit{machine, configured, at("10.0.0.9")}, want: "the controller has not logged in to this host yet at spec.address (10.0.0.9), but at 10.0.0.1, fd00::1;"},
 		{name: "another one of its addresses", edit: []edit{machine, at("fd00:0::1")}},
+		{name: "another one of the addresses of its name", edit: []edit{machine, at("fd00:0::1"), func(i *v1alpha1.WindowsInstance) { i.Status.HostIP = "10.0.0.1" }}, want: "the controller has not logged in to this host yet at spec.address (fd00:0::1), but at 10.0.0.1;"},
 		{name: "the same address", edit: []edit{machine, at("::ffff:10.0.0.1")}},
 		{name: "a name", edit: []edit{machine, at("w.example.com")}},
 		{name: "where it was found is not recorded", edit: []edit{configured, func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = nil }}},
 
 		{name: "another key", edit: []edit{machine, configured, pinned(keyOfOther)}, want: "the controller has not logged in to this host yet by a key of spec.hostKeys, but by another one;"},
+		{name: "another key, and our agent cannot run", edit: []edit{machine, pinned(keyOfOther), authenticated, condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonAgentFailed, "The agent cannot be started.")},
+			want: "the controller has not logged in to this host yet by a key of spec.hostKeys, but by another one: The agent cannot be started;"},
+		{name: "another key since the host was found unfit", edit: []edit{machine, pinned(keyOfOther), condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonFindings, "It has no disk.")},
+			want: "the controller has not logged in to this host yet by a key of spec.hostKeys, but by another one;"},
 		{name: "its key", edit: []edit{machine, pinned(keyOfHost)}, keys: []string{"ssh-ed25519 " + keyOfHost}},
 		{name: "another key besides its own", edit: []edit{machine, pinned(keyOfOther, keyOfHost+" w")}, keys: []string{"ssh-ed25519 " + keyOfHost + " w"}},
 	}

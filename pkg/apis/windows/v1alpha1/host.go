@@ -28,6 +28,16 @@ func (s *WindowsInstanceStatus) Identified() bool {
 	return s.MachineID != "" || s.Version != "" || s.ChangedHost() || meta.IsStatusConditionTrue(s.Conditions, ConditionAuthenticated)
 }
 
+// FoundAt are the IP addresses at which the host was found. Releases that did not record
+// status.hostIP left all those that spec.address resolved to, and of a host that was not logged in to
+// there are no others.
+func (s *WindowsInstanceStatus) FoundAt() []string {
+	if s.HostIP != "" {
+		return []string{s.HostIP}
+	}
+	return s.Addresses
+}
+
 // Machine is the machine that the instance stands for: the one that an administrator has named
 // in [MachineAnnotation], else the one that was found at the first login. Empty: not known yet.
 func (i *WindowsInstance) Machine() string {
@@ -47,7 +57,7 @@ func SameMachine(a, b string) bool {
 }
 
 // SameHost says whether two statuses are about the same host, as far as hosts prove who they
-// are: they are the same machine, and have a host key in common. Two machines that cannot be told
+// are: they are the same machine, which they only say, and have proven to have the same host key. Two machines that cannot be told
 // apart, copies of one disk, have the same keys as well.
 func (s *WindowsInstanceStatus) SameHost(other *WindowsInstanceStatus) bool {
 	return s.MachineID != "" && other.MachineID != "" && SameMachine(s.MachineID, other.MachineID) &&

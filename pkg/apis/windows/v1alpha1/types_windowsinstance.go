@@ -216,7 +216,14 @@ type WindowsInstanceStatus struct {
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
-	// Host keys that are trusted, and since when.
+	// IP address at which the host was logged in to: that of the connection, whatever else spec.address
+	// resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=64
+	HostIP string `json:"hostIP,omitempty"`
+	// Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven
+	// to have them, else the first one that it presented.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

@@ -3145,6 +3145,37 @@ func Validate_WindowsInstanceStatus(
 
 	// field WindowsInstanceStatus.Addresses has no validation
 
+	{ // field WindowsInstanceStatus.HostIP
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 64); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *string {
+				return &oldObj.HostIP
+			})
+		errs = append(errs, fn(fldPath.Child("hostIP"), &obj.HostIP, oldVal, oldObj != nil)...)
+	}
+
 	{ // field WindowsInstanceStatus.HostKeys
 		fn := func(
 			fldPath *field.Path,

@@ -15,6 +15,7 @@ import (
 type identity struct {
 	address        string
 	addresses      []string
+	found          string
 	hostname, fqdn string
 	node           string
 	owner          *metav1.OwnerReference
@@ -24,7 +25,7 @@ type identity struct {
 
 func identityOf(instance *v1alpha1.WindowsInstance) identity {
 	id := identity{
-		address: instance.Spec.Address, addresses: instance.Status.Addresses,
+		address: instance.Spec.Address, addresses: instance.Status.Addresses, found: instance.Status.HostIP,
 		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(), identified: instance.Status.Identified(),
 	}
 	if system := instance.Status.System; system != nil {

@@ -39,6 +39,7 @@ func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *H
 	for _, address := range instance.Status.Addresses {
 		h.add(address, "status.addresses")
 	}
+	h.add(instance.Status.HostIP, "status.hostIP")
 	if machine != nil {
 		for _, address := range machine.Status.Addresses {
 			if useful(address) {

@@ -60,14 +60,16 @@ func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	return ids
 }
 
-// addressesOf is where the host of an instance is: at its addresses, as far as they are known, and
-// at that in its spec, or the name there. An address at which a host that is known was not found
-// yet is not its.
+// addressesOf is where the host of an instance may be: at its addresses, as far as they are known, and
+// at that in its spec, or the name there. An address in the spec at which a host that is known was not
+// found yet is not its. Those of a name are what DNS says: they connect an instance to others, and prove
+// nothing, see [v1alpha1.WindowsInstanceStatus.FoundAt].
 func addressesOf(instance *v1alpha1.WindowsInstance) []string {
-	if !FoundAtAddress(instance) {
-		return instance.Status.Addresses
+	addresses := append(slices.Clone(instance.Status.Addresses), instance.Status.FoundAt()...)
+	if FoundAtAddress(instance) {
+		addresses = append(addresses, instance.Spec.Address)
 	}
-	return append(slices.Clone(instance.Status.Addresses), instance.Spec.Address)
+	return addresses
 }
 
 func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
@@ -77,7 +79,7 @@ func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
 func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
 	_, err := netip.ParseAddr(instance.Spec.Address)
 	return err != nil || !instance.Status.Identified() ||
-		slices.Contains(instance.Status.Addresses, CanonicalAddress(instance.Spec.Address))
+		slices.Contains(instance.Status.FoundAt(), CanonicalAddress(instance.Spec.Address))
 }
 
 // Endpoints is where an instance is contacted, see [Contacts]. Besides, the machine that it says it

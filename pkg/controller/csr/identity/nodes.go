@@ -150,9 +150,13 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims 
 	return chosen
 }
 
-// isAt says whether a Node reports an IP address at which the host of an instance was found.
+// isAt says whether a Node reports an IP address at which the host of an instance was found, or is said to
+// be, where that is not recorded.
 func isAt(node *corev1.Node, instance *v1alpha1.WindowsInstance) bool {
-	found := addressesOf(instance)
+	found := instance.Status.FoundAt()
+	if instance.Status.HostIP == "" {
+		found = addressesOf(instance)
+	}
 	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
 		_, err := netip.ParseAddr(a.Address)
 		return err == nil && slices.ContainsFunc(found, func(address string) bool { return CanonicalAddress(address) == CanonicalAddress(a.Address) })

@@ -145,6 +145,12 @@ func TestFindWhereTheHostWasFound(t *testing.T) {
 	}{
 		{"at its address", found("::ffff:10.0.0.5"), true},
 		{"its address, where the host never was", found("10.0.0.6"), false},
+		{"at one of the addresses of its name", found("10.0.0.5", func(i *v1alpha1.WindowsInstance) {
+			i.Spec.Address, i.Status.HostIP = "name.example.com", "10.0.0.5"
+		}), true},
+		{"an address of its name, where it was not logged in to", found("10.0.0.5", func(i *v1alpha1.WindowsInstance) {
+			i.Spec.Address, i.Status.HostIP = "name.example.com", "10.0.0.6"
+		}), false},
 		{"its provider ID", found("10.0.0.6", func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "p://1" }), false},
 		{"its name", found("10.0.0.6", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "win-1" }), false},
 		{"the Node that it had, whose address changes", found("10.0.0.6", func(i *v1alpha1.WindowsInstance) {
@@ -382,10 +388,18 @@ func TestPrecedes(t *testing.T) {
 		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", addresses
 		return i
 	}
+	// heldAt records at which of them it was logged in to.
+	heldAt := func(i *v1alpha1.WindowsInstance, address string) *v1alpha1.WindowsInstance {
+		i.Status.HostIP = address
+		return i
+	}
 	tests := []struct {
 		name          string
 		first, second *v1alpha1.WindowsInstance
 	}{
+		{"configured, at one of the addresses of its name, before home", heldAt(configured(at("a", "a", 0), "10.1.42.8", "10.1.42.7"), "10.1.42.7"), named(at("home", "z", time.Hour), "10.1.42.7")},
+		{"home before one that was configured at another address, whatever DNS says", named(at("home", "z", 0), "10.1.42.7"), heldAt(configured(at("a", "a", time.Hour), "10.1.42.7"), "10.1.42.8")},
+		{"age before one whose DNS says that it is there", named(at("a", "a", time.Hour), "10.1.42.7"), heldAt(nameless(loggedIn(at("b", "z", 0), "10.1.42.7", "10.1.42.8")), "10.1.42.8")},
 		{"logged in to before age", loggedIn(at("b", "z", 0), "10.1.42.7"), named(at("a", "a", time.Hour), "10.1.42.7")},
 		{"logged in to, without a machine, before age", nameless(loggedIn(configured(at("b", "z", 0)), "10.1.42.7")), named(at("a", "a", time.Hour), "10.1.42.7")},
 		{"age before one that was logged in to elsewhere", named(at("a", "a", time.Hour), "10.1.42.7"), loggedIn(at("b", "z", 0), "10.1.42.8")},
@@ -444,6 +458,7 @@ func TestStandsFor(t *testing.T) {
 		{"elsewhere, older, and found at another address", newInstance("a", elsewhere, loggedIn("10.0.0.6")), false},
 		{"elsewhere, older, and one of its addresses", newInstance("a", elsewhere, loggedIn("10.0.0.5", "10.0.0.6")), false},
 		{"elsewhere, logged in to", newInstance("z", elsewhere, loggedIn("10.0.0.5")), true},
+		{"elsewhere, and logged in to at another address than DNS says", newInstance("a", elsewhere, loggedIn("10.0.0.5"), func(i *v1alpha1.WindowsInstance) { i.Status.HostIP = "10.0.0.6" }), false},
 		{"elsewhere, logged in to, with the machine of another address", newInstance("a", elsewhere, loggedIn("10.0.0.6"), func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "p://1" }), false},
 		{"elsewhere, deleted, held by its user", newInstance("a", elsewhere, beingDeleted), false},
 		{"elsewhere, deleted, logged in to", newInstance("a", elsewhere, beingDeleted, loggedIn("10.0.0.5")), true},

@@ -65,7 +65,7 @@ func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 // two instances could configure it at the same time.
 func HasHostOf(instance, other *v1alpha1.WindowsInstance) bool {
 	return instance.Status.Identified() && (reaches(instance, other) ||
-		instance.Status.MachineID == "" && slices.ContainsFunc(instance.Status.Addresses, func(a string) bool {
+		instance.Status.MachineID == "" && slices.ContainsFunc(instance.Status.FoundAt(), func(a string) bool {
 			return slices.Contains(OfInstance(other), addressIdentity(a))
 		}))
 }
@@ -77,8 +77,9 @@ func reaches(instance, other *v1alpha1.WindowsInstance) bool {
 	if instance.Status.SameHost(&other.Status) {
 		return true
 	}
-	// A name with several addresses does not say which of them is that of its host. Those of a host
-	// that has not said which machine it is are those of its name, whether it was found there or not.
-	addresses := instance.Status.Addresses
-	return instance.Status.MachineID != "" && len(addresses) == 1 && slices.Contains(OfInstance(other), addressIdentity(addresses[0]))
+	// Where it is not recorded at which address that was: a name with several addresses does not say which of
+	// them is that of its host. Those of a host that has not said which machine it is are those of its name,
+	// whether it was found there or not.
+	found := instance.Status.FoundAt()
+	return instance.Status.MachineID != "" && len(found) == 1 && slices.Contains(OfInstance(other), addressIdentity(found[0]))
 }

@@ -550,6 +550,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation
           elementRelationship: atomic
+    - name: hostIP
+      type:
+        scalar: string
     - name: hostKeys
       type:
         list:

@@ -28,7 +28,11 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// IP addresses that spec.address resolves to, in the order in which they are tried.
 	Addresses []string `json:"addresses,omitempty"`
-	// Host keys that are trusted, and since when.
+	// IP address at which the host was logged in to: that of the connection, whatever else spec.address
+	// resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.
+	HostIP *string `json:"hostIP,omitempty"`
+	// Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven
+	// to have them, else the first one that it presented.
 	HostKeys []HostKeyStatusApplyConfiguration `json:"hostKeys,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	Node *NodeReferenceApplyConfiguration `json:"node,omitempty"`
@@ -94,6 +98,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithAddresses(values ...string
 	for i := range values {
 		b.Addresses = append(b.Addresses, values[i])
 	}
+	return b
+}
+
+// WithHostIP sets the HostIP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HostIP field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithHostIP(value string) *WindowsInstanceStatusApplyConfiguration {
+	b.HostIP = &value
 	return b
 }
 
