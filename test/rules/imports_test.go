@@ -38,9 +38,9 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/words", "pkg/servingcert", "pkg/stream", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/controller/csr/policy",
+	"pkg/words", "pkg/servingcert", "pkg/stream", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
-	"test/controlplane", "test/kubelet",
+	"test/controlplane", "test/kubelet", "test/openshift",
 }
 
 // layers says for each other part of the tree which parts of this module it may

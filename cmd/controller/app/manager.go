@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,6 +33,7 @@ import (
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -143,7 +143,7 @@ func configMapOptions(o *options) configmap.Options {
 func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install, configv1.Install,
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install, cluster.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("making the scheme: %w", err)

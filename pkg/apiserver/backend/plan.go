@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	configv1 "github.com/openshift/api/config/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +25,7 @@ import (
 // config, and pools with readPool.
 func NewDesired(config *rest.Config, readPool PoolReader, settings cluster.Settings) (*cluster.Live, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cluster.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("making the scheme: %w", err)
 		}

@@ -4,8 +4,11 @@
 package cluster
 
 import (
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -44,8 +47,12 @@ const (
 	pullSecretName       = "pull-secret"
 )
 
-// Kinds whose types are not worth a dependency.
-var (
-	operatorNetworkKind  = schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "Network"}
-	controllerConfigKind = schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "ControllerConfig"}
-)
+// AddToScheme adds the types of OpenShift that this package reads.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{configv1.Install, operatorv1.Install, mcfgv1.Install} {
+		if err := add(scheme); err != nil {
+			return err //nolint:wrapcheck // it says which type it is
+		}
+	}
+	return nil
+}

@@ -4,15 +4,18 @@
 package cluster
 
 import (
+	"bytes"
+	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -30,24 +33,14 @@ func (r *reader) readInfrastructure(ctx context.Context) error {
 		r.cluster.Platform = s.Type
 	}
 	r.cluster.APIServerURL = infrastructure.Status.APIServerInternalURL
-	if slices.Contains(externalClouds, r.cluster.Platform) {
-		r.cluster.KubeletArguments = map[string]string{"cloud-provider": "external"}
-	}
 	if r.cluster.Platform == configv1.AWSPlatformType {
 		r.cluster.CredentialProviderConfig = []byte(ecrCredentialProvider)
 	}
 	return nil
 }
 
-// externalClouds are the platforms on which a cloud controller manager of OpenShift
-// completes Nodes, for which the kubelet has to leave that to it.
-var externalClouds = []configv1.PlatformType{
-	configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.GCPPlatformType, configv1.IBMCloudPlatformType,
-	configv1.NutanixPlatformType, configv1.OpenStackPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType,
-}
-
-// ecrCredentialProvider says for which images the kubelet requests from the provider of AWS
-// credentials: those of the registries that cloud-provider-aws documents.
+// ecrCredentialProvider says for which images the kubelet requests credentials from the provider of
+// AWS, where its own workers do not say it: those of the registries that cloud-provider-aws documents.
 //
 //nolint:gosec // the name of a program, no credential
 const ecrCredentialProvider = `apiVersion: kubelet.config.k8s.io/v1
@@ -64,7 +57,7 @@ providers:
   - "*.dkr.ecr.*.sc2s.sgov.gov"
 `
 
-// readNetwork reads the networks of services.
+// readNetwork reads the networks of services, and refuses networks that Windows cannot be part of.
 func (r *reader) readNetwork(ctx context.Context) error {
 	network := &configv1.Network{}
 	found, err := r.get(ctx, "Network", "", clusterName, network)
@@ -77,25 +70,34 @@ func (r *reader) readNetwork(ctx context.Context) error {
 			break
 		}
 	}
+	if kind := cmp.Or(network.Status.NetworkType, network.Spec.NetworkType); kind != string(operatorv1.NetworkTypeOVNKubernetes) {
+		r.find(fmt.Sprintf("the network type of the cluster is %q, and Windows hosts can be part of %s only", kind, operatorv1.NetworkTypeOVNKubernetes),
+			"migrate the cluster to "+string(operatorv1.NetworkTypeOVNKubernetes))
+	}
 	return nil
 }
 
-// readOverlay reads the port of the hybrid overlay, which differs where the platform
-// itself uses the usual one.
+// readOverlay reads whether there is a hybrid overlay, which Windows hosts are connected by, and its
+// port, which differs where the platform itself uses the usual one.
 func (r *reader) readOverlay(ctx context.Context) error {
-	network := &unstructured.Unstructured{}
-	network.SetGroupVersionKind(operatorNetworkKind)
-	found, err := r.get(ctx, operatorNetworkKind.Kind+"."+operatorNetworkKind.Group, "", clusterName, network)
+	network := &operatorv1.Network{}
+	found, err := r.get(ctx, "Network.operator.openshift.io", "", clusterName, network)
 	if !found {
 		return err
 	}
-	path := []string{"spec", "defaultNetwork", "ovnKubernetesConfig", "hybridOverlayConfig", "hybridOverlayVXLANPort"}
-	port, _, err := unstructured.NestedInt64(network.Object, path...)
-	if err != nil || port < 0 || port > 65535 {
-		r.find("the "+strings.Join(path, ".")+" of "+operatorNetworkKind.Kind+"."+operatorNetworkKind.Group+" cluster is not a port", "correct it")
-		return nil //nolint:nilerr // it is a finding
+	ovn := network.Spec.DefaultNetwork.OVNKubernetesConfig
+	if ovn == nil || ovn.HybridOverlayConfig == nil || len(ovn.HybridOverlayConfig.HybridClusterNetwork) == 0 {
+		r.find("the cluster has no hybrid networking with OVN-Kubernetes, which connects Windows hosts",
+			`set it, with a network that is free: oc patch network.operator cluster --type=merge -p '{"spec":{"defaultNetwork":{"ovnKubernetesConfig":{"hybridOverlayConfig":{"hybridClusterNetwork":[{"cidr":"10.132.0.0/14","hostPrefix":23}]}}}}}'`)
+		return nil
 	}
-	r.cluster.VXLANPort = uint16(port)
+	if port := ovn.HybridOverlayConfig.HybridOverlayVXLANPort; port != nil {
+		if *port > math.MaxUint16 {
+			r.find(fmt.Sprintf("%d, the hybridOverlayVXLANPort of Network.operator.openshift.io cluster, is not a port", *port), "correct it")
+			return nil
+		}
+		r.cluster.VXLANPort = uint16(*port)
+	}
 	return nil
 }
 
@@ -108,41 +110,20 @@ func (r *reader) readProxy(ctx context.Context) error {
 }
 
 // readControllerConfig reads the CA of the clients of kubelets, which OpenShift rotates
-// there, and those of registries.
+// there, and those of registries. The name of the former says otherwise, and no MachineConfig has it.
 func (r *reader) readControllerConfig(ctx context.Context) error {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(controllerConfigKind)
-	found, err := r.get(ctx, controllerConfigKind.Kind, "", controllerConfigName, object)
+	object := &mcfgv1.ControllerConfig{}
+	found, err := r.get(ctx, "ControllerConfig", "", controllerConfigName, object)
 	if !found {
 		return err
 	}
-	what := controllerConfigKind.Kind + " " + controllerConfigName
-	text, _, err := unstructured.NestedString(object.Object, "spec", "kubeAPIServerServingCAData")
-	ca, decodeErr := base64.StdEncoding.DecodeString(text)
-	if err != nil || decodeErr != nil {
-		r.find("spec.kubeAPIServerServingCAData of "+what+" is not in base64", "correct it")
-		return nil //nolint:nilerr // it is a finding
+	r.cluster.KubeletCA = object.Spec.KubeAPIServerServingCAData
+	var bundle bytes.Buffer
+	for _, b := range slices.Concat(object.Spec.ImageRegistryBundleUserData, object.Spec.ImageRegistryBundleData) {
+		bundle.Write(b.Data)
+		bundle.WriteByte('\n')
 	}
-	r.cluster.KubeletCA = ca
-	var bundle strings.Builder
-	for _, field := range []string{"imageRegistryBundleUserData", "imageRegistryBundleData"} {
-		list, _, err := unstructured.NestedSlice(object.Object, "spec", field)
-		for _, element := range list {
-			entry, _ := element.(map[string]any)
-			data, _, dataErr := unstructured.NestedString(entry, "data")
-			pem, decodeErr := base64.StdEncoding.DecodeString(data)
-			if dataErr != nil || decodeErr != nil {
-				err = fmt.Errorf("an entry is not in base64")
-				break
-			}
-			bundle.Write(pem)
-			bundle.WriteByte('\n')
-		}
-		if err != nil {
-			r.find(fmt.Sprintf("spec.%s of %s cannot be read (%v)", field, what, err), "correct it")
-		}
-	}
-	r.cluster.TrustedCA = []byte(bundle.String())
+	r.cluster.TrustedCA = bundle.Bytes()
 	return nil
 }
 
@@ -213,7 +194,7 @@ func (r *reader) readNodeManager(ctx context.Context) error {
 	}
 	credentials, err := document.TokenCredentialsOf(data)
 	if err != nil {
-		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, strings.ReplaceAll(err.Error(), "\n", ", ")), "delete it, so that it is recreated")
+		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, oneLine(err)), "delete it, so that it is recreated")
 		return nil
 	}
 	r.cluster.NodeManager = &credentials

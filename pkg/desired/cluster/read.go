@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -39,7 +40,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	var errs []error
 	// Later ones know what those before them found.
 	for _, read := range []func(context.Context) error{
-		rd.readInfrastructure, rd.readClusterInfo, rd.readRootCA, rd.readKubeadm, rd.readNetwork, rd.readServiceCIDR,
+		rd.readInfrastructure, rd.readWorkers, rd.readClusterInfo, rd.readRootCA, rd.readKubeadm, rd.readNetwork, rd.readServiceCIDR,
 		rd.readDNS, rd.readKubeletCA, rd.readOverlay, rd.readProxy, rd.readTrustedCA, rd.readMirrors, rd.readExporter, rd.readNodeManager,
 	} {
 		errs = append(errs, read(ctx))
@@ -60,14 +61,15 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 		rd.checkVersion()
 	}
 	in.Cluster, in.DigestKey = rd.cluster, key
-	in.Kubelet.ClusterDomain = rd.domain
+	in.Kubelet.Workers = rd.workers
+	in.Kubelet.ClusterDomain = cmp.Or(rd.domain, rd.workers.ClusterDomain)
 	if len(rd.findings) > 0 {
 		return nil, &InputError{Findings: rd.findings}
 	}
 	// Whatever else cannot be is wrong for every host.
 	if _, err := document.Build(in); err != nil {
 		return nil, &InputError{Findings: []Finding{{
-			Problem: strings.ReplaceAll(err.Error(), "\n", ", "), Remedy: "correct it in the cluster or in the payload",
+			Problem: oneLine(err), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
 	return &Snapshot{common: in, warnings: rd.warnings}, nil
@@ -80,8 +82,9 @@ type reader struct {
 
 	openShift bool
 	cluster   document.Cluster
-	domain    string // of the names of services
-	version   string // of the control plane
+	domain    string                              // of the names of services
+	workers   kubeletv1beta1.KubeletConfiguration // of the cluster's own kubelets
+	version   string                              // of the control plane
 	findings  []Finding
 	warnings  []string
 }
@@ -163,7 +166,7 @@ func (r *reader) readServiceCIDR(ctx context.Context) error {
 // readDNS reads the address of the DNS from its Service, where it has the name that
 // kubeadm gives it.
 func (r *reader) readDNS(ctx context.Context) error {
-	if r.settings.ClusterDNS.IsValid() {
+	if r.settings.ClusterDNS.IsValid() || r.cluster.DNS.IsValid() {
 		return nil
 	}
 	service := &corev1.Service{}
@@ -290,4 +293,9 @@ func splitList(text string) []string {
 		}
 	}
 	return list
+}
+
+// oneLine returns the text of an error that may be several.
+func oneLine(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", ", ")
 }

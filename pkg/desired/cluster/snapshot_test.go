@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -28,22 +29,28 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/test/openshift"
 )
 
 // update writes the golden files anew:
@@ -153,37 +160,51 @@ func kubeadmCluster() []client.Object {
 	}
 }
 
-// openShiftCluster is what is read of a cluster of OpenShift.
-func openShiftCluster() []client.Object {
-	named := metav1.ObjectMeta{Name: "cluster"}
-	encoded := func(text string) string {
-		b, err := json.Marshal([]byte(text))
-		if err != nil {
-			panic(err)
-		}
-		return strings.Trim(string(b), `"`)
+// openShiftCluster is what is read of a cluster of OpenShift on vSphere.
+func openShiftCluster() []client.Object { return openShiftClusterOn(configv1.VSpherePlatformType) }
+
+// machineConfig is a rendered one.
+func machineConfig(name string, raw []byte) *mcfgv1.MachineConfig {
+	return &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}}}
+}
+
+// renderedWorker is the name of the MachineConfig that workers should have.
+const renderedWorker = "rendered-worker-3f2a9c5d7e8b4a1c9d0e6f7a8b2c3d4e"
+
+func workers(w openshift.Worker) *mcfgv1.MachineConfig {
+	raw, err := w.Ignition()
+	if err != nil {
+		panic(err)
 	}
-	network := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"defaultNetwork": map[string]any{
-		"ovnKubernetesConfig": map[string]any{"hybridOverlayConfig": map[string]any{"hybridOverlayVXLANPort": int64(9898)}}}}}}
-	network.SetGroupVersionKind(schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "Network"})
-	network.SetName("cluster")
-	controllerConfig := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"kubeAPIServerServingCAData": encoded(realCA),
-		"imageRegistryBundleData":    []any{map[string]any{"file": "registry..5000", "data": encoded(realCA)}},
-	}}}
-	controllerConfig.SetGroupVersionKind(schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "ControllerConfig"})
-	controllerConfig.SetName("machine-config-controller")
+	return machineConfig(renderedWorker, raw)
+}
+
+func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
+	pool.Spec.Configuration.Name = renderedWorker
+	// One of the same pool that was taken back, and one of another pool whose name begins alike.
+	takenBack := machineConfig("rendered-worker-ffffffffffffffffffffffffffffffff", []byte(`{"ignition":{"version":"3.5.0"}}`))
+	takenBack.CreationTimestamp = metav1.NewTime(time.Now())
+	other := machineConfig("rendered-worker-gpu-00000000000000000000000000000000", []byte(`{"ignition":{"version":"3.5.0"}}`))
+	named := metav1.ObjectMeta{Name: "cluster"}
+	network := &operatorv1.Network{ObjectMeta: named}
+	network.Spec.DefaultNetwork.OVNKubernetesConfig = &operatorv1.OVNKubernetesConfig{HybridOverlayConfig: &operatorv1.HybridOverlayConfig{
+		HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.132.0.0/14", HostPrefix: 23}}, HybridOverlayVXLANPort: ptr.To[uint32](9898),
+	}}
+	controllerConfig := &mcfgv1.ControllerConfig{ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"}, Spec: mcfgv1.ControllerConfigSpec{
+		KubeAPIServerServingCAData: []byte(realCA), ImageRegistryBundleData: []mcfgv1.ImageRegistryBundle{{File: "registry..5000", Data: []byte(realCA)}},
+	}}
 	mirrors := func(source, mirror string, policy configv1.MirrorSourcePolicy) []configv1.ImageDigestMirrors {
 		return []configv1.ImageDigestMirrors{{Source: source, Mirrors: []configv1.ImageMirror{configv1.ImageMirror(mirror)}, MirrorSourcePolicy: policy}}
 	}
 	return []client.Object{
-		digestKey(), network, controllerConfig,
+		digestKey(), network, controllerConfig, pool, workers(openshift.Worker{Platform: platform}), takenBack, other,
 		configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA}),
 		configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": realCA}),
 		&configv1.Infrastructure{ObjectMeta: named, Status: configv1.InfrastructureStatus{
-			PlatformStatus: &configv1.PlatformStatus{Type: configv1.VSpherePlatformType}, APIServerInternalURL: "https://api-int.c.example.com:6443",
+			PlatformStatus: &configv1.PlatformStatus{Type: platform}, APIServerInternalURL: "https://api-int.c.example.com:6443",
 		}},
-		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{ServiceNetwork: []string{"172.30.0.0/16"}}},
+		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{NetworkType: "OVNKubernetes", ServiceNetwork: []string{"172.30.0.0/16"}}},
 		&configv1.Proxy{ObjectMeta: named, Status: configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", NoProxy: "localhost"}},
 		&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: mirrors("quay.io/b", "mirror.example.com/b", configv1.NeverContactSource)}},
 		&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: mirrors("quay.io/a", "mirror.example.com/a", "")}},
@@ -206,7 +227,7 @@ type fakeCluster struct {
 func newCluster(t *testing.T, objects []client.Object, errs map[string]error) *fakeCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cluster.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -438,12 +459,7 @@ func TestClouds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.platform), func(t *testing.T) {
-			objects := openShiftCluster()
-			for _, o := range objects {
-				if infrastructure, ok := o.(*configv1.Infrastructure); ok {
-					infrastructure.Status.PlatformStatus.Type = tt.platform
-				}
-			}
+			objects := openShiftClusterOn(tt.platform)
 			s := settings()
 			s.Payload.Files = append(s.Payload.Files, payload.File{
 				Slot:    payload.Slot{Name: "ecr-credential-provider.exe", Path: `C:\k\ecr-credential-provider.exe`, Role: payload.RoleCredentialProvider},
@@ -454,21 +470,65 @@ func TestClouds(t *testing.T) {
 				t.Errorf("external is %v, want %v: %s", external, tt.external, got.Services["kubelet"])
 			}
 			config := got.Files[`C:\k\credential-provider-config.yaml`]
-			if want := tt.platform == configv1.AWSPlatformType; strings.Contains(config, "name: ecr-credential-provider.exe") != want {
+			// The registry is one that the cluster's own workers have.
+			if want := tt.platform == configv1.AWSPlatformType; strings.Contains(config, "name: ecr-credential-provider.exe") != want || strings.Contains(config, "registry.example.com") != want {
 				t.Errorf("the credential provider has %q", config)
 			}
 		})
 	}
 }
 
+// What an administrator sets for workers holds for Windows hosts, and what a pool sets wins.
+func TestWorkersConfigureKubelets(t *testing.T) {
+	objects := replaced(openShiftCluster(), workers(openshift.Worker{
+		Platform: configv1.VSpherePlatformType, SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
+		KubeletConfig: map[string]any{
+			"clusterDNS": []string{"172.30.0.53"}, "maxPods": 111, "kubeAPIQPS": 70, "containerLogMaxSize": "20Mi", "serializeImagePulls": true,
+			"tlsMinVersion": "VersionTLS13", "imageGCHighThresholdPercent": 77, "evictionHard": map[string]string{"nodefs.available": "12%"},
+		},
+	}))
+	in := read(t, settings(), objects)
+	kubelet := func(pool *v1alpha1.WindowsNodePool) kubeletv1beta1.KubeletConfiguration {
+		t.Helper()
+		var c kubeletv1beta1.KubeletConfiguration
+		text := summarize(t, in, cluster.Host{Instance: instance(), Pool: pool}).Files[`C:\k\kubelet.conf`]
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := kubelet(nil)
+	if !slices.Equal(c.ClusterDNS, []string{"172.30.0.53"}) || c.MaxPods != 111 || *c.KubeAPIQPS != 70 || c.ContainerLogMaxSize != "20Mi" || !*c.SerializeImagePulls ||
+		c.TLSMinVersion != "VersionTLS13" || *c.ImageGCHighThresholdPercent != 77 || c.EvictionHard["nodefs.available"] != "12%" || c.EvictionHard["imagefs.available"] != "15%" ||
+		c.SystemReserved["memory"] != "3Gi" {
+		t.Errorf("the kubelet has %+v", c)
+	}
+	pool := &v1alpha1.WindowsNodePool{}
+	pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{
+		MaxPods: ptr.To[int32](22), EvictionHard: map[string]string{"nodefs.available": "5%"},
+		SystemReserved: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")},
+	}
+	c = kubelet(pool)
+	if c.MaxPods != 22 || c.EvictionHard["nodefs.available"] != "5%" || c.SystemReserved["memory"] != "4Gi" || c.SystemReserved["cpu"] != "1" || *c.KubeAPIQPS != 70 {
+		t.Errorf("the kubelet of the pool has %+v", c)
+	}
+}
+
+// replaced returns the objects with another one in place of that of its name.
+func replaced(objects []client.Object, object client.Object) []client.Object {
+	return append(slices.DeleteFunc(objects, func(o client.Object) bool {
+		return o.GetName() == object.GetName() && o.GetNamespace() == object.GetNamespace() && reflect.TypeOf(o) == reflect.TypeOf(object)
+	}), object)
+}
+
+// lacking returns the objects but those of a name.
+func lacking(objects []client.Object, name string) []client.Object {
+	return slices.DeleteFunc(objects, func(o client.Object) bool { return o.GetName() == name })
+}
+
 // TestFindings: everything that keeps hosts from being set up is said at once, and what to
 // do about it.
 func TestFindings(t *testing.T) {
-	replaced := func(objects []client.Object, object client.Object) []client.Object {
-		return append(slices.DeleteFunc(objects, func(o client.Object) bool {
-			return o.GetName() == object.GetName() && o.GetNamespace() == object.GetNamespace()
-		}), object)
-	}
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "cluster-info", errors.New("no"))
 	tests := []struct {
 		name    string
@@ -542,6 +602,41 @@ func TestFindings(t *testing.T) {
 			name: "exporter without its key", objects: replaced(openShiftCluster(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "x"})),
 			want: []string{"certificate of the exporter without its key", "correct it"},
 		},
+		{
+			name:    "another type of network",
+			objects: replaced(openShiftCluster(), &configv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Status: configv1.NetworkStatus{NetworkType: "OpenShiftSDN", ServiceNetwork: []string{"172.30.0.0/16"}}}),
+			want:    []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
+		},
+		{
+			name:    "no hybrid networking",
+			objects: replaced(openShiftCluster(), &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}),
+			want:    []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
+		},
+		{
+			name: "no pool of workers", objects: lacking(openShiftCluster(), "worker"),
+			want: []string{"there is no MachineConfigPool worker", "oc get clusteroperator machine-config"},
+		},
+		{
+			name: "a pool of workers that nothing was rendered for", objects: replaced(openShiftCluster(), &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}),
+			want: []string{"MachineConfigPool worker has no configuration yet", "wait until the Machine Config Operator has rendered one"},
+		},
+		{
+			name: "a MachineConfig that is gone", objects: lacking(openShiftCluster(), renderedWorker),
+			want: []string{"there is no MachineConfig " + renderedWorker, "oc get clusteroperator machine-config"},
+		},
+		{
+			name: "a MachineConfig that may not be read", objects: openShiftCluster(), errs: map[string]error{"MachineConfig " + renderedWorker: forbidden},
+			want: []string{"MachineConfig " + renderedWorker + " may not be read", "allow this program to get it"},
+		},
+		{
+			name: "a MachineConfig of tomorrow", objects: replaced(openShiftCluster(), machineConfig(renderedWorker, []byte(`{"ignition":{"version":"4.0.0"}}`))),
+			want: []string{"MachineConfig " + renderedWorker + " cannot be used (it is not a configuration of Ignition 3.0 to 3.5", "correct the MachineConfig"},
+		},
+		{
+			name:    "a DNS that is no address",
+			objects: replaced(openShiftCluster(), workers(openshift.Worker{Platform: configv1.VSpherePlatformType, KubeletConfig: map[string]any{"clusterDNS": []string{"dns"}}})),
+			want:    []string{`clusterDNS "dns" of its kubelet is not an address`, "correct the KubeletConfig"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -594,12 +689,7 @@ func TestReadFails(t *testing.T) {
 
 // Everything that is read has to be granted, see artifacts/rbac.
 func TestReadsNothingElse(t *testing.T) {
-	azure := slices.Clone(openShiftCluster())
-	for _, o := range azure {
-		if infrastructure, ok := o.(*configv1.Infrastructure); ok {
-			infrastructure.Status.PlatformStatus.Type = configv1.AzurePlatformType
-		}
-	}
+	azure := openShiftClusterOn(configv1.AzurePlatformType)
 	want := []string{
 		"config.openshift.io/v1 ImageDigestMirrorSet /",
 		"config.openshift.io/v1 ImageTagMirrorSet /",
@@ -607,6 +697,8 @@ func TestReadsNothingElse(t *testing.T) {
 		"config.openshift.io/v1 Network /cluster",
 		"config.openshift.io/v1 Proxy /cluster",
 		"machineconfiguration.openshift.io/v1 ControllerConfig /machine-config-controller",
+		"machineconfiguration.openshift.io/v1 MachineConfig /" + renderedWorker,
+		"machineconfiguration.openshift.io/v1 MachineConfigPool /worker",
 		"networking.k8s.io/v1 ServiceCIDR /kubernetes",
 		"operator.openshift.io/v1 Network /cluster",
 		"v1 ConfigMap kube-public/cluster-info",

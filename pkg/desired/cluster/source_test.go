@@ -114,7 +114,7 @@ func (c *fakeCluster) setDown(err error) {
 func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, configv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}

@@ -58,6 +58,9 @@ var (
 // KubeletOptions are the settings in the configuration of the kubelet that hosts of
 // different pools may differ in. How much it logs is in [ServiceOptions].
 type KubeletOptions struct {
+	// Workers are the settings of the kubelets of the cluster's own workers, where it says any: they
+	// win over our defaults, and what a pool sets wins over them.
+	Workers kubeletv1beta1.KubeletConfiguration
 	// ClusterDomain is the domain of the names of services, which all pools share.
 	// Empty: [DefaultClusterDomain].
 	ClusterDomain string
@@ -82,6 +85,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 	if taints == nil {
 		taints = slices.Clone(defaultTaints)
 	}
+	workers := o.Workers
 	return &kubeletv1beta1.KubeletConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: kubeletv1beta1.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 
@@ -90,8 +94,10 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		RegisterWithTaints: taints,
 		RotateCertificates: true,
 		ServerTLSBootstrap: true,
-		KubeAPIQPS:         ptr.To[int32](50),
-		KubeAPIBurst:       100,
+		KubeAPIQPS:         cmp.Or(workers.KubeAPIQPS, ptr.To[int32](50)),
+		KubeAPIBurst:       cmp.Or(workers.KubeAPIBurst, 100),
+		TLSMinVersion:      workers.TLSMinVersion,
+		TLSCipherSuites:    workers.TLSCipherSuites,
 		Authentication: kubeletv1beta1.KubeletAuthentication{
 			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: wmco.KubeletCAPath},
 			Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: new(false)},
@@ -103,20 +109,28 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		ClusterDNS:               []string{clusterDNS.String()},
 		// Windows keeps its resolver in the registry, not in a file.
 		ResolverConfig:        new(""),
-		MaxPods:               cmp.Or(o.MaxPods, DefaultMaxPods),
-		SerializeImagePulls:   new(false),
+		MaxPods:               cmp.Or(o.MaxPods, workers.MaxPods, DefaultMaxPods),
+		SerializeImagePulls:   cmp.Or(workers.SerializeImagePulls, new(false)),
+		MaxParallelImagePulls: workers.MaxParallelImagePulls,
 		RuntimeRequestTimeout: metav1.Duration{Duration: 10 * time.Minute},
 
 		// Resources. There are no cgroups on Windows; the thresholds still reduce what can be
 		// allocated.
 		CgroupsPerQOS:          new(false),
 		EnforceNodeAllocatable: []string{"none"},
-		EvictionHard:           with(defaultEvictionHard, o.EvictionHard),
-		SystemReserved:         with(defaultSystemReserved, o.SystemReserved),
+		EvictionHard:           with(with(defaultEvictionHard, workers.EvictionHard), o.EvictionHard),
+		SystemReserved:         with(with(defaultSystemReserved, workers.SystemReserved), o.SystemReserved),
 		KubeReserved:           with(nil, o.KubeReserved),
 
+		// Images.
+		ImageMinimumGCAge:           workers.ImageMinimumGCAge,
+		ImageMaximumGCAge:           workers.ImageMaximumGCAge,
+		ImageGCHighThresholdPercent: workers.ImageGCHighThresholdPercent,
+		ImageGCLowThresholdPercent:  workers.ImageGCLowThresholdPercent,
+
 		// Logs.
-		ContainerLogMaxSize:    "50Mi",
+		ContainerLogMaxSize:    cmp.Or(workers.ContainerLogMaxSize, "50Mi"),
+		ContainerLogMaxFiles:   workers.ContainerLogMaxFiles,
 		EnableSystemLogHandler: new(true),
 		EnableSystemLogQuery:   new(true),
 		FeatureGates:           map[string]bool{"NodeLogQuery": true, "RotateKubeletServerCertificate": true},

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	kubeletconfigv1 "k8s.io/kubelet/config/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/desired/machineconfig"
+)
+
+// workerPool is the MachineConfigPool of OpenShift's own workers. Pools that administrators add
+// to it may have names and MachineConfigs that begin with the same word.
+const workerPool = "worker"
+
+// readWorkers reads how the kubelets of OpenShift's own workers are configured: by the
+// MachineConfig that their pool should have now. That is not the newest one, as a change may be
+// taken back.
+func (r *reader) readWorkers(ctx context.Context) error {
+	if !r.openShift {
+		return nil
+	}
+	pool := &mcfgv1.MachineConfigPool{}
+	known := len(r.findings)
+	if found, err := r.get(ctx, "MachineConfigPool", "", workerPool, pool); !found {
+		if err == nil && len(r.findings) == known {
+			r.find("there is no MachineConfigPool "+workerPool+", which says how kubelets are configured", "look at the Machine Config Operator: oc get clusteroperator machine-config")
+		}
+		return err
+	}
+	name := pool.Spec.Configuration.Name
+	if name == "" {
+		r.find("MachineConfigPool "+workerPool+" has no configuration yet", "wait until the Machine Config Operator has rendered one: oc get machineconfigpool "+workerPool)
+		return nil
+	}
+	object := &mcfgv1.MachineConfig{}
+	if found, err := r.get(ctx, "MachineConfig", "", name, object); !found {
+		if err == nil && len(r.findings) == known {
+			r.find(fmt.Sprintf("there is no MachineConfig %s, which MachineConfigPool %s names", name, workerPool), "look at the Machine Config Operator: oc get clusteroperator machine-config")
+		}
+		return err
+	}
+	worker, err := machineconfig.Parse(object.Spec.Config.Raw)
+	if err != nil {
+		r.find(fmt.Sprintf("MachineConfig %s cannot be used (%s)", name, oneLine(err)), "correct the MachineConfig or KubeletConfig that it comes from")
+		return nil
+	}
+	return r.takeWorker(name, worker)
+}
+
+// takeWorker takes what holds for Windows hosts, too.
+func (r *reader) takeWorker(name string, worker *machineconfig.Worker) error {
+	r.cluster.KubeletArguments = map[string]string{}
+	if worker.CloudProvider != nil {
+		r.cluster.KubeletArguments["cloud-provider"] = *worker.CloudProvider
+	}
+	if worker.CloudConfigPath != "" {
+		r.cluster.KubeletArguments["cloud-config"] = worker.CloudConfigPath
+		r.cluster.CloudConfig = config.SecretValue(worker.CloudConfig)
+	}
+	r.workers = worker.Kubelet
+	if len(worker.Kubelet.ClusterDNS) > 0 {
+		address, err := netip.ParseAddr(worker.Kubelet.ClusterDNS[0])
+		if err != nil {
+			r.find(fmt.Sprintf("MachineConfig %s cannot be used (clusterDNS %q of its kubelet is not an address)", name, worker.Kubelet.ClusterDNS[0]), "correct the KubeletConfig that it comes from")
+			return nil //nolint:nilerr // it is a finding
+		}
+		r.cluster.DNS = address
+	}
+	if len(worker.CredentialProviders) == 0 {
+		return nil
+	}
+	providers := &kubeletconfigv1.CredentialProviderConfig{}
+	if err := yaml.Unmarshal(worker.CredentialProviders, providers); err != nil {
+		r.find(fmt.Sprintf("MachineConfig %s cannot be used (its credential providers: %s)", name, oneLine(err)), "correct the MachineConfig that it comes from")
+		return nil
+	}
+	if r.cluster.Platform != configv1.AWSPlatformType {
+		for i := range providers.Providers {
+			r.warnings = append(r.warnings, fmt.Sprintf("images of %s are pulled without credentials of the platform, as there is no %s for Windows",
+				strings.Join(providers.Providers[i].MatchImages, ", "), providers.Providers[i].Name))
+		}
+		return nil
+	}
+	for i := range providers.Providers {
+		providers.Providers[i].Name += ".exe"
+	}
+	text, err := yaml.Marshal(providers)
+	if err != nil {
+		return fmt.Errorf("encode the credential providers: %w", err)
+	}
+	r.cluster.CredentialProviderConfig = text
+	return nil
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package machineconfig reads what the MachineConfig of OpenShift's own workers says about
+// their kubelets, as far as it holds for those of Windows hosts, too: a rendered one, in
+// which the Machine Config Operator has merged all others of the pool.
+//
+// It decides nothing about hosts, and does no I/O. It must not import anything of this repository.
+package machineconfig

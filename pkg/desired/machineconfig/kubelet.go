@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machineconfig
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+// windowsSignals are the signals of eviction that the kubelet has on Windows and on Linux.
+// Others, such as memory.available and those of inodes, are of Linux.
+var windowsSignals = []string{"nodefs.available", "imagefs.available", "containerfs.available"}
+
+// readConfiguration reads the settings of the kubelet that hold for Windows, too.
+//
+// They are listed one by one, because most of the file is of Linux or of OpenShift alone: cgroups,
+// paths, and gates that no kubelet of Windows knows and with which none starts.
+func (w *Worker) readConfiguration(files files) error {
+	text, err := files.read(kubeletConfig)
+	if err != nil {
+		return err
+	}
+	var c kubeletv1beta1.KubeletConfiguration
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		return fmt.Errorf("file %s: %w", kubeletConfig, err)
+	}
+	reserved, err := systemReserved(files)
+	if err != nil {
+		return err
+	}
+	w.Kubelet = kubeletv1beta1.KubeletConfiguration{
+		ClusterDNS:                  c.ClusterDNS,
+		ClusterDomain:               c.ClusterDomain,
+		MaxPods:                     c.MaxPods,
+		KubeAPIQPS:                  c.KubeAPIQPS,
+		KubeAPIBurst:                c.KubeAPIBurst,
+		ContainerLogMaxSize:         c.ContainerLogMaxSize,
+		ContainerLogMaxFiles:        c.ContainerLogMaxFiles,
+		SerializeImagePulls:         c.SerializeImagePulls,
+		MaxParallelImagePulls:       c.MaxParallelImagePulls,
+		ImageMinimumGCAge:           c.ImageMinimumGCAge,
+		ImageMaximumGCAge:           c.ImageMaximumGCAge,
+		ImageGCHighThresholdPercent: c.ImageGCHighThresholdPercent,
+		ImageGCLowThresholdPercent:  c.ImageGCLowThresholdPercent,
+		EvictionHard:                ofWindows(c.EvictionHard),
+		TLSMinVersion:               c.TLSMinVersion,
+		TLSCipherSuites:             c.TLSCipherSuites,
+		SystemReserved:              reserved,
+	}
+	return nil
+}
+
+// ofWindows returns the thresholds of the signals that Windows has. Nil: none of them is set.
+func ofWindows(thresholds map[string]string) map[string]string {
+	var kept map[string]string
+	for _, signal := range windowsSignals {
+		if value, ok := thresholds[signal]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[signal] = value
+		}
+	}
+	return kept
+}
+
+// reservations are the variables of [nodeSizing] by the resource that they reserve.
+var reservations = map[string]corev1.ResourceName{
+	"SYSTEM_RESERVED_CPU": corev1.ResourceCPU, "SYSTEM_RESERVED_MEMORY": corev1.ResourceMemory, "SYSTEM_RESERVED_ES": corev1.ResourceEphemeralStorage,
+}
+
+// systemReserved returns what a KubeletConfig reserves for the system. It is never in the configuration of
+// the kubelet: the Machine Config Operator moves it to a file that a script on each worker reads.
+// Nil: nobody said anything, and workers compute it from the size of a Linux host.
+func systemReserved(files files) (map[string]string, error) {
+	if _, ok := files[nodeSizing]; !ok {
+		return nil, nil //nolint:nilnil // older releases have no such file
+	}
+	text, err := files.read(nodeSizing)
+	if err != nil {
+		return nil, err
+	}
+	own, reserved := false, map[string]string{}
+	var errs []error
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		name, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), "=")
+		if name == "NODE_SIZING_ENABLED" {
+			own = value == "false"
+		}
+		if r, ok := reservations[name]; ok && value != "" {
+			reserved[string(r)] = value
+		}
+	}
+	if !own {
+		return nil, nil //nolint:nilnil // nothing was set
+	}
+	for name, value := range reserved {
+		if _, err := resource.ParseQuantity(value); err != nil {
+			errs = append(errs, fmt.Errorf("file %s: %q for %s is not a quantity", nodeSizing, value, name))
+		}
+	}
+	return reserved, errors.Join(errs...)
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machineconfig_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	ignition "github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	"github.com/vincent-petithory/dataurl"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/machineconfig"
+	"github.com/openshift/windows-instance-api/test/openshift"
+)
+
+// render returns the configuration of a worker, edited.
+func render(t *testing.T, w openshift.Worker, edit ...func(*ignition.Config)) []byte {
+	t.Helper()
+	raw, err := w.Ignition()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config ignition.Config
+	if err := json.Unmarshal(raw, &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range edit {
+		e(&config)
+	}
+	if raw, err = json.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// unit returns the unit of the kubelet.
+func unit(c *ignition.Config) *ignition.Unit {
+	for i := range c.Systemd.Units {
+		if c.Systemd.Units[i].Name == "kubelet.service" {
+			return &c.Systemd.Units[i]
+		}
+	}
+	panic("there is no such unit")
+}
+
+func file(path, source string) ignition.File {
+	return ignition.File{Node: ignition.Node{Path: path}, FileEmbedded1: ignition.FileEmbedded1{Contents: ignition.Resource{Source: &source}}}
+}
+
+func TestParsePlatforms(t *testing.T) {
+	for _, c := range []struct {
+		platform      configv1.PlatformType
+		cloudProvider string
+		credentials   string // a part of the file
+	}{
+		{configv1.AWSPlatformType, "external", "registry.example.com"},
+		{configv1.AzurePlatformType, "external", "azurecr.io"},
+		{configv1.GCPPlatformType, "external", "pkg.dev"},
+		{configv1.VSpherePlatformType, "external", ""},
+		{configv1.NutanixPlatformType, "external", ""},
+		{configv1.NonePlatformType, "", ""},
+		{configv1.BareMetalPlatformType, "", ""},
+	} {
+		t.Run(string(c.platform), func(t *testing.T) {
+			w, err := machineconfig.Parse(render(t, openshift.Worker{Platform: c.platform}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.CloudProvider == nil || *w.CloudProvider != c.cloudProvider {
+				t.Errorf("--cloud-provider is %v, want %q", w.CloudProvider, c.cloudProvider)
+			}
+			if w.CloudConfigPath != "" || w.CloudConfig != nil {
+				t.Errorf("it has a cloud config %q at %q, which no argument names", w.CloudConfig, w.CloudConfigPath)
+			}
+			if got := string(w.CredentialProviders); !strings.Contains(got, c.credentials) || (got == "") != (c.credentials == "") {
+				t.Errorf("the credential providers are %q, want some of %q", got, c.credentials)
+			}
+		})
+	}
+}
+
+// Before release 4.16 the kubelet had the argument.
+func TestParseCloudConfig(t *testing.T) {
+	w, err := machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.AzurePlatformType, CloudConfigFlag: true}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.CloudConfigPath != "/etc/kubernetes/cloud.conf" || !bytes.Contains(w.CloudConfig, []byte("AzurePublicCloud")) {
+		t.Errorf("the cloud config is %q at %q", w.CloudConfig, w.CloudConfigPath)
+	}
+}
+
+func TestParseKubelet(t *testing.T) {
+	w, err := machineconfig.Parse(render(t, openshift.Worker{
+		Platform: configv1.AWSPlatformType,
+		KubeletConfig: map[string]any{
+			"maxPods": 100, "imageGCHighThresholdPercent": 75, "imageGCLowThresholdPercent": 70, "containerLogMaxFiles": 7,
+			"evictionHard":  map[string]string{"memory.available": "500Mi", "nodefs.available": "12%", "nodefs.inodesFree": "5%", "imagefs.available": "20%"},
+			"tlsMinVersion": "VersionTLS13", "tlsCipherSuites": []string{"TLS_AES_128_GCM_SHA256"},
+		},
+		SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
+		LogLevel:       5,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nothing of Linux, and no gate of OpenShift.
+	want := kubeletv1beta1.KubeletConfiguration{
+		ClusterDNS: []string{"172.30.0.10"}, ClusterDomain: "cluster.local", MaxPods: 100, KubeAPIQPS: ptr.To[int32](50), KubeAPIBurst: 100,
+		ContainerLogMaxSize: "50Mi", ContainerLogMaxFiles: ptr.To[int32](7), SerializeImagePulls: ptr.To(false),
+		ImageGCHighThresholdPercent: ptr.To[int32](75), ImageGCLowThresholdPercent: ptr.To[int32](70),
+		EvictionHard:  map[string]string{"nodefs.available": "12%", "imagefs.available": "20%"},
+		TLSMinVersion: "VersionTLS13", TLSCipherSuites: []string{"TLS_AES_128_GCM_SHA256"},
+		SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
+	}
+	if diff := cmp.Diff(want, w.Kubelet); diff != "" {
+		t.Error(diff)
+	}
+	// What workers compute from their own size is not set by anybody.
+	w, err = machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.NonePlatformType}))
+	if err != nil || w.Kubelet.SystemReserved != nil {
+		t.Errorf("got %v (%v), want nothing reserved", w.Kubelet.SystemReserved, err)
+	}
+}
+
+func TestParseUnits(t *testing.T) {
+	for name, c := range map[string]struct {
+		edit func(*ignition.Config)
+		want string
+	}{
+		"a drop-in replaces the command": {func(c *ignition.Config) {
+			unit(c).Dropins = append(unit(c).Dropins, ignition.Dropin{Name: "50-own.conf", Contents: ptr.To("[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --cloud-provider=mine\n")})
+		}, "mine"},
+		"a file is a drop-in": {func(c *ignition.Config) {
+			c.Storage.Files = append(c.Storage.Files, file("/etc/systemd/system/kubelet.service.d/60-own.conf", "data:,%5BService%5D%0AExecStart%3D%0AExecStart%3D%2Fusr%2Fbin%2Fkubelet%20--cloud-provider%3Dfile"))
+		}, "file"},
+		"the last one counts": {func(c *ignition.Config) {
+			unit(c).Contents = ptr.To("[Service]\nExecStart=/usr/bin/kubelet --cloud-provider=a \\\n   --cloud-provider=b\n")
+		}, "b"},
+		"a comment within the command": {func(c *ignition.Config) {
+			unit(c).Contents = ptr.To("[Service]\n# ExecStart=/usr/bin/kubelet --cloud-provider=comment\nExecStart=/usr/bin/kubelet --cloud-provider=a\n")
+		}, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.NonePlatformType}, c.edit))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.CloudProvider == nil || *w.CloudProvider != c.want {
+				t.Errorf("--cloud-provider is %v, want %q", w.CloudProvider, c.want)
+			}
+		})
+	}
+}
+
+func TestParseFiles(t *testing.T) {
+	var compressed bytes.Buffer
+	z := gzip.NewWriter(&compressed)
+	if _, err := z.Write([]byte("maxPods: 33\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	replace := func(resource ignition.Resource) func(*ignition.Config) {
+		return func(c *ignition.Config) {
+			for i := range c.Storage.Files {
+				if c.Storage.Files[i].Path == "/etc/kubernetes/kubelet.conf" {
+					c.Storage.Files[i].Contents = resource
+				}
+			}
+		}
+	}
+	for name, resource := range map[string]ignition.Resource{
+		"percent":    {Source: ptr.To("data:,maxPods%3A%2033%0A")},
+		"base64":     {Source: ptr.To("data:text/plain;charset=utf-8;base64,bWF4UG9kczogMzMK")},
+		"compressed": {Source: ptr.To(dataurl.EncodeBytes(compressed.Bytes())), Compression: ptr.To("gzip")},
+	} {
+		w, err := machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.NonePlatformType}, replace(resource)))
+		if err != nil || w.Kubelet.MaxPods != 33 {
+			t.Errorf("%s: got %d pods (%v), want 33", name, w.Kubelet.MaxPods, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	none := openshift.Worker{Platform: configv1.NonePlatformType}
+	set := func(contents string) func(*ignition.Config) {
+		return func(c *ignition.Config) { unit(c).Contents = &contents }
+	}
+	for name, c := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"nothing":                    {nil, "not a configuration of Ignition"},
+		"no JSON":                    {[]byte("{"), "not a configuration of Ignition"},
+		"a version of tomorrow":      {[]byte(`{"ignition":{"version":"4.0.0"}}`), "not a configuration of Ignition"},
+		"no unit":                    {render(t, none, func(c *ignition.Config) { c.Systemd.Units = nil }), "there is no unit kubelet.service"},
+		"a unit that runs nothing":   {render(t, none, set("[Service]\nType=notify\n")), "it has no ExecStart="},
+		"a command taken back":       {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet\nExecStart=\n")), "it has no ExecStart="},
+		"no unit at all":             {render(t, none, set("[Service\nExecStart")), "unable to find end of section"},
+		"a value that systemd fills": {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet --cloud-provider=${CLOUD}\n")), "not the same on all hosts"},
+		"a file that is not there":   {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet --cloud-config=/etc/nothing\n")), "there is no file /etc/nothing"},
+		"no configuration":           {render(t, none, func(c *ignition.Config) { c.Storage.Files = nil }), "there is no file /etc/kubernetes/kubelet.conf"},
+		"a configuration elsewhere": {render(t, none, func(c *ignition.Config) {
+			c.Storage.Files = []ignition.File{file("/etc/kubernetes/kubelet.conf", "https://example.com/kubelet.conf")}
+		}), "not a data URL"},
+		"a configuration that is none":    {render(t, openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": "many"}}), "/etc/kubernetes/kubelet.conf"},
+		"what is reserved is no quantity": {render(t, openshift.Worker{Platform: configv1.NonePlatformType, SystemReserved: map[string]string{"memory": "much"}}), "not a quantity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := machineconfig.Parse(c.raw); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, p := range openshift.Platforms {
+		raw, err := openshift.Worker{Platform: p}.Ignition()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		w, err := machineconfig.Parse(raw)
+		if err == nil && w.CloudProvider != nil && strings.ContainsAny(*w.CloudProvider, " \t\n$") {
+			t.Errorf("--cloud-provider=%q was taken", *w.CloudProvider)
+		}
+	})
+}

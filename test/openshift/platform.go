@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package openshift
+
+import (
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+// Platforms are those that a cluster can be shaped for.
+var Platforms = []configv1.PlatformType{
+	configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.GCPPlatformType, configv1.VSpherePlatformType,
+	configv1.NutanixPlatformType, configv1.NonePlatformType, configv1.BareMetalPlatformType,
+}
+
+// platform is what workers of a platform differ in.
+type platform struct {
+	// externalCloud: a cloud controller manager completes Nodes.
+	externalCloud bool
+	// onPrem: the unit of the kubelet is that of platforms without a load balancer of their own.
+	onPrem bool
+	// providerID: the unit has --provider-id.
+	providerID bool
+	// cloudConf is the content of /etc/kubernetes/cloud.conf, which is always there.
+	cloudConf string
+	// credentials is the program by which the kubelet gets credentials of registries.
+	credentials string
+	// credentialsConfig is the file for it.
+	credentialsConfig string
+	// dropins are those of the kubelet's unit, with those that all have.
+	dropins []string
+}
+
+var platforms = map[configv1.PlatformType]platform{
+	configv1.AWSPlatformType: {
+		externalCloud: true, providerID: true, credentials: "ecr-credential-provider", credentialsConfig: ecrConfig,
+		dropins: []string{"20-node-env.conf"},
+	},
+	configv1.AzurePlatformType: {
+		externalCloud: true, providerID: true, cloudConf: `{"cloud":"AzurePublicCloud","tenantId":"11111111-2222-3333-4444-555555555555","useManagedIdentityExtension":true}`,
+		credentials: "acr-credential-provider", credentialsConfig: acrConfig,
+	},
+	configv1.GCPPlatformType: {
+		externalCloud: true, providerID: true, cloudConf: "[global]\nproject-id = example\nmultizone = true\n",
+		credentials: "gcr-credential-provider", credentialsConfig: gcrConfig,
+	},
+	configv1.VSpherePlatformType:   {externalCloud: true, onPrem: true, cloudConf: "global:\n  insecureFlag: false\nvcenter:\n  vc.example.com:\n    server: vc.example.com\n"},
+	configv1.NutanixPlatformType:   {externalCloud: true, onPrem: true, cloudConf: `{"prismCentral":{"address":"prism.example.com","port":9440}}`},
+	configv1.NonePlatformType:      {providerID: true},
+	configv1.BareMetalPlatformType: {onPrem: true},
+}
+
+const ecrConfig = `kind: CredentialProviderConfig
+apiVersion: kubelet.config.k8s.io/v1
+providers:
+  - name: ecr-credential-provider
+    matchImages:
+      - "*.dkr.ecr.*.amazonaws.com"
+      - "*.dkr.ecr.*.amazonaws.com.cn"
+      - "registry.example.com"
+    defaultCacheDuration: "12h"
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+`
+
+const acrConfig = `kind: CredentialProviderConfig
+apiVersion: kubelet.config.k8s.io/v1
+providers:
+  - name: acr-credential-provider
+    matchImages:
+      - "*.azurecr.io"
+    defaultCacheDuration: "10m"
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    args:
+      - /etc/kubernetes/cloud.conf
+`
+
+const gcrConfig = `kind: CredentialProviderConfig
+apiVersion: kubelet.config.k8s.io/v1
+providers:
+  - name: gcr-credential-provider
+    matchImages:
+      - "gcr.io"
+      - "*.pkg.dev"
+    defaultCacheDuration: "1m"
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    args:
+      - get-credentials
+      - --v=3
+`
