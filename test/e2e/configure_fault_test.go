@@ -303,6 +303,7 @@ func configureWithoutAPI(t *testing.T, s *site) {
 	if err := s.APIServer.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	wantRefusedUntilNow(s.System)
 	h.settleFailed(t)
 	h.waitReady(t)
 }

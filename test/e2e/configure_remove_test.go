@@ -242,6 +242,7 @@ func TestOwnNamespaceDeleted(t *testing.T) {
 // deleteNamespace deletes a namespace and waits for its end.
 func (s *site) deleteNamespace(t *testing.T, namespace string) {
 	t.Helper()
+	wantRefusedIn(s.System, namespace)
 	if err := s.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := writeRights(context.Background()); err != nil {
+	if err := checkRights(context.Background(), code); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -101,6 +101,7 @@ func newNamespace(t *testing.T) string {
 		// The context of the test is over by now.
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
+		wantRefusedIn(sys, name)
 		if err := sys.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Errorf("deleting namespace %s: %v", name, err)
 		}

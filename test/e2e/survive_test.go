@@ -71,7 +71,7 @@ func startSystem(t *testing.T, o system.Options) *system.System {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	o.Logf = t.Logf
+	o.Logf, o.RecordRights = t.Logf, true
 	s, err := system.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("starting a system: %v", err)
@@ -83,7 +83,7 @@ func startSystem(t *testing.T, o system.Options) *system.System {
 				t.Logf("windows-controller:\n%s", s.Controller.LogTail())
 			}
 		}
-		if err := s.Stop(); err != nil {
+		if err := errors.Join(checkRefusals(s), s.Stop()); err != nil {
 			t.Errorf("stopping the system: %v", err)
 		}
 	})

@@ -6,20 +6,24 @@
 package system
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // accountPrefix is how the names of the users begin that our programs are.
@@ -68,128 +72,133 @@ func (r Right) String() string {
 	return s
 }
 
-// allows says whether a request that needs the right other needs this one.
-func (r Right) allows(other Right) bool {
+// Allows says whether a request that needs the right other needs this one.
+func (r Right) Allows(other Right) bool {
 	return r.Account == other.Account && r.Verb == other.Verb && r.Group == other.Group && r.Resource == other.Resource &&
 		(r.Namespace == "" || r.Namespace == other.Namespace) && (r.Name == "" || r.Name == other.Name)
 }
 
-// Rights tells which rights that the manifests give to our programs none has used so far, and
-// what they asked for without a right to it. It needs [Options.RecordRights].
-func (s *System) Rights(ctx context.Context) (unused, refused []Right, err error) {
-	used, refused, err := s.requests()
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading what our programs asked for: %w", err)
-	}
-	given, err := s.given(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the rights of our programs: %w", err)
-	}
-	for _, g := range given {
-		if !slices.ContainsFunc(used, g.allows) {
-			unused = append(unused, g)
-		}
-	}
-	return unused, refused, nil
+// A Refusal is a right that a program does not have, and when it first and last asked for what needs it.
+type Refusal struct {
+	Right
+
+	First, Last time.Time
 }
 
-// requests returns the rights that requests needed: those that were there, and those that were not.
-func (s *System) requests() (used, refused []Right, err error) {
+// Requests returns the rights that our programs have used so far, and what they were refused.
+func (s *System) Requests() (used []Right, refused []Refusal, err error) {
 	files, err := s.AuditLogs()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("finding what our programs asked for: %w", err)
 	}
-	allowed, forbidden := map[Right]bool{}, map[Right]bool{}
+	allowed, forbidden := map[Right]bool{}, map[Right]Refusal{}
 	for _, name := range files {
 		if err := readAuditLog(name, allowed, forbidden); err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("reading what our programs asked for: %w", err)
 		}
 	}
-	return sorted(allowed), sorted(forbidden), nil
+	for _, right := range sorted(forbidden) {
+		refused = append(refused, forbidden[right])
+	}
+	return sorted(allowed), refused, nil
 }
 
-func readAuditLog(name string, allowed, forbidden map[Right]bool) error {
+func readAuditLog(name string, allowed map[Right]bool, forbidden map[Right]Refusal) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	for decoder := json.NewDecoder(file); ; {
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // what follows is being written
+		}
+		if err != nil {
+			return err
+		}
 		var e auditv1.Event
-		// kube-apiserver may be writing the last one.
-		if err := decoder.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		if json.Unmarshal(line, &e) != nil {
+			continue // kube-apiserver was killed while it wrote that
 		}
-		account, ours := strings.CutPrefix(e.User.Username, accountPrefix)
-		if o := e.ObjectRef; ours && o != nil {
-			right := Right{Account: account, Verb: e.Verb, Group: o.APIGroup, Resource: withSubresource(o.Resource, o.Subresource), Namespace: o.Namespace, Name: o.Name}
-			switch e.Annotations["authorization.k8s.io/decision"] {
-			case "allow":
-				allowed[right] = true
-			case "forbid":
-				forbidden[right] = true
-			}
-		}
-		if right, ok := asked(e); ok {
+		right, is, ok := requested(e)
+		switch {
+		case ok && is:
 			allowed[right] = true
+		case ok:
+			refusal, again := forbidden[right]
+			if !again {
+				refusal = Refusal{Right: right, First: e.RequestReceivedTimestamp.Time}
+			}
+			refusal.Last = e.RequestReceivedTimestamp.Time
+			forbidden[right] = refusal
 		}
 	}
 }
 
-// asked returns the right of our account that a SubjectAccessReview found to be there.
-func asked(e auditv1.Event) (Right, bool) {
+// requested returns the right of our account that an event is about, and whether it is there.
+func requested(e auditv1.Event) (right Right, is, ok bool) {
+	if right, is, ok = asked(e); ok {
+		return right, is, ok
+	}
+	account, ours := strings.CutPrefix(e.User.Username, accountPrefix)
+	// Tests, too, act as our accounts: to see that they are refused.
+	if o := e.ObjectRef; ours && o != nil && strings.HasPrefix(e.UserAgent, account+"/") {
+		right = Right{Account: account, Verb: e.Verb, Group: o.APIGroup, Resource: withSubresource(o.Resource, o.Subresource), Namespace: o.Namespace, Name: o.Name}
+		decision := e.Annotations["authorization.k8s.io/decision"]
+		return right, decision == "allow", decision != ""
+	}
+	return Right{}, false, false
+}
+
+// asked returns the right of our account that a SubjectAccessReview was about, and whether it is there.
+func asked(e auditv1.Event) (right Right, is, ok bool) {
 	if e.ResponseObject == nil || e.ObjectRef == nil || e.ObjectRef.Resource != "subjectaccessreviews" {
-		return Right{}, false
+		return Right{}, false, false
 	}
 	var review authorizationv1.SubjectAccessReview
-	if err := json.Unmarshal(e.ResponseObject.Raw, &review); err != nil || !review.Status.Allowed || review.Spec.ResourceAttributes == nil {
-		return Right{}, false
+	if err := json.Unmarshal(e.ResponseObject.Raw, &review); err != nil || review.Spec.ResourceAttributes == nil {
+		return Right{}, false, false
 	}
 	account, ours := strings.CutPrefix(review.Spec.User, accountPrefix)
 	a := review.Spec.ResourceAttributes
-	return Right{Account: account, Verb: a.Verb, Group: a.Group, Resource: withSubresource(a.Resource, a.Subresource), Namespace: a.Namespace, Name: a.Name}, ours
+	return Right{Account: account, Verb: a.Verb, Group: a.Group, Resource: withSubresource(a.Resource, a.Subresource), Namespace: a.Namespace, Name: a.Name}, review.Status.Allowed, ours
 }
 
-// given returns the rights of our accounts by roles of ours.
-func (s *System) given(ctx context.Context) ([]Right, error) {
-	rbac := s.Kube.RbacV1()
-	clusterBindings, err := rbac.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+// Rights returns what the manifests for OpenShift, which are those with the most rights, let our
+// programs do.
+func (s *System) Rights(ctx context.Context) ([]Right, error) {
+	root, err := moduleRoot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := rbac.RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	rendered, err := s.Kubectl(ctx, "kustomize", filepath.Join(root, "artifacts", "openshift"))
 	if err != nil {
 		return nil, err
-	}
-	for _, b := range clusterBindings.Items {
-		bindings.Items = append(bindings.Items, rbacv1.RoleBinding{Subjects: b.Subjects, RoleRef: b.RoleRef})
 	}
 	rights := map[Right]bool{}
-	for _, b := range bindings.Items {
-		// Those of Kubernetes are for every program of a kind.
-		if !strings.HasPrefix(b.RoleRef.Name, "windows-") {
+	objects := strings.Split(rendered, "\n---\n")
+	for _, text := range objects {
+		var b rbacv1.RoleBinding // that of a whole cluster has the same fields
+		if err := yaml.Unmarshal([]byte(text), &b); err != nil {
+			return nil, fmt.Errorf("decoding the manifests: %w", err)
+		}
+		if b.Kind != "RoleBinding" && b.Kind != "ClusterRoleBinding" {
 			continue
 		}
-		var rules []rbacv1.PolicyRule
-		if b.RoleRef.Kind == "ClusterRole" {
-			role, err := rbac.ClusterRoles().Get(ctx, b.RoleRef.Name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
+		for _, role := range objects {
+			var r rbacv1.Role
+			if err := yaml.Unmarshal([]byte(role), &r); err != nil {
+				return nil, fmt.Errorf("decoding the manifests: %w", err)
 			}
-			rules = role.Rules
-		} else {
-			role, err := rbac.Roles(b.Namespace).Get(ctx, b.RoleRef.Name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
+			if r.Kind != b.RoleRef.Kind || r.Name != b.RoleRef.Name || r.Namespace != "" && r.Namespace != b.Namespace {
+				continue
 			}
-			rules = role.Rules
-		}
-		for _, subject := range b.Subjects {
-			if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == Namespace {
-				for _, rule := range rules {
-					split(rule, Right{Account: subject.Name, Namespace: b.Namespace}, rights)
+			for _, subject := range b.Subjects {
+				for _, rule := range r.Rules {
+					if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == Namespace {
+						split(rule, Right{Account: subject.Name, Namespace: b.Namespace}, rights)
+					}
 				}
 			}
 		}
@@ -223,11 +232,6 @@ func withSubresource(resource, subresource string) string {
 	return resource + "/" + subresource
 }
 
-func sorted(rights map[Right]bool) []Right {
-	list := make([]Right, 0, len(rights))
-	for r := range rights {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b Right) int { return cmp.Compare(a.String(), b.String()) })
-	return list
+func sorted[V any](rights map[Right]V) []Right {
+	return slices.SortedFunc(maps.Keys(rights), func(a, b Right) int { return cmp.Compare(a.String(), b.String()) })
 }

@@ -64,7 +64,7 @@ type Options struct {
 	// HostNetworks has hosts reach the API server at [winhost.Gateway], which those with a
 	// network of their own do.
 	HostNetworks bool
-	// RecordRights has kube-apiserver record what our programs ask it for; see [System.Rights].
+	// RecordRights has kube-apiserver record what our programs ask it for; see [System.Requests].
 	RecordRights bool
 	// WithoutController leaves windows-controller out; [System.StartController] starts it later.
 	WithoutController bool
