@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -27,10 +28,10 @@ type manifest struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
-		Template struct {
-			Spec corev1.PodSpec `json:"spec"`
-		} `json:"template"`
+		Template corev1.PodTemplateSpec `json:"template"`
 	} `json:"spec"`
+	// text is the object in JSON.
+	text json.RawMessage
 }
 
 func render(t *testing.T, overlay string) []manifest {
@@ -39,14 +40,23 @@ func render(t *testing.T, overlay string) []manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(rendered), 4<<10)
+	return decodeManifests(t, strings.NewReader(rendered))
+}
+
+// decodeManifests decodes the documents of a YAML file.
+func decodeManifests(t *testing.T, from io.Reader) []manifest {
+	t.Helper()
+	decoder := yaml.NewYAMLOrJSONDecoder(from, 4<<10)
 	var objects []manifest
 	for {
 		var object manifest
-		switch err := decoder.Decode(&object); {
+		switch err := decoder.Decode(&object.text); {
 		case errors.Is(err, io.EOF):
 			return objects
 		case err != nil:
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(object.text, &object); err != nil {
 			t.Fatal(err)
 		}
 		objects = append(objects, object)
@@ -90,7 +100,7 @@ func TestManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for overlay, wantSecrets := range map[string][]string{
-		"base": nil, "openshift": {"windows-apiserver-tls"}, "ha": {"windows-apiserver-etcd", "windows-apiserver-etcd"},
+		"base": nil, "monitoring": {"windows-controller-metrics-tls"}, "openshift": {"windows-controller-metrics-tls", "windows-apiserver-tls"}, "ha": {"windows-apiserver-etcd", "windows-apiserver-etcd"},
 	} {
 		t.Run(overlay, func(t *testing.T) {
 			objects := render(t, overlay)
@@ -103,6 +113,7 @@ func TestManifests(t *testing.T) {
 					continue
 				}
 				pod := object.Spec.Template.Spec
+				mustHaveGroup(t, object, (overlay == "base" || overlay == "monitoring") && object.Name == "windows-apiserver")
 				container := pod.Containers[0]
 				started = append(started, container.Command[0])
 				// What it does not know is an error before it gets to the help.
@@ -136,6 +147,24 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProgramsHaveNoGroup: OpenShift lets no pod start that has a group for its volumes which it has not
+// chosen, so that is not in what all overlays have.
+func TestProgramsHaveNoGroup(t *testing.T) {
+	t.Parallel()
+	for _, object := range render(t, "deploy") {
+		mustHaveGroup(t, object, false)
+	}
+}
+
+// mustHaveGroup fails if a workload has a group for its volumes and should not, or the other way round.
+func mustHaveGroup(t *testing.T, object manifest, want bool) {
+	t.Helper()
+	context := object.Spec.Template.Spec.SecurityContext
+	if got := context != nil && context.FSGroup != nil; got != want {
+		t.Errorf("%s %s has a group for its volumes: %t, want %t", object.Kind, object.Name, got, want)
 	}
 }
 
@@ -185,7 +214,7 @@ func mustMount(t *testing.T, pod corev1.PodSpec) {
 		_, path, _ := strings.Cut(argument, "=/")
 		path = "/" + path
 		inImage := strings.HasPrefix(path, "/usr/share/windows-instance-api/")
-		mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(path, m.MountPath+"/") })
+		mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(path+"/", m.MountPath+"/") })
 		overridden := strings.HasPrefix(argument, "--data-dir=/") && slices.Contains(pod.Containers[0].Args, "--data-dir=")
 		if path != "/" && !inImage && !mounted && !overridden {
 			t.Errorf("%s is on no volume", argument)

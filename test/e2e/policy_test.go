@@ -8,8 +8,10 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,9 +31,9 @@ import (
 )
 
 // asController is a client with the rights of windows-controller.
-func asController(t *testing.T) kubernetes.Interface {
+func asController(t *testing.T, s *system.System) kubernetes.Interface {
 	t.Helper()
-	config, err := sys.UserConfig("system:serviceaccount:"+system.Namespace+":windows-controller", "system:serviceaccounts", "system:authenticated")
+	config, err := s.UserConfig("system:serviceaccount:"+system.Namespace+":windows-controller", "system:serviceaccounts", "system:authenticated")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,7 @@ func mustBeRefused(t *testing.T, what string, err error, words string) {
 func TestTokensOfOthers(t *testing.T) {
 	t.Parallel()
 	const refused = "creates and deletes bootstrap tokens of the group system:bootstrappers:windows-instances and no other Secrets"
-	controller := asController(t)
+	controller := asController(t, sys)
 	theirs, ours := sys.Kube.CoreV1().Secrets(metav1.NamespaceSystem), controller.CoreV1().Secrets(metav1.NamespaceSystem)
 	secret := func(name string, kind corev1.SecretType, groups string) *corev1.Secret {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: map[string]string{"token-id": strings.TrimPrefix(name, "bootstrap-token-"), "token-secret": "0123456789abcdef"}}
@@ -137,7 +139,7 @@ func TestTokensOfOthers(t *testing.T) {
 func TestNodesOfOthers(t *testing.T) {
 	t.Parallel()
 	const refused = "windows-controller changes and deletes no Nodes but those whose status.nodeInfo.operatingSystem is windows"
-	theirs, ours := sys.Kube.CoreV1().Nodes(), asController(t).CoreV1().Nodes()
+	theirs, ours := sys.Kube.CoreV1().Nodes(), asController(t, sys).CoreV1().Nodes()
 	cordon := []byte(`{"spec":{"unschedulable":true}}`)
 	for _, tt := range []struct {
 		name, system string
@@ -168,12 +170,60 @@ func TestNodesOfOthers(t *testing.T) {
 		}
 		mustBeRefused(t, "cordoning "+tt.name, err, refused)
 		mustBeRefused(t, "deleting "+tt.name, ours.Delete(t.Context(), tt.name, metav1.DeleteOptions{}), refused)
+		_, err = ours.Patch(t.Context(), tt.name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		mustBeRefused(t, "changing nothing of "+tt.name, err, refused) // by which the controller tries the policy
 		if _, err := theirs.Patch(t.Context(), tt.name, types.MergePatchType, cordon, metav1.PatchOptions{}); err != nil {
 			t.Errorf("somebody else is concerned: %v", err)
 		}
 		if err := theirs.Delete(t.Context(), tt.name, metav1.DeleteOptions{}); err != nil {
 			t.Errorf("it is gone, or somebody else is concerned: %v", err)
 		}
+	}
+}
+
+// TestPoliciesAreGone: windows-controller says so, with the rights that it has, and nothing comes of its
+// tries.
+func TestPoliciesAreGone(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, system.Options{WithoutController: true})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "linux"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux"}}}
+	node, err := s.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"windows-controller-bootstrap-tokens", "windows-controller-nodes"}
+	for _, name := range names {
+		if err := s.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the policies are not in force any more", func() error {
+		dryRun, controller := []string{metav1.DryRunAll}, asController(t, s).CoreV1()
+		_, secretErr := controller.Secrets(metav1.NamespaceSystem).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{DryRun: dryRun})
+		return errors.Join(secretErr, controller.Nodes().Delete(t.Context(), node.Name, metav1.DeleteOptions{DryRun: dryRun}))
+	})
+	if err := s.StartController(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		eventually(t, "it is told that "+name+" is gone", func() error {
+			events, err := s.Kube.CoreV1().Events(system.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=PolicyNotEnforced"})
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, name) }) {
+				return fmt.Errorf("there are %d events", len(events.Items))
+			}
+			return nil
+		})
+	}
+	secrets, err := s.Kube.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(secrets.Items) > 0 {
+		t.Errorf("kube-system has %d Secrets, %v", len(secrets.Items), err)
+	}
+	after, err := s.Kube.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
+	if err != nil || after.ResourceVersion != node.ResourceVersion && after.Spec.Unschedulable {
+		t.Errorf("the Node was changed: %v", err)
 	}
 }
 

@@ -374,6 +374,7 @@ func TestSurviveController(t *testing.T) {
 	t.Run("health and metrics", m.testEndpoints)
 	t.Run("kill -9 of the server with an external etcd", func(t *testing.T) { surviveWithExternalEtcd(t, s) })
 	t.Run("kill -9 of the controller", func(t *testing.T) { resumeWork(t, s, fleet.Hosts[:20]) })
+	t.Run("alerts", m.testAlerts)
 	t.Run("two controllers", func(t *testing.T) { takeOver(t, s, m, fleet.Hosts[20], fleet.Hosts[21]) })
 }
 
@@ -531,7 +532,7 @@ func takeOver(t *testing.T, s *system.System, m *scraper, before, after winhost.
 }
 
 // metricsName is whom the certificate of the controller's metrics is for.
-const metricsName = "windows-controller-metrics"
+const metricsName = "windows-controller-metrics." + system.Namespace + ".svc"
 
 // scraper reads metrics as a monitoring system does.
 type scraper struct {
@@ -540,30 +541,23 @@ type scraper struct {
 	token  string
 }
 
-// newScraper makes an account that may read metrics, and nothing else. controllerCA
+// newScraper makes the account of Prometheus, with the rights that artifacts give it. controllerCA
 // signed the certificate of the controller's metrics.
 func newScraper(t *testing.T, s *system.System, controllerCA []byte) *scraper {
 	t.Helper()
-	const name = "scraper"
+	const namespace, name = "openshift-monitoring", "prometheus-k8s"
 	ctx := t.Context()
-	_, err := s.Kube.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	err := s.EnsureNamespace(ctx, namespace)
 	if err == nil {
-		_, err = s.Kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-		}, metav1.CreateOptions{})
+		_, err = s.Kube.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	}
 	if err == nil {
-		_, err = s.Kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: name}},
-		}, metav1.CreateOptions{})
+		_, err = s.Kubectl(ctx, "apply", "-f", filepath.Join("..", "..", "artifacts", "components", "monitoring", "rbac.yaml"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := s.ServiceAccountConfig(ctx, metav1.NamespaceDefault, name)
+	config, err := s.ServiceAccountConfig(ctx, namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -572,7 +566,8 @@ func newScraper(t *testing.T, s *system.System, controllerCA []byte) *scraper {
 		pool.AppendCertsFromPEM(ca)
 		return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS12}}
 	}
-	server, controller := transport(serverCA(t, s), "windows-apiserver."+system.Namespace+".svc"), transport(controllerCA, metricsName)
+	found := monitors(t, "monitoring")
+	server, controller := transport(serverCA(t, s), found["windows-apiserver"].Endpoints[0].TLSConfig.ServerName), transport(controllerCA, found["windows-controller"].Endpoints[0].TLSConfig.ServerName)
 	m := &scraper{system: s, token: config.BearerToken}
 	m.client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		if strings.HasPrefix(r.URL.String(), s.ServerURL+"/") {
@@ -618,6 +613,11 @@ func (m *scraper) get(ctx context.Context, url, token string) (string, error) {
 		return "", &httpError{response.StatusCode, body.String()}
 	}
 	return body.String(), nil
+}
+
+// controllerMetrics is where the controller serves its metrics.
+func (m *scraper) controllerMetrics() string {
+	return fmt.Sprintf("https://%s:8443/metrics", m.system.HostIP())
 }
 
 // value reads one metric, summed up over its labels.
@@ -678,7 +678,7 @@ func (m *scraper) administrator(t *testing.T) string {
 // testEndpoints looks at what monitoring systems and kubelets look at.
 func (m *scraper) testEndpoints(t *testing.T) {
 	s := m.system
-	controllerMetrics := fmt.Sprintf("https://%s:8443/metrics", s.HostIP())
+	controllerMetrics := m.controllerMetrics()
 	for _, url := range []string{
 		s.ServerURL + "/readyz", s.ServerURL + "/livez", s.ServerURL + "/healthz",
 		s.ControllerHealth + "/readyz", s.ControllerHealth + "/livez", s.ControllerHealth + "/healthz",

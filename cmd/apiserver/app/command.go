@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
@@ -79,6 +80,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	legacyregistry.RawMustRegister(newExpiry(config.Generic.SecureServing.Cert))
 	known, err := networks.Watch(ctx, cluster)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	"github.com/openshift/windows-instance-api/pkg/controller/policies"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
@@ -74,7 +75,7 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 // add adds the controllers. ctx bounds what they need of the cluster for that.
 func (c *controllers) add(ctx context.Context) error {
 	for _, add := range []func(context.Context) error{
-		c.addSources, c.addConfiguration, c.addOperation, c.addCSR, c.addInstance,
+		c.addSources, c.addConfiguration, c.addOperation, c.addCSR, c.addInstance, c.addPolicies,
 	} {
 		if err := add(ctx); err != nil {
 			return err
@@ -151,6 +152,10 @@ func (c *controllers) addOperation(context.Context) error {
 
 func (c *controllers) addCSR(context.Context) error {
 	return csr.SetupWithManager(c, csr.Options{Kube: c.kube, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
+}
+
+func (c *controllers) addPolicies(context.Context) error {
+	return policies.SetupWithManager(c, policies.Options{Kube: c.kube, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
 }
 
 func (c *controllers) addInstance(context.Context) error {

@@ -46,6 +46,11 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("adding index %s: %w", index.field, err)
 		}
 	}
+	if o.Registerer != nil {
+		if err := o.Registerer.Register(phases{mgr.GetClient()}); err != nil {
+			return fmt.Errorf("registering the metric of phases: %w", err)
+		}
+	}
 	if err := mgr.Add(r.prober); err != nil {
 		return fmt.Errorf("adding the prober: %w", err)
 	}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/windows-instance-api/test/system"
+)
+
+// monitor is the spec of a ServiceMonitor, as far as there is one in artifacts.
+type monitor struct {
+	JobLabel  string
+	Selector  metav1.LabelSelector
+	Endpoints []struct {
+		Port, Scheme, BearerTokenFile string
+		HonorLabels                   bool
+		TLSConfig                     struct {
+			ServerName string
+			CA         struct{ Secret, ConfigMap *corev1.SecretKeySelector }
+		}
+	}
+}
+
+// monitors are the ServiceMonitors of an overlay, by name.
+func monitors(t *testing.T, overlay string) map[string]monitor {
+	t.Helper()
+	found := map[string]monitor{}
+	for _, object := range render(t, overlay) {
+		if object.Kind == "ServiceMonitor" {
+			found[object.Name] = specOf[monitor](t, object)
+		}
+	}
+	return found
+}
+
+// specOf decodes the spec of an object.
+func specOf[T any](t *testing.T, object manifest) T {
+	t.Helper()
+	var whole struct{ Spec T }
+	if err := json.Unmarshal(object.text, &whole); err != nil {
+		t.Fatal(err)
+	}
+	return whole.Spec
+}
+
+// TestServiceMonitors follows the way of Prometheus from each ServiceMonitor to a port of our pods, and
+// to what verifies the certificate there.
+func TestServiceMonitors(t *testing.T) {
+	t.Parallel()
+	for _, overlay := range []string{"deploy", "base", "ha"} {
+		for _, object := range render(t, overlay) {
+			if strings.HasPrefix(object.APIVersion, "monitoring.coreos.com/") {
+				t.Errorf("%s needs the CRDs of the Prometheus operator, for %s %s", overlay, object.Kind, object.Name)
+			}
+		}
+	}
+	for _, overlay := range []string{"monitoring", "openshift"} {
+		objects := render(t, overlay)
+		found := monitors(t, overlay)
+		if names := slices.Sorted(maps.Keys(found)); !slices.Equal(names, []string{"windows-apiserver", "windows-controller"}) {
+			t.Errorf("%s: there are %q", overlay, names)
+		}
+		for name, m := range found {
+			mustReachPods(t, overlay+" "+name, m, objects)
+		}
+	}
+}
+
+func mustReachPods(t *testing.T, name string, m monitor, objects []manifest) {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(&m.Selector)
+	if err != nil || len(m.Endpoints) != 1 {
+		t.Fatalf("%s: %v, %d endpoints", name, err, len(m.Endpoints))
+	}
+	services := slices.DeleteFunc(slices.Clone(objects), func(o manifest) bool { return o.Kind != "Service" || !selector.Matches(labels.Set(o.Labels)) })
+	if len(services) != 1 {
+		t.Fatalf("%s selects %d Services", name, len(services))
+	}
+	service, endpoint := services[0], m.Endpoints[0]
+	spec := specOf[corev1.ServiceSpec](t, service)
+	if len(spec.Ports) != 1 || spec.Ports[0].Name != endpoint.Port {
+		t.Errorf("%s: the Service has no port %s", name, endpoint.Port)
+	}
+	if service.Labels[m.JobLabel] != spec.Selector["app"] {
+		t.Errorf("%s: the job is %q", name, service.Labels[m.JobLabel])
+	}
+	if endpoint.Scheme != "https" || endpoint.BearerTokenFile != "/var/run/secrets/kubernetes.io/serviceaccount/token" {
+		t.Errorf("%s: asked by %s, with the token %q", name, endpoint.Scheme, endpoint.BearerTokenFile)
+	}
+	if want := service.Name + "." + system.Namespace + ".svc"; endpoint.TLSConfig.ServerName != want {
+		t.Errorf("%s: the certificate is to be for %s, want %s", name, endpoint.TLSConfig.ServerName, want)
+	}
+	secrets := []string{"windows-apiserver-serving-cert"} // which windows-apiserver makes
+	reached := false
+	for _, object := range objects {
+		pod := object.Spec.Template
+		if (object.Kind != "Deployment" && object.Kind != "StatefulSet") || !labels.SelectorFromSet(spec.Selector).Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		named, _ := references(pod.Spec)
+		secrets = append(secrets, named...)
+		reached = reached || slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == spec.Ports[0].TargetPort.StrVal })
+	}
+	if !reached {
+		t.Errorf("%s: no pod has the port %s", name, &spec.Ports[0].TargetPort)
+	}
+	made, given := service.Annotations["service.beta.openshift.io/serving-cert-secret-name"], endpoint.TLSConfig.CA
+	switch {
+	case made == "" && (given.Secret == nil || given.Secret.Key != "ca.crt" || !slices.Contains(secrets, given.Secret.Name)):
+		t.Errorf("%s: verified by %+v, and the pods have %q", name, given, secrets)
+	case made != "" && (given.ConfigMap == nil || given.ConfigMap.Name != "openshift-service-ca.crt" || !slices.Contains(secrets, made)):
+		t.Errorf("%s: verified by %+v, and the pods have %q", name, given, secrets)
+	}
+}
+
+var (
+	quoted = regexp.MustCompile(`"[^"]*"`)
+	// metric matches names of metrics, all of which have an underscore, unlike functions.
+	metric = regexp.MustCompile(`\b[a-z]+(_[a-z]+)+\b`)
+)
+
+// alert is one of the PrometheusRule.
+type alert struct {
+	Alert, Expr string
+	Annotations map[string]string
+}
+
+// alerts are what artifacts have Prometheus watch.
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "components", "monitoring", "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rule struct {
+		Spec struct{ Groups []struct{ Rules []alert } }
+	}
+	if err := yaml.Unmarshal(text, &rule); err != nil {
+		t.Fatal(err)
+	}
+	return rule.Spec.Groups[0].Rules
+}
+
+// TestAlertsAreExplained: whoever is woken up finds the alert in the documents.
+func TestAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range alerts(t) {
+		if !strings.Contains(string(text), "| `"+a.Alert+"` |") {
+			t.Errorf("docs/troubleshooting.md has no row for %s", a.Alert)
+		}
+		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
+			t.Errorf("%s does not say what is wrong, and where to look", a.Alert)
+		}
+	}
+}
+
+// testAlerts compares the alerts with the metrics that there are.
+func (m *scraper) testAlerts(t *testing.T) {
+	for _, a := range alerts(t) {
+		names := metric.FindAllString(quoted.ReplaceAllString(a.Expr, ""), -1)
+		if len(names) == 0 && !strings.Contains(a.Expr, "up{") { // which Prometheus makes
+			t.Errorf("%s watches nothing", a.Alert)
+		}
+		for _, name := range names {
+			eventually(t, a.Alert+": somebody exports "+name, func() error { return m.exported(t, name) })
+		}
+	}
+}
+
+// exported returns no error if one of our programs or kube-apiserver has a metric.
+func (m *scraper) exported(t *testing.T, name string) error {
+	t.Helper()
+	all, err := m.system.Kubectl(t.Context(), "get", "--raw", "/metrics")
+	for _, url := range []string{m.system.ServerURL + "/metrics", m.controllerMetrics()} {
+		if err != nil {
+			return err
+		}
+		var body string
+		body, err = m.get(t.Context(), url, m.token)
+		all += body
+	}
+	if err == nil && !strings.Contains(all, "\n"+name+"{") && !strings.Contains(all, "\n"+name+" ") {
+		err = errors.New("nobody does")
+	}
+	return err
+}
