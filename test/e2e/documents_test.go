@@ -44,11 +44,12 @@ var notRun = map[string]string{
 	"kubectl windows cancel ":                                "by then nothing is left to cancel; TestPluginOperations",
 	"ID=":                                                    "as above",
 	"echo \"{\\\"spec\\\":{\\\"operationID":                  "as above",
-	"kubectl apply -k ":                                      "installs what runs here already; TestServingCertificate",
+	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall",
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
 	"kubectl create secret generic ":                         "belongs to the installation",
 	"kubectl delete apiservice ":                             "removes what the other commands ask",
-	"kubectl delete -k ":                                     "removes what the other commands ask",
+	"kubectl delete -k ":                                     "removes what the other commands ask; TestInstallAndUninstall",
+	"kubectl delete -f artifacts/":                           "likewise",
 }
 
 // endless matches commands that go on until Ctrl-C.
