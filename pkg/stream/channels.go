@@ -104,13 +104,13 @@ func (c *channels) read() {
 			_ = in.to.CloseWithError(errClientGone) // always nil
 		}
 	}()
-	buffer := make([]byte, chunkSize)
+	var received buffer
 	for {
 		_, message, err := c.conn.NextReader()
 		if err != nil {
 			return
 		}
-		err = c.receive(&bounded{message, maxMessageSize}, buffer)
+		err = c.receive(&bounded{message, maxMessageSize}, &received)
 		if errors.Is(err, errTooLarge) {
 			c.failed <- err
 			// The client learns why, and is read until it has closed the connection.
@@ -124,7 +124,7 @@ func (c *channels) read() {
 }
 
 // receive takes one message to its end.
-func (c *channels) receive(message io.Reader, buffer []byte) error {
+func (c *channels) receive(message io.Reader, through *buffer) error {
 	var head [2]byte
 	if _, err := io.ReadFull(message, head[:1]); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -142,7 +142,7 @@ func (c *channels) receive(message io.Reader, buffer []byte) error {
 			_ = in.to.Close() // always nil
 		}
 	case in != nil:
-		if err := c.hand(in, message, buffer); err != nil {
+		if err := c.hand(in, message, through); err != nil {
 			return err
 		}
 	case c.other != nil:
@@ -153,13 +153,13 @@ func (c *channels) receive(message io.Reader, buffer []byte) error {
 }
 
 // hand hands a message on as it comes.
-func (c *channels) hand(in *input, message io.Reader, buffer []byte) error {
+func (c *channels) hand(in *input, message io.Reader, through *buffer) error {
 	for {
-		n, err := message.Read(buffer)
-		if n > 0 {
+		data, err := through.read(message)
+		if len(data) > 0 {
 			c.stalled.Store(true)
 			// An error says that it is not needed any more.
-			_, _ = in.to.Write(buffer[:n])
+			_, _ = in.to.Write(data)
 			c.stalled.Store(false)
 		}
 		if errors.Is(err, io.EOF) {

@@ -162,19 +162,19 @@ func (e *execRun) takeSize(channel byte, message io.Reader) {
 // behind it in the connection are resizes and the end of the client.
 func (e *execRun) copyStdin(from io.Reader) {
 	to := e.session.Stdin()
-	buffer := make([]byte, chunkSize)
+	var through buffer
 	inputClosed := false
 	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
+		data, err := through.read(from)
+		if len(data) > 0 {
 			e.touch()
-			e.received.Add(int64(n))
-			if err := e.recordInput(buffer[:n]); err != nil {
+			e.received.Add(int64(len(data)))
+			if err := e.recordInput(data); err != nil {
 				e.ended <- Result{End: EndRecordingFailed, Err: err}
 				return
 			}
 			if !inputClosed {
-				if _, err := to.Write(buffer[:n]); err != nil {
+				if _, err := to.Write(data); err != nil {
 					inputClosed = true
 				}
 			}
@@ -194,23 +194,23 @@ func (e *execRun) copyStdin(from io.Reader) {
 
 // copyOutput sends what the command writes to the client. to may be nil.
 func (e *execRun) copyOutput(from io.Reader, to io.Writer) {
-	buffer := make([]byte, chunkSize)
+	var through buffer
 	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
+		data, err := through.read(from)
+		if len(data) > 0 {
 			// Also what nobody asked for: to leave output out is no way around a recording.
-			if err := e.record(buffer[:n]); err != nil {
+			if err := e.record(data); err != nil {
 				e.ended <- Result{End: EndRecordingFailed, Err: err}
 				return
 			}
 		}
-		if n > 0 && to != nil {
+		if len(data) > 0 && to != nil {
 			e.touch()
-			if _, err := to.Write(buffer[:n]); err != nil {
+			if _, err := to.Write(data); err != nil {
 				e.ended <- Result{End: EndClientGone}
 				return
 			}
-			e.sent.Add(int64(n))
+			e.sent.Add(int64(len(data)))
 			e.touch()
 		}
 		if err != nil {

@@ -216,15 +216,15 @@ func (f *forward) send(ctx context.Context, host Conn) bool {
 
 // copy copies until from ends. The errors are those of reading and of writing.
 func (f *forwarder) copy(to io.Writer, from io.Reader, count *atomic.Int64) (readErr, writeErr error) {
-	buffer := make([]byte, chunkSize)
+	var through buffer
 	for {
-		n, err := from.Read(buffer)
-		if n > 0 {
+		data, err := through.read(from)
+		if len(data) > 0 {
 			f.touch()
-			if _, err := to.Write(buffer[:n]); err != nil {
+			if _, err := to.Write(data); err != nil {
 				return nil, err
 			}
-			count.Add(int64(n))
+			count.Add(int64(len(data)))
 			f.touch()
 		}
 		if errors.Is(err, io.EOF) {

@@ -21,6 +21,7 @@ func upgradeWebSocket(w http.ResponseWriter, r *http.Request, c Config, protocol
 	upgrader := websocket.Upgrader{
 		HandshakeTimeout: handshakeTimeout,
 		WriteBufferSize:  writeBufferSize,
+		WriteBufferPool:  &writeBuffers,
 		Subprotocols:     []string{protocol},
 		// Who may do this is decided by credentials that browsers do not send by
 		// themselves, so that it does not matter which page opens the connection.

@@ -46,12 +46,17 @@ func decodeManifests(rendered string) (manifests, error) {
 	}
 }
 
-// args are the arguments of the only container of a program.
-func (m manifests) args(program string) ([]string, error) {
+// command are the arguments of the only container of a program, and what of its environment has a value there.
+func (m manifests) command(program string) (args, env []string, err error) {
 	for _, object := range m {
 		if containers := object.Spec.Template.Spec.Containers; object.Metadata.Name == program && len(containers) == 1 {
-			return slices.Clone(containers[0].Args), nil
+			for _, variable := range containers[0].Env {
+				if variable.ValueFrom == nil {
+					env = append(env, variable.Name+"="+variable.Value)
+				}
+			}
+			return slices.Clone(containers[0].Args), env, nil
 		}
 	}
-	return nil, fmt.Errorf("the manifests start no %s", program)
+	return nil, nil, fmt.Errorf("the manifests start no %s", program)
 }

@@ -70,7 +70,7 @@ type Options struct {
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
 	APIServerArgs, ControllerArgs []string
-	// ServerEnv is added to the environment of windows-apiserver, as "KEY=value".
+	// ServerEnv is added to the environment of windows-apiserver, as "KEY=value", and wins over that of the manifests.
 	ServerEnv []string
 	// Logf is told what Start does. Nil: nobody is.
 	Logf func(format string, args ...any)
@@ -299,7 +299,7 @@ func (s *System) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args, err := s.manifests.args(serviceName)
+	args, env, err := s.manifests.command(serviceName)
 	if err != nil {
 		return err
 	}
@@ -326,7 +326,7 @@ func (s *System) startServer(ctx context.Context) error {
 		Name:    "windows-apiserver",
 		Path:    s.programs.apiServer,
 		Args:    append(args, s.options.APIServerArgs...),
-		Env:     append(os.Environ(), s.options.ServerEnv...),
+		Env:     slices.Concat(os.Environ(), env, s.options.ServerEnv),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-apiserver.log"),
 		Ready:   func(ctx context.Context) error { return s.ServerReady(ctx) },
 	})
@@ -380,7 +380,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := s.manifests.args(controllerName)
+	manifest, env, err := s.manifests.command(controllerName)
 	if err != nil {
 		return err
 	}
@@ -399,6 +399,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
 			"--payload=" + s.options.Payload,
 		}, s.options.ControllerArgs, args),
+		Env:     append(os.Environ(), env...),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
 		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
 	})

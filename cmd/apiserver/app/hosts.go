@@ -30,12 +30,12 @@ import (
 const connectionsPerHost = 16
 
 // newHosts makes what reaches hosts. The returned function ends all connections.
-func newHosts(o *hostoptions.Options, known *networks.Networks, kube kubernetes.Interface, own versioned.Interface) (connector *host.Connector, agents *agentclient.Client, closePool func(), err error) {
+func newHosts(o *hostoptions.Options, received func(bytes int), known *networks.Networks, kube kubernetes.Interface, own versioned.Interface) (connector *host.Connector, agents *agentclient.Client, closePool func(), err error) {
 	connections, err := o.Connections(known.Kind)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	connections.MaxConnsPerHost = connectionsPerHost
+	connections.MaxConnsPerHost, connections.Received = connectionsPerHost, received
 	builds, err := o.Agents()
 	if err != nil {
 		return nil, nil, nil, err

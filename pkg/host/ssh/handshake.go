@@ -100,7 +100,7 @@ type handshake struct {
 }
 
 func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error) {
-	w := &wire{Conn: raw}
+	w := &wire{Conn: raw, received: h.pool.opts.Received}
 	auth := &authenticator{user: h.target.User, credential: h.target.Credential, wire: w}
 	h.progress.set(LayerHandshake)
 	w.extend(h.pool.opts.HandshakeTimeout)

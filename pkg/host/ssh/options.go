@@ -51,6 +51,10 @@ type Options struct {
 	AllowAddress func(netip.Addr) error
 	// Resolver resolves names. Default net.DefaultResolver.
 	Resolver Resolver
+	// Received is told how many bytes came from a host. It may wait, and nothing more is received over
+	// that connection meanwhile: so memory can be bounded however many channels there are, each with a
+	// window of 2 MiB. Calls may overlap. Default: nobody is told.
+	Received func(bytes int)
 }
 
 func (o Options) withDefaults() Options {
@@ -68,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
+	}
+	if o.Received == nil {
+		o.Received = func(int) {}
 	}
 	return o
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // reader is the receiving half of a stream, or its standard error. A goroutine reads ahead by at most two chunks,
@@ -22,9 +23,11 @@ type reader struct {
 	// It is written before full is closed.
 	rest *chunk
 
+	// started says that a goroutine takes what comes.
+	started atomic.Bool
+
 	mu      sync.Mutex // held by the one Read or WriteTo in progress; guards what follows
-	started bool
-	direct  bool // the stream has ended: reads do not block, and need no goroutine
+	direct  bool       // the stream has ended: reads do not block, and need no goroutine
 	current []byte
 	buffer  []byte // what current is a part of
 	err     error
@@ -103,8 +106,7 @@ func (r *reader) fill() error {
 }
 
 func (r *reader) next() error {
-	if !r.started {
-		r.started = true
+	if r.started.CompareAndSwap(false, true) {
 		r.direct = !r.s.conn.spawn(r.pump)
 	}
 	if r.direct {
@@ -156,6 +158,7 @@ func (r *reader) pump() {
 			select {
 			case b = <-r.free:
 			case <-r.s.closing:
+				r.discard()
 				return
 			case <-r.s.ended:
 				close(r.full)
@@ -170,6 +173,7 @@ func (r *reader) pump() {
 		select {
 		case r.full <- c:
 		case <-r.s.closing:
+			r.discard()
 			return
 		case <-r.s.ended:
 			r.rest = &c
@@ -182,5 +186,18 @@ func (r *reader) pump() {
 		if n == cap(b) && size < maxChunk {
 			size *= 2
 		}
+	}
+}
+
+// discard takes what came before the server learned that the stream was closed, so that it is not kept until then.
+func (r *reader) discard() {
+	// The error can only be the end.
+	_, _ = io.Copy(io.Discard, r.source)
+}
+
+// abandon discards what comes on a stream that is closed, unless somebody has begun to read it.
+func (r *reader) abandon() {
+	if r.started.CompareAndSwap(false, true) {
+		r.s.conn.spawn(r.discard) // false: the connection is over, with what it kept
 	}
 }

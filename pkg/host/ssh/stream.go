@@ -64,8 +64,9 @@ func newStream(ctx context.Context, c *conn, spec channelSpec, ch ssh.Channel, r
 		c.wg.Go(func() {
 			defer close(s.drained)
 			// It must be read in any case: it shares the flow control window
-			// with standard output. The error can only be the end.
-			_, _ = io.Copy(s.stderr, ch.Stderr())
+			// with standard output. The error can only be the end. Most streams have none, so
+			// that a large buffer would be wasted on them.
+			_, _ = io.CopyBuffer(s.stderr, ch.Stderr(), make([]byte, minChunk))
 		})
 	}
 	stop := context.AfterFunc(ctx, func() { s.close(contextError(ctx, LayerSession, c.address)) })
@@ -173,6 +174,10 @@ func (s *stream) linger() {
 // hangUp closes the channel on the server. Both messages may block while the
 // connection does, so this has a goroutine of its own.
 func (s *stream) hangUp() {
+	s.stdout.abandon()
+	if s.stderrApart != nil {
+		s.stderrApart.abandon()
+	}
 	s.mu.Lock()
 	running := s.running
 	s.mu.Unlock()

@@ -23,6 +23,9 @@ const identificationPrefix = "SSH-"
 type wire struct {
 	net.Conn
 
+	// received is told of all that comes, and may wait.
+	received func(bytes int)
+
 	// reads grows with each Read that returned data.
 	reads atomic.Uint64
 
@@ -39,6 +42,7 @@ type wire struct {
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
+		w.received(n)
 		w.reads.Add(1)
 		if !w.identified.Load() {
 			w.record(b[:n])

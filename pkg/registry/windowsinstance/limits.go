@@ -57,6 +57,7 @@ type Streams struct {
 	open     map[*openStream]struct{}
 	admitted int // open, or about to be
 	draining bool
+	inflow   inflow        // of all hosts
 	changed  chan struct{} // closed and replaced when a stream ends
 }
 
@@ -143,9 +144,9 @@ func (s *Streams) admitRequest(ctx context.Context, kind StreamKind, name string
 	return s.admit(kind, at, userOrUnknown(ctx), connections)
 }
 
-// track makes an admitted stream one that Drain ends through stop, and Relieve through what it returns.
-func (s *Streams) track(stop func()) *openStream {
-	o := &openStream{stop: stop, relieved: make(chan error, 1)}
+// track makes an admitted stream of a user one that Drain ends through stop, and Relieve through what it returns.
+func (s *Streams) track(user string, stop func()) *openStream {
+	o := &openStream{stop: stop, user: user, relieved: make(chan error, 1)}
 	o.untrack = func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

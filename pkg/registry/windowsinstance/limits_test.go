@@ -58,7 +58,7 @@ func TestStreamLimits(t *testing.T) {
 					}
 					untrack := func() {}
 					if tracked {
-						untrack = s.track(func() {}).untrack
+						untrack = s.track("u", func() {}).untrack
 					}
 					ends = append(ends, func() { untrack(); release() })
 				}
@@ -228,7 +228,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		untrack := s.track(func() { asked <- struct{}{} }).untrack
+		untrack := s.track("u", func() { asked <- struct{}{} }).untrack
 		ends = append(ends, func() { untrack(); release() })
 	}
 	drained := make(chan error, 1)
@@ -270,7 +270,7 @@ func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 		t.Fatalf("got %v with a stream being opened", err)
 	}
 	stopped := false
-	untrack := s.track(func() { stopped = true }).untrack
+	untrack := s.track("u", func() { stopped = true }).untrack
 	if !stopped {
 		t.Error("the stream was not told to end")
 	}
@@ -286,7 +286,7 @@ func TestDrainGivesUp(t *testing.T) {
 	if _, err := s.admit(StreamLogs, at("h"), "u", 1); err != nil {
 		t.Fatal(err)
 	}
-	s.track(func() {})
+	s.track("u", func() {})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := s.Drain(ctx)
@@ -320,7 +320,7 @@ func TestStreamsConcurrently(t *testing.T) {
 						break
 					}
 				}
-				untrack := s.track(func() {}).untrack
+				untrack := s.track("u", func() {}).untrack
 				open.Add(-1)
 				untrack()
 				release()

@@ -134,7 +134,7 @@ func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInsta
 	}
 	s := &logStreamer{stream: log, request: request, cut: cutOf(ctx)}
 	s.close = sync.OnceFunc(func() { _ = log.Close() }) // the error says that the connection was closed before
-	s.open = r.streams.track(s.drain)
+	s.open = r.streams.track(userOrUnknown(ctx), s.drain)
 	if request.Follow && r.maxFollow > 0 {
 		s.timer = time.AfterFunc(r.maxFollow, log.Stop)
 	}

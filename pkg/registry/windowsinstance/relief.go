@@ -21,14 +21,20 @@ import (
 )
 
 const (
-	// reliefInterval is short, because hosts fill memory at the rate of a network.
+	// reliefInterval is short, so that hosts have to wait but briefly when they have sent what is allowed until
+	// memory is measured again.
 	reliefInterval = 250 * time.Millisecond
 	// minUntaken is how many times in a row a client must have taken nothing before its stream may be ended:
 	// a second, in which one that is only slow takes something.
 	minUntaken = 4
-	// window is what a host may send in an SSH channel that nobody reads: channelWindowSize of
-	// golang.org/x/crypto/ssh, which cannot be changed.
-	window = 2 << 20
+	// window is what a stream that nobody reads keeps in memory: channelWindowSize of golang.org/x/crypto/ssh,
+	// which cannot be changed, in packets of 32 KiB, each of which takes 40 KiB.
+	window = (2 << 20) / 32 * 40
+	// perByte is how much memory a byte takes at most that a host sends: small packets take more than large ones.
+	perByte = 2
+	// minInflow is what hosts may send in an interval in any case. What else takes all of the memory must not make all
+	// hosts fall silent.
+	minInflow = 1 << 20
 )
 
 // openStream is a stream that is open.
@@ -42,10 +48,15 @@ type openStream struct {
 	// untrack must be called once, when the stream is over, before its release.
 	untrack func()
 
-	// What Relieve saw last, which alone uses them: how much was taken, and how many times in a row it was
-	// as much.
-	taken   int64
-	untaken int
+	// user is whose it is.
+	user string
+
+	// What Relieve saw last, and did, which alone uses them: how much was taken, how much of it since the time before,
+	// and how many times in a row that was nothing.
+	taken, late int64
+	untaken     int
+	// ending says that Relieve ends it already.
+	ending bool
 }
 
 // MemoryBudget is how much live memory this process should have at most, by GOMEMLIMIT; 0 when that is not set.
@@ -58,60 +69,98 @@ func MemoryBudget() uint64 {
 	return uint64(limit) / 3 * 2
 }
 
-// LiveMemory is the live heap of this process. What exceeds the limit at the last collection of garbage may
-// be gone by now, so it collects first.
-func LiveMemory(limit uint64) uint64 {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	if metrics.Read(live); live[0].Value.Uint64() > limit {
+// LiveMemory is what the last collection of garbage has left of the heap of this process, and its stacks, and which
+// collection that was. It can make one first.
+func LiveMemory(collect bool) (live, collection uint64) {
+	if collect {
 		runtime.GC()
-		metrics.Read(live)
 	}
-	return live[0].Value.Uint64()
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() + samples[1].Value.Uint64(), samples[2].Value.Uint64()
 }
 
-// Relieve ends streams while there is more live memory than the budget, until ctx is done: those whose clients
-// have taken nothing for longest, of what their hosts sent. A server without memory would end all.
-func (s *Streams) Relieve(ctx context.Context, c clock.WithTicker, budget uint64, live func(limit uint64) uint64) {
+// Received counts what hosts send, and waits while they have to send more slowly because memory is short.
+func (s *Streams) Received(bytes int) { s.inflow.take(bytes) }
+
+// Relieve keeps live memory within the budget until ctx is done. Until it is measured again, hosts may send half of
+// what is left of the budget, so that they are slowed down and it is not exceeded. From three quarters of it on, streams
+// are ended: first those whose clients have taken nothing for a second or more, of what their hosts sent; when
+// there are none and memory stays short for a second, those that take least. A server without memory would end all.
+func (s *Streams) Relieve(ctx context.Context, c clock.WithTicker, budget uint64, memory func(collect bool) (live, collection uint64)) {
 	ticker := c.NewTicker(reliefInterval)
 	defer ticker.Stop()
+	defer s.inflow.release()
+	enough := budget / 4 * 3
+	var last, since uint64 // the last collection, and what was received since
+	short := 0             // how many times in a row memory was short while all clients took something
 	for {
+		stalled, others := s.owed()
+		live, collection := memory(false)
+		if collection != last {
+			last, since = collection, 0
+		}
+		since += s.inflow.count()
+		if live+perByte*since > enough && (len(stalled)+len(others) > 0 || since > budget/16) {
+			// Much of it may be garbage by now.
+			live, last = memory(true)
+			since = 0
+		}
+		have := live + perByte*since
+		s.inflow.allow(max(budget-min(budget, have), minInflow) / perByte)
+		if have <= enough || len(stalled) > 0 {
+			short = 0
+		} else if short++; short >= minUntaken {
+			stalled, short = others, 0
+		}
+		if have > enough && len(stalled) > 0 {
+			s.relieve(ctx, stalled[:min(len(stalled), int((have-enough)/window)+1)], have, enough)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C():
 		}
-		stalled := s.stalled()
-		if len(stalled) == 0 {
-			continue
-		}
-		if have := live(budget); have > budget {
-			stalled = stalled[:min(len(stalled), int((have-budget)/window)+1)]
-			klog.FromContext(ctx).Info("Ending streams whose clients read nothing, because memory is short", "streams", len(stalled), "live", have, "budget", budget)
-			for _, o := range stalled {
-				select {
-				case o.relieved <- apierrors.NewServiceUnavailable("it was ended because nobody read what the host sent, and the server is short of memory"):
-				default: // it is ending
-				}
-			}
-		}
 	}
 }
 
-// stalled are the streams whose clients take nothing, the longest first.
-func (s *Streams) stalled() []*openStream {
+// relieve ends streams.
+func (*Streams) relieve(ctx context.Context, streams []*openStream, have, enough uint64) {
+	klog.FromContext(ctx).Info("Ending streams that are read too slowly, because memory is short", "streams", len(streams), "live", have, "enough", enough)
+	for _, o := range streams {
+		o.ending = true
+		o.relieved <- apierrors.NewServiceUnavailable("it was ended because what the host sent was read too slowly, and the server is short of memory")
+	}
+}
+
+// owed are the streams whose clients have not taken what was sent: those that take nothing, of the users with most of
+// them first, and of these the longest, and those that take something, the least first.
+func (s *Streams) owed() (stalled, others []*openStream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var stalled []*openStream
+	of := map[string]int{}
 	for o := range s.open {
-		taken, owed := o.backlog.Taken()
-		if !owed || taken != o.taken {
-			o.taken, o.untaken = taken, 0
+		if o.ending {
 			continue
 		}
-		if o.untaken++; o.untaken >= minUntaken {
+		taken, owed := o.backlog.Taken()
+		o.taken, o.late = taken, taken-o.taken
+		if !owed || o.late > 0 {
+			o.untaken = 0
+		} else {
+			o.untaken++
+		}
+		switch {
+		case o.untaken >= minUntaken:
 			stalled = append(stalled, o)
+			of[o.user]++
+		case owed:
+			others = append(others, o)
 		}
 	}
-	slices.SortFunc(stalled, func(a, b *openStream) int { return cmp.Compare(b.untaken, a.untaken) })
-	return stalled
+	slices.SortFunc(stalled, func(a, b *openStream) int {
+		return cmp.Or(cmp.Compare(of[b.user], of[a.user]), cmp.Compare(b.untaken, a.untaken))
+	})
+	slices.SortFunc(others, func(a, b *openStream) int { return cmp.Compare(a.late, b.late) })
+	return stalled, others
 }

@@ -6,75 +6,241 @@ package windowsinstance
 import (
 	"context"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
 )
 
-// What is short of memory ends streams that nobody reads, the longest first, and as many as it takes; not those
-// that are read, or wait for the host.
+// relieved runs a test beside Relieve, in a bubble. held is what is live of what hosts sent.
+func relieved(t *testing.T, budget uint64, test func(t *testing.T, s *Streams, held *atomic.Int64)) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ctx, held := NewStreams(nil), t.Context(), &atomic.Int64{}
+		ctx, cancel := context.WithCancel(ctx)
+		var collections uint64
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			s.Relieve(ctx, clock.RealClock{}, budget, func(bool) (live, collection uint64) {
+				collections++
+				return uint64(held.Load()), collections
+			})
+		}()
+		synctest.Wait()
+		test(t, s, held)
+		cancel()
+		<-over
+	})
+}
+
+// pass lets that many measurements be made.
+func pass(measurements int) {
+	time.Sleep(time.Duration(measurements) * reliefInterval) //nolint:forbidigo // the time of the bubble
+	synctest.Wait()
+}
+
+// ended says whether a stream was ended for want of memory.
+func ended(t *testing.T, o *openStream) bool {
+	t.Helper()
+	select {
+	case err := <-o.relieved:
+		if !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("ended with %v", err)
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// However many hosts send, and however fast, to clients that read nothing, no more is held than the budget.
+func TestInflowIsBounded(t *testing.T) {
+	const budget, hosts, packet, base = 100 << 20, 500, 32 << 10, 20 << 20
+	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
+		held.Store(base)
+		pass(1)
+		done := make(chan struct{})
+		for range hosts {
+			o := s.track("u", func() {})
+			o.backlog.Begin()
+			go func() {
+				defer o.untrack()
+				sent := int64(0)
+				for sent < window {
+					s.Received(packet)
+					sent += packet * perByte
+					held.Add(packet * perByte)
+				}
+				select {
+				case <-o.relieved:
+				case <-done:
+				}
+				held.Add(-sent)
+			}()
+		}
+		highest := int64(0)
+		for range 100 {
+			pass(1)
+			highest = max(highest, held.Load())
+		}
+		// What was read at once from all networks is not taken back.
+		if limit := int64(budget + hosts*packet*perByte); highest > limit || highest < budget/2 {
+			t.Errorf("%d MiB were held, of %d", highest>>20, limit>>20)
+		}
+		s.mu.Lock()
+		if len(s.open) > budget/4*3/window {
+			t.Errorf("%d streams are left", len(s.open))
+		}
+		s.mu.Unlock()
+		close(done)
+	})
+}
+
+// What is short of memory ends streams that nobody reads, and as many as it takes; not those that are read, be it
+// slowly, or wait for the host.
 func TestRelieve(t *testing.T) {
-	s, pulse := NewStreams(nil), newPulse()
-	const budget = 100 << 20
-	have := make(chan uint64)
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		s.Relieve(ctx, pulse, budget, func(limit uint64) uint64 {
-			if limit != budget {
-				t.Errorf("the limit is %d", limit)
+	const budget, enough = 100 << 20, 75 << 20
+	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
+		open := func(user string) *openStream {
+			o := s.track(user, func() {})
+			o.backlog.Begin()
+			return o
+		}
+		waiting, reading := open("w"), open("r")
+		waiting.backlog.End()
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() { // slowly
+			for ticker := time.NewTicker(minUntaken * reliefInterval * 3 / 4); ; {
+				select {
+				case <-stop:
+					return
+				case <-ticker.C:
+					reading.backlog.Begin()
+					reading.backlog.End()
+				}
 			}
-			return <-have
-		})
-	}()
-	open := func() *openStream { return s.track(func() {}) }
-	waiting, reading, first := open(), open(), open()
-	reading.backlog.Begin()
-	first.backlog.Begin()
-	read := func() { reading.backlog.End(); reading.backlog.Begin() }
-	for range minUntaken - 1 {
-		read()
-		pulse.tick(t, 1) // nobody has stalled for long enough to be asked about
-	}
-	second, third := open(), open()
-	second.backlog.Begin()
-	ticks := func(n int, memory uint64) {
-		for range n {
+		}()
+		first := open("a")
+		pass(2)
+		second := open("b")
+		pass(2)
+		third := open("c")
+		pass(2 * minUntaken)
+		if ended(t, first) {
+			t.Error("a stream was ended although there is memory")
+		}
+		held.Store(enough + window + 1)
+		pass(1)
+		held.Store(enough)
+		pass(2 * minUntaken)
+		for name, test := range map[string]struct {
+			stream *openStream
+			want   bool
+		}{"waiting": {waiting, false}, "reading": {reading, false}, "first": {first, true}, "second": {second, true}, "third": {third, false}} {
+			if got := ended(t, test.stream); got != test.want {
+				t.Errorf("%s: ended %v, want %v", name, got, test.want)
+			}
+		}
+		// Those that end already relieve nothing more.
+		held.Store(enough + 1)
+		pass(1)
+		held.Store(enough)
+		if !ended(t, third) {
+			t.Error("nothing more was ended")
+		}
+	})
+}
+
+// Who has the most streams that nobody reads is the first to lose some.
+func TestRelieveByUser(t *testing.T) {
+	const budget, enough = 100 << 20, 75 << 20
+	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
+		one := s.track("one", func() {})
+		one.backlog.Begin()
+		pass(1)
+		var many []*openStream
+		for range 3 {
+			o := s.track("many", func() {})
+			o.backlog.Begin()
+			many = append(many, o)
+		}
+		pass(2 * minUntaken)
+		held.Store(enough + 2*window + 1)
+		pass(1)
+		held.Store(0)
+		if ended(t, one) {
+			t.Error("the only one of a user was ended")
+		}
+		for i, o := range many {
+			if !ended(t, o) {
+				t.Errorf("%d of the others was not", i)
+			}
+		}
+	})
+}
+
+// When all read, and memory stays short, those that read least are ended: they would hold it for ever.
+func TestRelieveOfSlowReaders(t *testing.T) {
+	const budget, enough = 100 << 20, 75 << 20
+	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
+		slow, fast := s.track("a", func() {}), s.track("b", func() {})
+		read := func() {
+			for range 2 {
+				fast.backlog.Begin()
+				fast.backlog.End()
+			}
+			slow.backlog.Begin()
+			slow.backlog.End()
+			pass(1)
+		}
+		slow.backlog.Begin()
+		fast.backlog.Begin()
+		held.Store(enough + 1)
+		for range minUntaken - 1 {
 			read()
-			pulse.tick(t, 1)
-			have <- memory
 		}
-	}
-	ticks(1, budget)
-	third.backlog.Begin()
-	ticks(minUntaken, budget)
-	ended := func(o *openStream) bool {
+		if ended(t, slow) || ended(t, fast) {
+			t.Error("a reader was ended at once")
+		}
+		read()
+		if !ended(t, slow) || ended(t, fast) {
+			t.Error("not the slower one was ended")
+		}
+	})
+}
+
+// A host is heard again when there is memory, and when the server stops.
+func TestInflowGoesOn(t *testing.T) {
+	const budget = 100 << 20
+	received := make(chan struct{})
+	var streams *Streams
+	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
+		received, streams = make(chan struct{}), s
+		held.Store(budget)
+		pass(1)
+		s.Received(minInflow) // more than that is not allowed
+		go func() {
+			s.Received(1)
+			received <- struct{}{}
+		}()
+		synctest.Wait()
 		select {
-		case err := <-o.relieved:
-			if !apierrors.IsServiceUnavailable(err) {
-				t.Errorf("ended with %v", err)
-			}
-			return true
+		case <-received:
+			t.Error("a host is heard although there is no memory")
 		default:
-			return false
 		}
-	}
-	if ended(first) {
-		t.Error("a stream was ended although there is memory")
-	}
-	ticks(1, budget+window+1)
-	ticks(1, budget) // what was ended before is ended now
-	for name, test := range map[string]struct {
-		stream *openStream
-		want   bool
-	}{"waiting": {waiting, false}, "reading": {reading, false}, "first": {first, true}, "second": {second, true}, "third": {third, false}} {
-		if got := ended(test.stream); got != test.want {
-			t.Errorf("%s: ended %v, want %v", name, got, test.want)
-		}
-	}
-	cancel()
-	<-over
+		held.Store(0)
+		pass(1)
+		<-received
+		held.Store(budget)
+		pass(1)
+	})
+	streams.Received(budget)
+	streams.Received(budget)
 }
 
 func TestMemoryBudget(t *testing.T) {
@@ -85,7 +251,9 @@ func TestMemoryBudget(t *testing.T) {
 	if got := MemoryBudget(); got != 2<<30 {
 		t.Errorf("got %d", got)
 	}
-	if LiveMemory(0) == 0 {
-		t.Error("nothing is live")
+	_, before := LiveMemory(false)
+	live, collection := LiveMemory(true)
+	if live == 0 || collection <= before {
+		t.Errorf("%d bytes are live after collection %d, which follows %d", live, collection, before)
 	}
 }

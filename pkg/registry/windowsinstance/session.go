@@ -160,7 +160,7 @@ type session struct {
 // open makes a session of one that was admitted.
 func (s *sessions) open(info SessionInfo) *session {
 	drain := make(chan struct{})
-	open := s.streams.track(sync.OnceFunc(func() { close(drain) }))
+	open := s.streams.track(info.User, sync.OnceFunc(func() { close(drain) }))
 	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), open: open}
 }
 
