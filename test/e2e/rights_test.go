@@ -142,7 +142,7 @@ var neededUnused = []struct {
 			{Verb: "get", Group: "config.openshift.io", Resource: "networks", Name: "cluster"},
 			{Verb: "get", Group: "config.openshift.io", Resource: "proxies", Name: "cluster"},
 			{Verb: "get", Group: "operator.openshift.io", Resource: "networks", Name: "cluster"},
-			{Verb: "get", Group: "machineconfiguration.openshift.io", Resource: "controllerconfigs"},
+			{Verb: "get", Group: "machineconfiguration.openshift.io"},
 			{Verb: "get", Resource: "secrets", Name: "windows-instance-config-daemon"}, // on Azure
 		},
 	},
