@@ -68,6 +68,9 @@ func wantRefusedUntilNow(s *system.System) {
 // the system is about to stop.
 func checkRefusals(s *system.System) error {
 	used, refused, err := s.Requests()
+	if err == nil && len(used) == 0 {
+		err = errors.New("our programs asked for nothing: it is not recorded")
+	}
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,8 @@ func (g *guided) run(t *testing.T, commands []string, begin ...string) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := exec.CommandContext(ctx, "bash", "-euc", command)
 		cmd.Dir = g.dir
-		cmd.Env = append(g.KubectlCommand(ctx, g.KubeconfigPath()).Env, "PATH="+filepath.Dir(g.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"))
+		path := filepath.Dir(g.KubectlPath()) + string(os.PathListSeparator) + os.Getenv("PATH")
+		cmd.Env = slices.Concat(g.KubectlCommand(ctx, g.KubeconfigPath()).Env, []string{"PATH=" + path})
 		out, err := cmd.CombinedOutput()
 		cancel()
 		if err != nil {

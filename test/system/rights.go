@@ -117,9 +117,12 @@ func readAuditLog(name string, allowed map[Right]bool, forbidden map[Right]Refus
 		if err != nil {
 			return err
 		}
-		var e auditv1.Event
-		if json.Unmarshal(line, &e) != nil {
+		if !json.Valid(line) {
 			continue // kube-apiserver was killed while it wrote that
+		}
+		var e auditv1.Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
 		}
 		right, is, ok := requested(e)
 		switch {
