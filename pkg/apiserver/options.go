@@ -77,6 +77,10 @@ func NewOptions() *Options {
 	o.Run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
 	// A port that needs no privilege; a Service maps 443 to it.
 	o.Recommended.SecureServing.BindPort = 8443
+	// kube-apiserver sends all requests over one connection as long as that takes more streams. Its window
+	// is 1 GiB and 4 MiB for each stream (golang.org/x/net/http2, transportDefaultConnFlow and
+	// transportDefaultStreamFlow), so that 256 answers that nobody reads would stop all others.
+	o.Recommended.SecureServing.HTTP2MaxStreamsPerConnection = 200
 	// Without files the certificate comes from a Secret: no client could verify one that each process makes.
 	o.Recommended.SecureServing.ServerCert.CertDirectory = ""
 	return o
@@ -201,6 +205,9 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
 	generic.OpenAPIV3Config.Info.Title = "Windows instances"
 	generic.OpenAPIV3Config.Info.Version = v1alpha1.SchemeGroupVersion.Version
+	if err := o.disableAbsentPolicies(generic); err != nil {
+		return nil, err
+	}
 	if err := o.Recommended.ApplyTo(generic); err != nil {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}

@@ -53,3 +53,12 @@ func TestOptionsValidate(t *testing.T) {
 		})
 	}
 }
+
+// The answers that nobody reads leave others room in the one connection of kube-apiserver: its
+// window is 1 GiB, of which each stream takes up to 4 MiB.
+func TestUnreadAnswersLeaveRoom(t *testing.T) {
+	const connection, stream = 1 << 30, 4 << 20
+	if most := NewOptions().Recommended.SecureServing.HTTP2MaxStreamsPerConnection; most <= 0 || most*stream >= connection {
+		t.Errorf("a connection takes %d streams", most)
+	}
+}

@@ -122,6 +122,23 @@ func TestServingCertificate(t *testing.T) {
 	}
 }
 
+// On a cluster that has no MutatingAdmissionPolicies yet, the oldest that this kube-apiserver can be, both
+// programs start, and objects can be written.
+func TestOlderCluster(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, system.Options{ControlPlane: controlplane.Options{APIServerArgs: []string{"--emulated-version=1.34"}}})
+	if _, err := s.Kubectl(t.Context(), "create", "configmap", "windows-instances", "-n", system.Namespace, "--from-literal=192.0.2.1=username=Administrator"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the entry is an instance", func() error {
+		names, err := s.Kubectl(t.Context(), "get", "windowsinstances", "-n", system.Namespace, "-o", "name")
+		if err == nil && names == "" {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+}
+
 // waitsFor returns no error when a probe fails with a text.
 func waitsFor(ctx context.Context, url, text string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
