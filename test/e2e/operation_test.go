@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,7 @@ func TestOperation(t *testing.T) {
 	})
 	t.Run("calm", func(t *testing.T) {
 		t.Run("drain waits for a budget", func(t *testing.T) { t.Parallel(); drainWaitsForBudget(t, newNodeHost(t, s, signer, "drain")) })
+		t.Run("drain passes over a budget", func(t *testing.T) { t.Parallel(); drainPassesOverBudget(t, newNodeHost(t, s, signer, "past")) })
 		t.Run("cancel", func(t *testing.T) { t.Parallel(); cancelDrain(t, newNodeHost(t, s, signer, "cancel")) })
 		t.Run("host does not come back", func(t *testing.T) { t.Parallel(); hostStaysOff(t, newNodeHost(t, s, signer, "off")) })
 		t.Run("only if pending", func(t *testing.T) { t.Parallel(); rebootIfPending(t, newNodeHost(t, s, signer, "pending")) })
@@ -89,13 +91,13 @@ func newNodeHost(t *testing.T, s *system.System, signer ssh.Signer, name string)
 	return h
 }
 
-// runPod puts a pod on the Node that is ready and counts for budgets.
-func (h *nodeHost) runPod(t *testing.T, name string, seconds int64) {
+// runPod puts a pod on the Node that is ready and counts for budgets; owners are what manages it.
+func (h *nodeHost) runPod(t *testing.T, name string, seconds int64, owners ...metav1.OwnerReference) {
 	t.Helper()
 	pods := h.sys.Kube.CoreV1().Pods(metav1.NamespaceDefault)
 	eventually(t, "the pod is created", func() error { // its service account may not be there yet
 		_, err := pods.Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}, OwnerReferences: owners},
 			Spec: corev1.PodSpec{
 				NodeName: h.name, TerminationGracePeriodSeconds: &seconds, AutomountServiceAccountToken: new(false),
 				Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
@@ -172,8 +174,13 @@ func describeSteps(op *v1alpha1.Operation) string {
 
 func (h *nodeHost) drain(t *testing.T) *v1alpha1.Operation {
 	t.Helper()
+	return h.drainWith(t, v1alpha1.DrainOptions{Force: true})
+}
+
+func (h *nodeHost) drainWith(t *testing.T, o v1alpha1.DrainOptions) *v1alpha1.Operation {
+	t.Helper()
 	answer, err := instances(h.sys).Drain(t.Context(), h.name, &v1alpha1.WindowsInstanceDrain{
-		Spec: v1alpha1.WindowsInstanceDrainSpec{DrainOptions: v1alpha1.DrainOptions{Force: true}},
+		Spec: v1alpha1.WindowsInstanceDrainSpec{DrainOptions: o},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -256,6 +263,40 @@ func drainWaitsForBudget(t *testing.T, h *nodeHost) {
 		return nil
 	})
 	h.waitForEvents(t, "DrainStarted", "EvictionBlocked", "DrainSucceeded", "UncordonSucceeded")
+}
+
+// drainPassesOverBudget deletes a pod whose budget lets nobody evict it. That of a DaemonSet stays.
+func drainPassesOverBudget(t *testing.T, h *nodeHost) {
+	h.runPod(t, "past-kept", 5)
+	h.protect(t, "past-kept")
+	labels := map[string]string{"app": "past-daemon"}
+	here := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{h.name}}},
+	}}}}
+	set, err := h.sys.Kube.AppsV1().DaemonSets(metav1.NamespaceDefault).Create(t.Context(), &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "past-daemon"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Affinity: &corev1.Affinity{NodeAffinity: here}, Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nothing schedules the pod that its controller makes.
+	h.runPod(t, "past-daemon", 5, *metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("DaemonSet")))
+	op := h.waitForEnd(t, h.drainWith(t, v1alpha1.DrainOptions{Force: true, DisableEviction: true}).ID, v1alpha1.OperationSucceeded)
+	if op.Progress == nil || op.Progress.Done != 1 || op.Progress.Total != 1 {
+		t.Errorf("got %+v", op.Progress)
+	}
+	if _, ok := h.kubelet.GracePeriod("past-kept"); !ok {
+		t.Error("the pod with the budget was not ended")
+	}
+	if _, ok := h.kubelet.GracePeriod("past-daemon"); ok {
+		t.Error("the pod of the DaemonSet was ended")
+	}
 }
 
 // waitForEvents waits until there is an event for each reason.
