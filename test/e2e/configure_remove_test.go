@@ -233,6 +233,10 @@ func TestOwnNamespaceDeleted(t *testing.T) {
 	if err := s.Reinstall(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// A tenant who names the host first does not get it.
+	squatter := siteHost{site: s, host: entry.host, namespace: tenant, name: "own-squatter"}
+	squatter.declare(t, nil)
+	squatter.waitReason(t, v1alpha1.ConditionResolved, v1alpha1.ReasonHostOfAnotherNamespace)
 	createEntry()
 	entry.waitReady(t)
 	declared.takeBack(t, tenant)

@@ -30,8 +30,10 @@ type snapshot struct {
 	instance *v1alpha1.WindowsInstance
 	// paused says why nothing may be done on the host. Empty: it may.
 	paused string
-	// duplicate says which other instance stands for the host. Empty: none.
+	// duplicate says which other instance stands for the host, or has to. Empty: none.
 	duplicate string
+	// elsewhere: it says for which namespace the host was configured, and there may be no other instance.
+	elsewhere bool
 	// takesOver: that one was deleted, and has handed the host over to this one with its Node.
 	takesOver bool
 	// observation is what the last probe saw, if it still applies. Nil: there is none,
@@ -151,7 +153,11 @@ func (e *evaluation) holds(condition string) bool {
 
 // wait records that a condition has not been found out, as it waits for another.
 func (e *evaluation) wait(condition string) {
-	if e.duplicate != "" {
+	switch {
+	case e.elsewhere:
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: this host was configured for another namespace.")
+		return
+	case e.duplicate != "":
 		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: another instance already represents this host.")
 		return
 	}
@@ -250,7 +256,11 @@ func (e *evaluation) system() {
 // chain records the conditions that a probe finds out.
 func (e *evaluation) chain() {
 	if e.duplicate != "" {
-		e.set(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost, e.duplicate)
+		reason := v1alpha1.ReasonDuplicateHost
+		if e.elsewhere {
+			reason = v1alpha1.ReasonHostOfAnotherNamespace
+		}
+		e.set(v1alpha1.ConditionResolved, metav1.ConditionFalse, reason, e.duplicate)
 		e.waitsFor = v1alpha1.ConditionResolved
 		for _, condition := range checks[1:] {
 			e.wait(condition)

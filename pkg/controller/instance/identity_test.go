@@ -385,6 +385,7 @@ func TestNodeChanged(t *testing.T) {
 		{"another reason", func(n *corev1.Node) { n.Status.Conditions[0].Reason = "x" }, true},
 		{"another Node of the name", func(n *corev1.Node) { n.UID = "x" }, true},
 		{"annotations", func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} }, true},
+		{"for whom it was configured", func(n *corev1.Node) { n.Labels = map[string]string{v1alpha1.NamespaceLabel: "a"} }, true},
 		{"subnet", func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.128.0.0/24"} }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

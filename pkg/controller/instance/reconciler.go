@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
@@ -126,7 +128,15 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instan
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if node != nil && owner == nil {
+		switch {
+		case node == nil || owner != nil:
+		case configuredElsewhere(node, instance):
+			meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostOfAnotherNamespace,
+				ObservedGeneration: instance.Generation, LastTransitionTime: metav1.NewTime(r.clock.Now().Truncate(time.Second)),
+				Message: message.ConditionMessage(describeElsewhere(instance, node, r.Namespace)),
+			})
+		default:
 			status.Node = &v1alpha1.NodeReference{Name: node.Name, UID: node.UID}
 		}
 	}
@@ -184,8 +194,13 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		if owner == nil {
-			if node == nil || r.Desired == nil || plausible(node, instance, s.observation) {
+			switch {
+			case node == nil:
+			case r.Desired != nil && !plausible(node, instance, s.observation):
+			case !configuredElsewhere(node, instance):
 				s.node = node
+			case s.paused == "" && s.inspected():
+				s.duplicate, s.elsewhere = describeElsewhere(instance, node, r.Namespace), true
 			}
 		} else if s.paused == "" {
 			s.duplicate, s.takesOver = describeOwned(instance, owner, r.Namespace), takesOver(instance, owner)
@@ -273,7 +288,7 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 		r.tracker.renew(key) // it is probed as soon as the pause ends
 		return reconcile.Result{}
 	}
-	if s.duplicate != "" && isLiteral(instance.Spec.Address) {
+	if s.duplicate != "" && !s.elsewhere && isLiteral(instance.Spec.Address) {
 		// What decides can only change with one of the two objects, which wakes the
 		// reconciler. The addresses of a name may change by themselves.
 		r.prober.Cancel(key)

@@ -47,6 +47,8 @@ type fixture struct {
 	clock   fakeClock
 	r       *Reconciler
 	stop    func()
+	// namespace is that of the instances that are named.
+	namespace string
 
 	mu sync.Mutex
 	// failWrite, when set, is what writing a status answers instead.
@@ -71,7 +73,7 @@ func (r journalRecorder) Event(object kruntime.Object, eventtype, reason, _ stri
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	f := &fixture{t: t, journal: &journal{}, clock: newFakeClock()}
+	f := &fixture{t: t, namespace: testNamespace, journal: &journal{}, clock: newFakeClock()}
 	scheme := kruntime.NewScheme()
 	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -131,7 +133,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 // reconcile runs the reconciler once.
 func (f *fixture) reconcile(name string) reconcile.Result {
 	f.t.Helper()
-	result, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: name}})
+	result, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: f.namespace, Name: name}})
 	if err != nil {
 		f.t.Fatalf("reconcile %s: %v", name, err)
 	}
@@ -147,7 +149,7 @@ func (f *fixture) settle(name string) reconcile.Result {
 		if f.hold(name) {
 			continue
 		}
-		if !f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: name}) {
+		if !f.r.prober.Busy(types.NamespacedName{Namespace: f.namespace, Name: name}) {
 			if result.RequeueAfter > 0 || !f.awoken() && idle {
 				return result
 			}
@@ -194,7 +196,7 @@ func (f *fixture) delete(name string) {
 func (f *fixture) release(name string) {
 	f.t.Helper()
 	instance := &v1alpha1.WindowsInstance{}
-	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: testNamespace, Name: name}, instance); err != nil {
+	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: f.namespace, Name: name}, instance); err != nil {
 		return // it had none
 	}
 	before := instance.DeepCopy()
@@ -217,7 +219,7 @@ func (f *fixture) awoken() bool {
 func (f *fixture) get(name string) *v1alpha1.WindowsInstance {
 	f.t.Helper()
 	instance := &v1alpha1.WindowsInstance{}
-	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: testNamespace, Name: name}, instance); err != nil {
+	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: f.namespace, Name: name}, instance); err != nil {
 		f.t.Fatal(err)
 	}
 	return instance

@@ -131,6 +131,7 @@ var endpointsChanged = predicate.Funcs{
 		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before), identity.Endpoints(after)) ||
 			before.Status.MachineID != after.Status.MachineID || before.Status.HostIP != after.Status.HostIP ||
 			!slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
+			before.Status.OfAnotherNamespace() != after.Status.OfAnotherNamespace() ||
 			before.Status.Identified() != after.Status.Identified() ||
 			before.Status.ChangedHost() != after.Status.ChangedHost() ||
 			before.Status.MayHaveChangedHost() != after.Status.MayHaveChangedHost() ||
@@ -152,7 +153,7 @@ var nodeChanged = predicate.Funcs{
 		if (was == nil) != (is == nil) || was != nil && (was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message) {
 			return true
 		}
-		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) || !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || before.Spec.ProviderID != after.Spec.ProviderID ||
+		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) || before.Labels[v1alpha1.NamespaceLabel] != after.Labels[v1alpha1.NamespaceLabel] || !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || before.Spec.ProviderID != after.Spec.ProviderID ||
 			!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 	},
 }

@@ -115,7 +115,7 @@ func decide(s snapshot) action {
 	if !s.instance.DeletionTimestamp.IsZero() {
 		return s.remove()
 	}
-	if s.duplicate() {
+	if s.instance.Status.KeptOff() != nil {
 		return action{do: doNothing}
 	}
 	configure := action{do: doNothing}
@@ -220,12 +220,6 @@ func (s snapshot) due() time.Time {
 // by a clock that ran ahead; waiting for it could take days.
 func (s snapshot) hasEnded(o *v1alpha1.Operation) bool {
 	return o.FinishedAt != nil && !o.FinishedAt.After(s.now)
-}
-
-// duplicate says whether another instance stands for the host.
-func (s snapshot) duplicate() bool {
-	c := meta.FindStatusCondition(s.instance.Status.Conditions, v1alpha1.ConditionResolved)
-	return c != nil && c.Reason == v1alpha1.ReasonDuplicateHost
 }
 
 // configured is the condition of that name, nil while nothing is known that it could

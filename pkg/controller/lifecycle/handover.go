@@ -71,10 +71,8 @@ func sharesKey(deleted, other *v1alpha1.WindowsInstance) bool {
 // probed says whether it is known which host an instance has, or why that cannot be known. A
 // name that DNS does not have yet, and a host that is about to boot, say neither.
 func probed(instance *v1alpha1.WindowsInstance) bool {
-	return instance.Status.MachineID != "" || slices.ContainsFunc(instance.Status.Conditions, func(c metav1.Condition) bool {
+	return instance.Status.MachineID != "" || instance.Status.KeptOff() != nil || slices.ContainsFunc(instance.Status.Conditions, func(c metav1.Condition) bool {
 		switch c.Type {
-		case v1alpha1.ConditionResolved:
-			return c.Reason == v1alpha1.ReasonDuplicateHost
 		case v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated:
 			return c.Status == metav1.ConditionFalse
 		}

@@ -35,8 +35,12 @@ func (s snapshot) remove() action {
 	status := &s.instance.Status
 	last := status.Operation
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
-	if s.duplicate() {
-		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, because another instance represents it.")}
+	if status.KeptOff() != nil {
+		why := "another instance represents it"
+		if status.OfAnotherNamespace() {
+			why = "it was configured for another namespace"
+		}
+		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, because %s.", why)}
 	}
 	if s.terminating && (!last.Active() || last.StartedAt == nil) {
 		return action{do: doRelease, event: s.leftBehind()}

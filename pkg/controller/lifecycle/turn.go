@@ -97,7 +97,7 @@ func removalsOf(members []v1alpha1.WindowsInstance, now time.Time) removals {
 		switch {
 		case member.DeletionTimestamp.IsZero(), !s.held(), s.untouched(), s.policy() == v1alpha1.RemovalAbandon:
 			// It stays, or nothing is removed from its host.
-		case removal == nil && !member.Spec.Paused && !s.duplicate() && !s.unknownKey():
+		case removal == nil && !member.Spec.Paused && s.instance.Status.KeptOff() == nil && !s.unknownKey():
 			q.Remove = append(q.Remove, member)
 		case removal != nil:
 			q.Leaving[member.Name] = true

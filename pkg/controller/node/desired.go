@@ -47,7 +47,7 @@ func desiredMetadata(instance *v1alpha1.WindowsInstance, template *v1alpha1.Pool
 	if template != nil {
 		maps.Copy(m.labels, template.NodeLabels)
 	}
-	m.labels[workerLabel] = ""
+	m.labels[workerLabel], m.labels[v1alpha1.NamespaceLabel] = "", instance.Namespace
 	if identity.MachineOf(instance) == nil {
 		m.labels[wmco.BYOHLabel] = "true"
 	}

@@ -200,7 +200,7 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "labels and taints of the pool", instance: host(),
 			pool:   newPool(map[string]string{"team": "a"}, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
-			labels: map[string]string{"team": "a", workerLabel: "", wmco.BYOHLabel: "true"},
+			labels: map[string]string{"team": "a", workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{
 				wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
 			},
@@ -208,21 +208,21 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "a pool that says nothing", instance: host(), pool: newPool(nil),
-			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
 			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
 			others:      []client.Object{machine},
-			labels:      map[string]string{workerLabel: ""},
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace},
 			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-1",
 		},
 		{
 			name: "an ID that the Node has stays", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			node:        registered(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-2" }),
-			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
 		},
@@ -235,7 +235,7 @@ func TestReconcile(t *testing.T) {
 			node: registered(func(n *corev1.Node) {
 				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
 			}),
-			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
@@ -327,7 +327,7 @@ func TestTemplateChanges(t *testing.T) {
 		t.Errorf("got %v", writes)
 	}
 	node := s.node()
-	if diff := cmp.Diff(map[string]string{"kubernetes.io/os": "windows", "theirs": "1", "added": "later", "team": "b", workerLabel: "", wmco.BYOHLabel: "true"}, node.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"kubernetes.io/os": "windows", "theirs": "1", "added": "later", "team": "b", workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"}, node.Labels); diff != "" {
 		t.Errorf("labels (-want +got)\n%s", diff)
 	}
 	if got, want := formatTaints(node.Spec.Taints), notReady+"os=Windows:NoSchedule,added:NoSchedule"; got != want {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -175,7 +174,7 @@ func (e *execution) start(ctx context.Context) error {
 
 // refusal says why nothing may be done to the host, empty if it may.
 func (e *execution) refusal(ctx context.Context) (string, error) {
-	if c := meta.FindStatusCondition(e.instance.Status.Conditions, v1alpha1.ConditionResolved); c != nil && c.Reason == v1alpha1.ReasonDuplicateHost {
+	if c := e.instance.Status.KeptOff(); c != nil {
 		return "This instance does not represent the host: " + c.Message, nil
 	}
 	if e.operation().Type != v1alpha1.OperationRemove && !e.instance.Status.Identified() { // a removal logs in first

@@ -61,10 +61,10 @@ func known(instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, error
 	return instance, nil
 }
 
-// represented returns a Conflict if another instance represents the host.
+// represented returns a Conflict if the host is that of another instance, or was.
 func represented(instance *v1alpha1.WindowsInstance) error {
-	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionResolved)
-	if c == nil || c.Reason != v1alpha1.ReasonDuplicateHost {
+	c := instance.Status.KeptOff()
+	if c == nil {
 		return nil
 	}
 	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, errors.New(c.Message))

@@ -56,6 +56,9 @@ const (
 	ReasonAddressRefused = "AddressRefused"
 	// ReasonDuplicateHost (Resolved=False): another instance represents this host already.
 	ReasonDuplicateHost = "DuplicateHost"
+	// ReasonHostOfAnotherNamespace (Resolved=False): the Node of the host says that the host was configured
+	// for an instance in another namespace.
+	ReasonHostOfAnotherNamespace = "HostOfAnotherNamespace"
 
 	// ReasonSSHAnswers (Reachable=True).
 	ReasonSSHAnswers = "SSHAnswers"
@@ -187,6 +190,10 @@ const (
 	// status.machineID does: its host was moved to other hardware. Setting it needs the verb trust
 	// on windowshostkeys with the name of the instance.
 	MachineAnnotation = "windows.openshift.io/machine"
+	// NamespaceLabel on a Node is the namespace of the instance that its host was configured for. It
+	// outlives the instance, and the namespace. A kubelet cannot write it, because of its prefix: the admission
+	// plugin NodeRestriction, which clusters of kubeadm and OpenShift have, refuses that.
+	NamespaceLabel = "windows.node-restriction.kubernetes.io/namespace"
 	// HostFinalizer is on every instance whose host has something of ours on it: the
 	// object stays until the host is clean, or is abandoned, or its namespace is deleted.
 	// Removing it by hand needs the verb abandon on windowshosts with the name of the instance.

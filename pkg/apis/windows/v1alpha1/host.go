@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // LostStatus says whether something of ours is on the host and nothing is known of the host: the
@@ -36,6 +37,23 @@ func (s *WindowsInstanceStatus) FoundAt() []string {
 		return []string{s.HostIP}
 	}
 	return s.Addresses
+}
+
+// KeptOff is the condition that says why the host is not that of the instance: another one represents
+// it, or it was configured for another namespace. Nil: nothing says so.
+func (s *WindowsInstanceStatus) KeptOff() *metav1.Condition {
+	c := meta.FindStatusCondition(s.Conditions, ConditionResolved)
+	if c == nil || c.Reason != ReasonDuplicateHost && c.Reason != ReasonHostOfAnotherNamespace {
+		return nil
+	}
+	return c
+}
+
+// OfAnotherNamespace says whether the host was found to be configured for another namespace. The instance then
+// keeps nobody off it.
+func (s *WindowsInstanceStatus) OfAnotherNamespace() bool {
+	c := s.KeptOff()
+	return c != nil && c.Reason == ReasonHostOfAnotherNamespace
 }
 
 // Machine is the machine that the instance stands for: the one that an administrator has named

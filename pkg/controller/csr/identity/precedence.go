@@ -6,8 +6,6 @@ package identity
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -16,8 +14,11 @@ import (
 // its: who may write instances somewhere gets nobody off a host by naming it first.
 //
 // One that was deleted and stood for the host goes on until its host is clean, whoever comes: meanwhile
-// nobody else may configure the host.
+// nobody else may configure the host. One whose host was configured for another namespace has none.
 func StandsFor(other, instance *v1alpha1.WindowsInstance, home string) bool {
+	if other.Status.OfAnotherNamespace() {
+		return false
+	}
 	return (other.Namespace == instance.Namespace || other.Namespace == home || HasHostOf(other, instance)) && first(other, instance, home)
 }
 
@@ -26,9 +27,7 @@ func first(other, instance *v1alpha1.WindowsInstance, home string) bool {
 	if other.DeletionTimestamp.IsZero() {
 		return Precedes(other, instance, home)
 	}
-	resolved := meta.FindStatusCondition(other.Status.Conditions, v1alpha1.ConditionResolved)
-	duplicate := resolved != nil && resolved.Reason == v1alpha1.ReasonDuplicateHost
-	return slices.Contains(other.Finalizers, v1alpha1.HostFinalizer) && !duplicate
+	return slices.Contains(other.Finalizers, v1alpha1.HostFinalizer) && other.Status.KeptOff() == nil
 }
 
 // Precedes says which of two instances of the same host stands for it: the one that it was
