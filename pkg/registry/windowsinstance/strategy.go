@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
@@ -40,8 +41,24 @@ func newStrategy(scheme *runtime.Scheme) instanceStrategy {
 
 func (instanceStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	instance := obj.(*windows.WindowsInstance)
-	instance.Status = windows.WindowsInstanceStatus{}
+	instance.Status = windows.WindowsInstanceStatus{HostKeys: givenHostKeys(instance)}
 	instance.Generation = 1
+}
+
+// givenHostKeys takes the host keys that an instance has from the one before it. They come with its creation, so
+// that it never trusts the first key that anybody presents. Those that cannot be read stay, and are refused.
+func givenHostKeys(instance *windows.WindowsInstance) []windows.HostKeyStatus {
+	given, err := v1alpha1.TakeHostKeys(&instance.ObjectMeta)
+	if err != nil {
+		return nil
+	}
+	var keys []windows.HostKeyStatus
+	for _, key := range given {
+		keys = append(keys, windows.HostKeyStatus{
+			Type: key.Type, Fingerprint: key.Fingerprint, Key: key.Key, FirstSeen: key.FirstSeen, TrustedBy: windows.HostKeyTrust(key.TrustedBy),
+		})
+	}
+	return keys
 }
 
 func (instanceStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {

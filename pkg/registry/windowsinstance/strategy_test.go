@@ -5,7 +5,9 @@ package windowsinstance
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,6 +242,45 @@ func TestPrepareForCreate(t *testing.T) {
 	newStrategy(newScheme()).PrepareForCreate(t.Context(), instance)
 	if instance.Generation != 1 || instance.Status.Phase != "" {
 		t.Errorf("got generation %d, phase %q; want 1 and none", instance.Generation, instance.Status.Phase)
+	}
+}
+
+// An instance is made with the host keys that the one before it trusted, in one request.
+func TestCreateWithHostKeys(t *testing.T) {
+	keys := []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", Key: keyOfHost, FirstSeen: metav1.Unix(1, 0), TrustedBy: v1alpha1.TrustedOnFirstUse}}
+	var given v1alpha1.WindowsInstance
+	if err := given.GiveHostKeys(keys); err != nil {
+		t.Fatal(err)
+	}
+	many, _ := json.Marshal(slices.Repeat(keys, 17))
+	for _, tt := range []struct {
+		name, annotation, want string
+	}{
+		{"given", given.Annotations[v1alpha1.HostKeysAnnotation], ""},
+		{"no JSON", "ssh-ed25519 " + keyOfHost, "reading host keys"},
+		{"no key", `[{"type": "ssh-ed25519"}]`, "is empty"},
+		{"too many", string(many), "at most 16"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			instance := newInstance()
+			instance.Annotations = map[string]string{v1alpha1.HostKeysAnnotation: tt.annotation, "other": "1"}
+			strategy := newStrategy(newScheme())
+			strategy.PrepareForCreate(t.Context(), instance)
+			err := strategy.Validate(t.Context(), instance).ToAggregate()
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || len(instance.Status.HostKeys) > 0 {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			served, convertErr := served(instance)
+			if err != nil || convertErr != nil || len(instance.Annotations) != 1 {
+				t.Fatalf("%v, %v, annotations %v", err, convertErr, instance.Annotations)
+			}
+			if diff := cmp.Diff(keys, served.Status.HostKeys); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
 	}
 }
 

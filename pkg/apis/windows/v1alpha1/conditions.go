@@ -190,6 +190,10 @@ const (
 	// status.machineID does: its host was moved to other hardware. Setting it needs the verb trust
 	// on windowshostkeys with the name of the instance.
 	MachineAnnotation = "windows.openshift.io/machine"
+	// HostKeysAnnotation on an instance that is created has the host keys which an instance of the same host trusted that is
+	// gone, as its status.hostKeys had them, in JSON. They are trusted from the first moment on, as
+	// those of spec.hostKeys are, and recorded in place of the annotation. Later it means nothing.
+	HostKeysAnnotation = "windows.openshift.io/host-keys"
 	// NamespaceLabel on a Node is the namespace of the instance that its host was configured for. It
 	// outlives the instance, and the namespace. A kubelet cannot write it, because of its prefix: the admission
 	// plugin NodeRestriction, which clusters of kubeadm and OpenShift have, refuses that.

@@ -31,6 +31,9 @@ import (
 // fields are declared on the type and checked elsewhere.
 func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&instance.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	if _, err := v1alpha1.TakeHostKeys(instance.ObjectMeta.DeepCopy()); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.HostKeysAnnotation), instance.Annotations[v1alpha1.HostKeysAnnotation], err.Error()))
+	}
 	return append(errs, validateInstanceSpec(&instance.Spec, field.NewPath("spec"))...)
 }
 

@@ -63,6 +63,19 @@ func (f *fixture) Resolve(name string) Resolution {
 	return Resolution{Err: errors.New("no such host")}
 }
 
+// create makes an instance with the host keys that it is given, as the API server does.
+func (f *fixture) create(ctx context.Context, c client.Client, instance *v1alpha1.WindowsInstance, opts ...client.CreateOption) error {
+	keys, err := v1alpha1.TakeHostKeys(&instance.ObjectMeta)
+	if err != nil {
+		return err
+	}
+	if err := c.Create(ctx, instance, opts...); err != nil {
+		return err
+	}
+	instance.Status.HostKeys = keys
+	return c.Status().Update(ctx, instance)
+}
+
 func (f *fixture) Retain(keep func(string) bool) { f.keep = keep }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -117,6 +130,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				}
 				if instance, ok := obj.(*v1alpha1.WindowsInstance); ok {
 					instance.UID = f.newUID()
+					return f.create(ctx, c, instance, opts...)
 				}
 				return c.Create(ctx, obj, opts...)
 			},

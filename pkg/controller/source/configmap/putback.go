@@ -14,13 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -103,7 +100,9 @@ func (r *Reconciler) predecessor(entry *Entry) *v1alpha1.WindowsInstance {
 }
 
 // succeed makes the instance of an entry that was put back. From its first moment on it has what people
-// had set on the one before, as a host is configured by it at once.
+// had set on the one before, because a host is configured by it at once, and trusts the host keys that the one
+// before trusted, because it is probed at once. It is held if something of ours is on the host: that then goes with
+// it, also if it is deleted before it has reached the host.
 func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstance, desired *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) (*v1alpha1.WindowsInstance, error) {
 	next, err := apply.OfOthers(before, fieldManager)
 	if err != nil {
@@ -118,6 +117,14 @@ func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstan
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1alpha1.SourceAnnotation, desired.Annotations[v1alpha1.SourceAnnotation])
 	next.Spec.Address, next.Spec.Port, next.Spec.Username = *desired.Spec.Address, *desired.Spec.Port, *desired.Spec.Username
 	next.Spec.PoolRef = &v1alpha1.PoolReference{Name: *desired.Spec.PoolRef.Name}
+	if keys := before.Status.HostKeys; len(keys) > 0 {
+		if err := next.GiveHostKeys(keys); err != nil {
+			return nil, err
+		}
+	}
+	if ours(before) {
+		next.Finalizers = []string{v1alpha1.HostFinalizer}
+	}
 	switch err := r.client.Create(ctx, next, client.FieldOwner(fieldManager)); {
 	case apierrors.IsAlreadyExists(err):
 		return nil, &apply.ExistsError{Kind: "WindowsInstance", Name: client.ObjectKeyFromObject(next).String()}
@@ -127,51 +134,18 @@ func (r *Reconciler) succeed(ctx context.Context, before *v1alpha1.WindowsInstan
 	return next, nil
 }
 
-// giveBack gives the instance of an entry that was put back the host keys that the one before trusted,
-// and holds it if something of ours is on the host. All else it finds on its host, as any instance does
-// that takes a host over. A host that nothing was done to counts as none that was removed.
-func (r *Reconciler) giveBack(ctx context.Context, p *plan, before *v1alpha1.WindowsInstance) error {
-	// The next one is probed and held by others at the same time.
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		next, err := object.Get(ctx, r.applier.Live, client.ObjectKeyFromObject(before), &v1alpha1.WindowsInstance{})
-		if err != nil || next == nil {
-			return err
-		}
-		// The keys first: an instance that is held and has none was restored without its status.
-		if err := r.giveKeys(ctx, next, before); err != nil {
-			return err
-		}
-		return r.holdNext(ctx, next, before)
-	})
-	if err != nil {
-		return fmt.Errorf("give WindowsInstance %s the host of the one before: %w", before.Name, err)
-	}
+// givenBack notes that the instance of an entry that was put back is there. What is on its host it finds, as any
+// instance does that takes a host over. A host that nothing was done to counts as none that was removed.
+func (r *Reconciler) givenBack(p *plan, before *v1alpha1.WindowsInstance) {
 	if !before.Status.RemovalBegun() {
 		p.stayed = append(p.stayed, before.Name)
 	}
 	r.left.forget(before)
-	return nil
 }
 
-// giveKeys has the keys replace one that was trusted only because it was the first, but none that
-// somebody has confirmed meanwhile. next becomes what is stored.
-func (r *Reconciler) giveKeys(ctx context.Context, next, before *v1alpha1.WindowsInstance) error {
-	confirmed := func(key v1alpha1.HostKeyStatus) bool { return key.TrustedBy != v1alpha1.TrustedOnFirstUse }
-	if len(before.Status.HostKeys) == 0 || slices.ContainsFunc(next.Status.HostKeys, confirmed) {
-		return nil
-	}
-	read := next.DeepCopy()
-	next.Status.HostKeys = before.Status.HostKeys
-	return r.client.Status().Patch(ctx, next, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
-}
-
-// holdNext has the host go with the next instance, also if that is deleted before it has reached the host.
-func (r *Reconciler) holdNext(ctx context.Context, next, before *v1alpha1.WindowsInstance) error {
+// ours says whether something of ours is on the host of an instance that is gone.
+func ours(before *v1alpha1.WindowsInstance) bool {
 	removal := before.Status.NewestOperation(v1alpha1.OperationRemove)
 	clean := removal != nil && removal.Phase == v1alpha1.OperationSucceeded
-	read := next.DeepCopy()
-	if before.Status.MachineID == "" || clean || !next.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(next, v1alpha1.HostFinalizer) {
-		return nil
-	}
-	return r.client.Patch(ctx, next, client.MergeFromWithOptions(read, client.MergeFromWithOptimisticLock{}))
+	return before.Status.MachineID != "" && !clean
 }

@@ -6,12 +6,10 @@ package configmap
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,7 +52,7 @@ func TestPutBack(t *testing.T) {
 			if err := f.Update(t.Context(), &before, client.FieldOwner("kubectl-edit")); err != nil {
 				t.Fatal(err)
 			}
-			before.Status.HostKeys = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}
+			before.Status.HostKeys = []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}
 			before.Status.MachineID, before.Status.CurrentRevision = "firmware-1", "r"
 			if err := f.Status().Update(t.Context(), &before); err != nil {
 				t.Fatal(err)
@@ -114,95 +112,41 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
-// That an instance was made, but not given what the one before had, is said as it is: it holds up no removal.
-func TestGivenBackLater(t *testing.T) {
+// It is probed in its first moment, and trusts the key then that was trusted before: it is made with that, in one request.
+func TestGivenAtOnce(t *testing.T) {
 	f := newFixture(t, emptyPool(), configMapOf(fleet(40)))
 	f.settle()
 	f.hold()
 	f.setData(fleet(40, 1))
 	f.settle()
-	f.setData(fleet(40))
-	f.settle()
 	gone := f.instances()["10.1.42.1"]
-	gone.Status.HostKeys = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}
+	gone.Labels, gone.Spec.Paused = map[string]string{"rack": "7"}, true
+	if err := f.Update(t.Context(), &gone, client.FieldOwner("kubectl-edit")); err != nil {
+		t.Fatal(err)
+	}
+	gone.Status.HostKeys, gone.Status.MachineID = []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}, "firmware-1"
 	f.r.left.see(gone.DeepCopy(), theConfigMap) // as the watch does
 	gone.Finalizers = nil
 	if err := f.Update(t.Context(), &gone); err != nil {
 		t.Fatal(err)
 	}
+	f.setData(fleet(40))
 	f.fail = func(write string) error {
-		if write == "patch status 10.1.42.1" {
-			return apierrors.NewForbidden(v1alpha1.Resource("windowsinstances"), "10.1.42.1", errors.New("a webhook says no"))
+		if write == "create 10.1.42.1" {
+			return nil
 		}
-		return nil
+		return errors.New("the process ends")
 	}
-	f.setData(fleet(40, 2))
-	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
-		t.Error("nothing brings another pass")
+	_, _ = f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap})
+	next := f.instances()["10.1.42.1"]
+	if !next.DeletionTimestamp.IsZero() || !next.Spec.Paused || next.Labels["rack"] != "7" || !slices.Contains(next.Finalizers, v1alpha1.HostFinalizer) ||
+		len(next.Status.HostKeys) != 1 || next.Status.HostKeys[0].Key != hostKey {
+		t.Errorf("made as %+v", next)
 	}
-	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 39); !strings.Contains(message, "entry 10.1.42.1: its instance could not be given the host of the one before, which is tried again: ") {
-		t.Errorf("message %q", message)
-	}
-	if leaving := f.leaving(); len(leaving) != 1 || leaving[0].Name != "10.1.42.2" {
-		t.Errorf("leaving are %v", leaving)
-	}
-}
-
-// The instance that follows is configured and probed from its first moment on: it never lacks what people
-// had set on the one before, and trusts no key that it presents meanwhile instead of the known one.
-func TestGivenAtOnce(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		own  []v1alpha1.HostKeyStatus
-		want string
-	}{
-		{"it is probed meanwhile", nil, hostKey},
-		{"it trusts another key meanwhile", []v1alpha1.HostKeyStatus{{Key: "another", TrustedBy: v1alpha1.TrustedOnFirstUse}}, hostKey},
-		{"somebody has confirmed another key meanwhile", []v1alpha1.HostKeyStatus{{Key: "another", TrustedBy: v1alpha1.TrustedBySpec}}, "another"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, emptyPool(), configMapOf(fleet(40)))
-			f.settle()
-			f.hold()
-			f.setData(fleet(40, 1))
-			f.settle()
-			gone := f.instances()["10.1.42.1"]
-			gone.Labels, gone.Spec.Paused = map[string]string{"rack": "7"}, true
-			if err := f.Update(t.Context(), &gone, client.FieldOwner("kubectl-edit")); err != nil {
-				t.Fatal(err)
-			}
-			gone.Status.HostKeys, gone.Status.MachineID = []v1alpha1.HostKeyStatus{{Key: hostKey, TrustedBy: v1alpha1.TrustedOnFirstUse}}, "firmware-1"
-			f.r.left.see(gone.DeepCopy(), theConfigMap) // as the watch does
-			gone.Finalizers = nil
-			if err := f.Update(t.Context(), &gone); err != nil {
-				t.Fatal(err)
-			}
-			f.fail = func(write string) error {
-				if write != "patch status 10.1.42.1" {
-					return nil
-				}
-				f.fail = nil
-				next := f.instances()["10.1.42.1"]
-				if !next.Spec.Paused || next.Labels["rack"] != "7" || next.LostStatus() {
-					t.Errorf("made as %+v", next)
-				}
-				next.Status.HostKeys = tt.own
-				next.Status.Addresses = []string{"10.1.42.1"}
-				if err := f.Status().Update(t.Context(), &next); err != nil {
-					t.Fatal(err)
-				}
-				return nil
-			}
-			f.setData(fleet(40))
-			f.pass()
-			next := f.instances()["10.1.42.1"]
-			if f.fail != nil || !slices.Contains(next.Finalizers, v1alpha1.HostFinalizer) || len(next.Status.HostKeys) != 1 || next.Status.HostKeys[0].Key != tt.want || len(next.Status.Addresses) != 1 {
-				t.Errorf("asked %t, status %+v", f.fail == nil, next.Status)
-			}
-			if got := f.pool().Status.RecentRemovals; len(got) != 0 {
-				t.Errorf("the pool remembers %v", got)
-			}
-		})
+	f.fail = nil
+	f.pass()
+	if got := f.pool().Status.RecentRemovals; len(got) != 0 {
+		t.Errorf("the pool remembers %v", got)
 	}
 }
 

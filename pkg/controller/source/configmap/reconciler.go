@@ -251,8 +251,7 @@ func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 		}
 		missing := have == nil && err != nil
 		if err == nil && before != nil {
-			what = "its instance could not be given the host of the one before"
-			err = r.giveBack(ctx, p, before)
+			r.givenBack(p, before)
 		}
 		invalid := apierrors.IsInvalid(err)
 		if err != nil {
