@@ -37,6 +37,9 @@ import (
 // BENCH_HOSTS says.
 var manyHosts = environmentNumber("BENCH_HOSTS", 100)
 
+// payloadSize is how many MiB the files of the payload have, for each of which a host needs space.
+var payloadSize = environmentNumber("BENCH_PAYLOAD_MIB", 1)
+
 const (
 	// idleHosts is how many hosts BenchmarkConfigureIdle leaves alone, and idleTime for how
 	// long. They are looked at every idleRecheck.
@@ -102,6 +105,7 @@ func (c *configured) oneAndMany(b *testing.B) {
 	}
 	b.ReportMetric(all/float64(runtime.NumCPU()), "s-cpu-many")
 	b.ReportMetric(float64(len(calls))/float64(manyHosts), "calls/host")
+	b.ReportMetric(highestResidentMiB(b, c.Controller.PID()), "MiB-highest-controller")
 	b.ReportMetric(one.Seconds(), "s-one")
 	b.ReportMetric(many.Seconds(), "s-many")
 	b.ReportMetric(many.Seconds()/one.Seconds(), "ratio-many-to-one")
@@ -156,7 +160,7 @@ func startConfigured(b *testing.B, controllerArgs ...string) *configured {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := standin.WritePayload(b.Context(), payload, standin.PayloadOptions{Bytes: 1 << 20}); err != nil {
+	if err := standin.WritePayload(b.Context(), payload, standin.PayloadOptions{Bytes: payloadSize << 20}); err != nil {
 		b.Fatal(err)
 	}
 	c.System, c.signer, _ = startSystem(b, system.Options{

@@ -23,6 +23,7 @@ import (
 
 	"k8s.io/client-go/tools/remotecommand"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/plugin/portforward"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -178,6 +179,28 @@ func highestResidentMiB(b *testing.B, pid int) float64 {
 	}
 	b.Fatal("no VmHWM")
 	return 0
+}
+
+// watchedHosts is how many hosts BenchmarkWatched has.
+var watchedHosts = environmentNumber("BENCH_WATCHED", 500)
+
+// BenchmarkWatched reports the highest resident memory of windows-controller that brings 500 hosts through preflight at once.
+func BenchmarkWatched(b *testing.B) {
+	s, signer, _ := startSystem(b, system.Options{})
+	hosts := make([]winhost.Host, watchedHosts)
+	for i := range hosts {
+		hosts[i] = startHost(b, signer, winhost.Options{Name: fmt.Sprintf("w-%d", i)})
+	}
+	ns := namespace(b, s, "bench")
+	before := highestResidentMiB(b, s.Controller.PID())
+	for b.Loop() {
+		for i, host := range hosts {
+			createInstance(b, s, ns, fmt.Sprintf("w%03d", i), host)
+		}
+		waitFor(b, s, ns, v1alpha1.ConditionPreflightPassed, len(hosts))
+	}
+	b.ReportMetric(before, "MiB-before")
+	b.ReportMetric(highestResidentMiB(b, s.Controller.PID()), "MiB-highest")
 }
 
 // endedStreams is what windows-apiserver logs when it ends some.

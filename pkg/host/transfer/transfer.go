@@ -52,6 +52,8 @@ type Transfer struct {
 	o     Options
 	total *rate.Limiter
 	hosts hosts
+	// requests are those of all files that are under way.
+	requests requests
 }
 
 // New returns a Transfer.

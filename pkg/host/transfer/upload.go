@@ -23,7 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// requestsInFlight is how many writes of 32 KiB a file has under way. Together they fill
+// requestsInFlight is how many writes of 32 KiB a file has under way at most. Together they fill
 // the window of 2 MiB that OpenSSH gives a session.
 const requestsInFlight = 64
 
@@ -225,9 +225,11 @@ func (w *worker) write(ctx context.Context, j *job, temp string, offset int64) e
 		return w.refused(ctx, j, 0, fmt.Errorf("creating the temporary file: %w", w.lost(err)))
 	}
 	in := &limited{ctx: ctx, r: src, limits: w.limits}
+	requests, end := w.t.requests.share()
+	defer end()
 	_, err = file.Seek(offset, io.SeekStart)
 	if err == nil {
-		_, err = file.ReadFromWithConcurrency(in, requestsInFlight)
+		_, err = file.ReadFromWithConcurrency(in, requests)
 		if at, seekErr := file.Seek(0, io.SeekCurrent); seekErr == nil {
 			j.acknowledged = at // the end, or where the first write failed
 		}
