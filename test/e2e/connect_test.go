@@ -593,7 +593,7 @@ func TestConnectCredentials(t *testing.T) {
 		}
 	})
 	secrets := sys.Kube.CoreV1().Secrets(ns)
-	wantSecretsRefused(ns)
+	wantSecretsRefused(sys, ns)
 	createInstance(t, ns, "w", host, ", credentialsSecretRef: {name: login}")
 	mustReport(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsMissing), ns+"/login", "bind the ClusterRole windows-credentials-reader")
 

@@ -163,6 +163,7 @@ func (d *documented) start(t *testing.T, documents map[string][]block) {
 		}
 	}
 	d.namespace(t, "team-a")
+	wantSecretsRefused(d.System, "team-a") // whose instance comes before the binding
 	secret, err := d.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), "cloud-private-key", metav1.GetOptions{})
 	if err == nil {
 		_, err = d.Kube.CoreV1().Secrets("team-a").Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "build-hosts"}, Data: secret.Data}, metav1.CreateOptions{})

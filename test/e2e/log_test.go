@@ -401,7 +401,7 @@ func TestLogRefusals(t *testing.T) {
 func TestLogUnreachableHosts(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	wantSecretsRefused(ns)
+	wantSecretsRefused(sys, ns)
 	const reimaged = "reimaged"
 	for i, tc := range []struct {
 		name  string

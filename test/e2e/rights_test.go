@@ -46,10 +46,10 @@ func want(w wantedRefusal) {
 	rights.refusals = append(rights.refusals, w)
 }
 
-// wantSecretsRefused says that nobody lets our programs read the Secrets of a namespace of the shared
-// system, because the test is about that. Refusals that no test wants fail the suite.
-func wantSecretsRefused(namespace string) {
-	want(wantedRefusal{system: sys, right: system.Right{Verb: "get", Resource: "secrets", Namespace: namespace}})
+// wantSecretsRefused says that nobody lets our programs read the Secrets of a namespace, or not yet, because
+// the test is about that. Refusals that no test wants fail the suite.
+func wantSecretsRefused(s *system.System, namespace string) {
+	want(wantedRefusal{system: s, right: system.Right{Verb: "get", Resource: "secrets", Namespace: namespace}})
 }
 
 // wantRefusedIn says that a namespace is about to be deleted, with roles of our programs.
