@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -61,11 +62,19 @@ func sharesEndpoint(a, b *v1alpha1.WindowsInstance) bool {
 }
 
 // sharesKey says whether nothing speaks against two instances having a host key in common: the
-// host of one that was kept off it was not asked.
+// host of one that was kept off it was not asked. One that lets nobody in has proven one of the keys that
+// are pinned, which is not recorded.
 func sharesKey(deleted, other *v1alpha1.WindowsInstance) bool {
-	return len(other.Status.HostKeys) == 0 || slices.ContainsFunc(other.Status.HostKeys, func(a v1alpha1.HostKeyStatus) bool {
-		return slices.ContainsFunc(deleted.Status.HostKeys, func(b v1alpha1.HostKeyStatus) bool { return a.Key == b.Key })
-	})
+	var keys []string
+	for _, key := range other.Status.HostKeys {
+		keys = append(keys, key.Key)
+	}
+	if len(keys) == 0 && meta.IsStatusConditionTrue(other.Status.Conditions, v1alpha1.ConditionHostKeyTrusted) {
+		for _, line := range other.Spec.HostKeys {
+			keys = append(keys, strings.Fields(line)...) // type, base64, and maybe a comment
+		}
+	}
+	return len(keys) == 0 || slices.ContainsFunc(deleted.Status.HostKeys, func(k v1alpha1.HostKeyStatus) bool { return slices.Contains(keys, k.Key) })
 }
 
 // probed says whether it is known which host an instance has, or why that cannot be known. A

@@ -58,6 +58,15 @@ func TestHeir(t *testing.T) {
 		return func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = addresses }
 	}
 	refused := condition(v1alpha1.ConditionReachable, metav1.ConditionFalse, v1alpha1.ReasonConnectionRefused)
+	pinned := func(keys ...string) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			for _, key := range keys {
+				i.Spec.HostKeys = append(i.Spec.HostKeys, "ssh-ed25519 "+key+" of somebody")
+			}
+		}
+	}
+	verified := condition(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonPinned)
+	refusedLogin := condition(v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused)
 	unknown := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonNameNotResolved)
 	old := member("old", "10.0.0.5", deleted(0), func(i *v1alpha1.WindowsInstance) {
 		i.CreationTimestamp, i.Spec.ProviderID = *ago(time.Hour), "aws:///i-1"
@@ -77,6 +86,8 @@ func TestHeir(t *testing.T) {
 		{"another machine with its key", member("new", "10.0.0.9", machine("firmware-2/windows-1")), false, false},
 		{"another key", member("new", "10.0.0.9", keys("BBBB")), false, false},
 		{"another host that got its address", member("new", "10.0.0.5", fresh, keys("BBBB")), false, true},
+		{"another host that got its address, has proven a pinned key, and lets nobody in", member("new", "10.0.0.5", fresh, pinned("BBBB"), verified, refusedLogin), false, false},
+		{"the same host, which has proven its key, and lets nobody in", member("new", "10.0.0.5", fresh, pinned("BBBB", "AAAA"), verified, refusedLogin), true, false},
 		{"another port", member("new", "10.0.0.5", fresh, func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }), false, true},
 		{"cannot be reached yet", member("new", "10.0.0.9", fresh, refused), false, true},
 		{"a name that is not in DNS yet", member("new", "host5.example.com", fresh, unknown), false, true},
