@@ -55,10 +55,6 @@ type Host interface {
 	// stop.
 	Serve(ctx context.Context, run func(context.Context) error) error
 
-	// LowerPriority has this process wait for a processor, as long as it lives, while programs of
-	// ordinary priority need one.
-	LowerPriority()
-
 	// ReportDrift writes an event that the host differed from its desired configuration.
 	ReportDrift(message string) error
 }

@@ -46,7 +46,6 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		collectRecentErrors(ctx, host, facts)
 		err = answerFacts(host, stdout, facts)
 	case api.CommandLogs:
-		host.LowerPriority() // a pattern may take long, and a host has pods
 		err = logs.Serve(ctx, host, stdin, stdout)
 	case api.CommandBoot:
 		err = bootCommand(ctx, host, stdout)

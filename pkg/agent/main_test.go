@@ -140,14 +140,20 @@ func TestMainProgram(t *testing.T) {
 
 // Whoever reads logs takes no processor from pods. What configures a host is not slowed down by them.
 func TestLogsGiveWay(t *testing.T) {
-	for command, want := range map[string]bool{api.CommandLogs: true, api.CommandVersion: false} {
+	for request, want := range map[string]bool{`{"queries":["kubelet"],"pattern":"x"}`: true, `{"queries":["kubelet"]}`: false} {
 		host := newFakeHost(t)
+		if err := os.MkdirAll(filepath.Join(host.root, "kubelet"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(host.root, "kubelet", "kubelet.log"), []byte("x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		var stdout bytes.Buffer
-		if code := Main(t.Context(), host, []string{command}, strings.NewReader(`{"queries":["kubelet"]}`+"\n"), &stdout, io.Discard); code != api.ExitOK {
-			t.Errorf("%s ends with %d", command, code)
+		if code := Main(t.Context(), host, []string{api.CommandLogs}, strings.NewReader(request+"\n"), &stdout, io.Discard); code != api.ExitOK {
+			t.Errorf("%s ends with %d", request, code)
 		}
 		if host.lowered != want {
-			t.Errorf("%s gives way: %t, want %t", command, host.lowered, want)
+			t.Errorf("%s gives way: %t, want %t; it answers %s", request, host.lowered, want, stdout.String())
 		}
 	}
 }

@@ -112,6 +112,9 @@ func TestManifests(t *testing.T) {
 				if object.Kind != "Deployment" && object.Kind != "StatefulSet" {
 					continue
 				}
+				if overlay == "ha" && object.Kind != "Deployment" {
+					t.Errorf("%s %s waits for a person when its node is lost, and it has no volume", object.Kind, object.Name)
+				}
 				pod := object.Spec.Template.Spec
 				mustHaveGroup(t, object, (overlay == "base" || overlay == "monitoring") && object.Name == "windows-apiserver")
 				container := pod.Containers[0]

@@ -33,6 +33,7 @@ func newTestHost(t *testing.T) *testHost {
 }
 
 func (h *testHost) LogRoot() string { return h.root }
+func (*testHost) LowerPriority()    {}
 
 func (h *testHost) Now() time.Time {
 	if h.now.IsZero() {

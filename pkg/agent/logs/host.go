@@ -29,6 +29,10 @@ type Host interface {
 	// why there is none; it wraps [ErrNoEventLog] when the operating system
 	// has no such thing.
 	EventLog() (EventLog, error)
+
+	// LowerPriority has this process wait for a processor, as long as it lives, while programs of
+	// ordinary priority need one.
+	LowerPriority()
 }
 
 // ErrNoEventLog says that the operating system has no event log.

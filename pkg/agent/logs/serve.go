@@ -72,6 +72,11 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 	if err := writeHeader(stdout, nil); err != nil {
 		return err
 	}
+	if p.filter.pattern != nil {
+		// A search may take long, and a host has pods. Other logs are wanted most of all on a host whose
+		// processors are all busy.
+		host.LowerPriority()
+	}
 	s := &stream{sources: sources, out: newOutput(stdout, p, opener.exactTail), plan: p, now: host.Now, stop: opener.stop}
 	if err := s.run(ctx); err != nil {
 		// What was read in good order is worth having.

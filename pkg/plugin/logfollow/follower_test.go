@@ -40,6 +40,7 @@ type engine struct {
 }
 
 func (e *engine) LogRoot() string { return e.root }
+func (*engine) LowerPriority()    {}
 func (*engine) Now() time.Time    { return time.Now().UTC() }
 func (*engine) BootTimes(context.Context) ([]time.Time, error) {
 	return []time.Time{time.Unix(0, 0)}, nil

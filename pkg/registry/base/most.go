@@ -17,10 +17,11 @@ import (
 
 // AtMost returns a check of creations that refuses what would be more than most objects in a namespace;
 // zero allows any number. A ResourceQuota does not count objects of aggregated API servers. It counts those
-// of the watch cache, so that a few more may come in at one time.
-func AtMost[T runtime.Object](store *genericregistry.Store, most int) func(ctx context.Context, obj T) error {
+// of the watch cache, so that a few more may come in at one time. Our controller is not limited: it makes
+// those that its sources have.
+func AtMost[T runtime.Object](store *genericregistry.Store, most int, controllers Deleters) func(ctx context.Context, obj T) error {
 	return func(ctx context.Context, obj T) error {
-		if most == 0 {
+		if most == 0 || controllers.Controller(ctx) {
 			return nil
 		}
 		list, err := store.List(ctx, &metainternalversion.ListOptions{ResourceVersion: "0"})

@@ -91,7 +91,10 @@ func (r *rechecks) still(verb string, began *v1alpha1.WindowsInstance) recheck {
 		err := ensureAuthorized(ctx, r.authorizer, verb)
 		if err == nil {
 			var now *v1alpha1.WindowsInstance
-			if now, err = getKnown(ctx, r.instances, began.Name); err == nil {
+			if now, err = getServedLately(ctx, r.instances, began.Name); err == nil {
+				now, err = known(now)
+			}
+			if err == nil {
 				err = sameHost(began, now)
 			}
 		}

@@ -113,7 +113,7 @@ func NewStorage(o Options) (*Storage, error) {
 			keys:        keyGuard{authorizer: o.Authorizer},
 			abandon:     abandonGuard{authorizer: o.Authorizer},
 			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
-			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace),
+			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace, o.Deleters),
 		},
 		Status:      status,
 		Log:         newLogREST(store, o.Hosts, o.Streams, again, endless),

@@ -51,6 +51,8 @@ type memory struct {
 	refuse error
 	// vanish is what somebody else deletes once it was listed.
 	vanish string
+	// away is what reading ends with, but from the watch cache.
+	away error
 }
 
 func (*memory) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
@@ -79,6 +81,9 @@ func (m *memory) Create(_ context.Context, key string, obj, out runtime.Object, 
 }
 
 func (m *memory) Get(_ context.Context, key string, o storage.GetOptions, out runtime.Object) error {
+	if m.away != nil && o.ResourceVersion != "0" {
+		return m.away
+	}
 	instance := m.objects[key]
 	if instance == nil {
 		if o.IgnoreNotFound {

@@ -63,7 +63,7 @@ func NewStorage(o Options) (*Storage, error) {
 		return nil, fmt.Errorf("completing the store of windowsnodepools: %w", err)
 	}
 	return &Storage{
-		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}, atMost: base.AtMost[*windows.WindowsNodePool](store, o.MaxPerNamespace)},
+		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}, atMost: base.AtMost[*windows.WindowsNodePool](store, o.MaxPerNamespace, o.Deleters)},
 		Status: base.NewStatusREST(store, statusStrategy{strategy}),
 		Scale:  &ScaleREST{pools: store, source: o.MachineSets},
 	}, nil

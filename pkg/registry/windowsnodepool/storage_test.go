@@ -238,7 +238,7 @@ func TestMaxPerNamespace(t *testing.T) {
 	for most, want := range map[int]bool{0: true, 1: false, 2: true} {
 		s := newStorage(t, validPool())
 		s.decision = authorizer.DecisionAllow
-		s.Pool.atMost = base.AtMost[*windows.WindowsNodePool](s.Pool.Store, most)
+		s.Pool.atMost = base.AtMost[*windows.WindowsNodePool](s.Pool.Store, most, base.Deleters{Controllers: []string{"controller"}})
 		pool := validPool()
 		pool.Name, pool.ResourceVersion = "another", ""
 		err := s.Pool.atMost(jane(), pool)
@@ -247,6 +247,9 @@ func TestMaxPerNamespace(t *testing.T) {
 		}
 		if _, err = s.Pool.Create(jane(), pool, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); apierrors.IsForbidden(err) == want {
 			t.Errorf("%d: created with %v", most, err)
+		}
+		if err := s.Pool.atMost(genericapirequest.WithUser(jane(), &user.DefaultInfo{Name: "controller"}), pool); err != nil {
+			t.Errorf("%d: what a source asks for is refused: %v", most, err)
 		}
 	}
 }
