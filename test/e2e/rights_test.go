@@ -150,13 +150,6 @@ var neededUnused = []struct {
 		},
 	},
 	{
-		why: "TestPoolScale uses them in a namespace of its own",
-		rights: []system.Right{
-			{Account: "windows-apiserver", Verb: "get", Resource: "machinesets", Namespace: "openshift-machine-api"},
-			{Account: "windows-apiserver", Verb: "patch", Resource: "machinesets/scale", Namespace: "openshift-machine-api"},
-		},
-	},
-	{
 		why: "they are for what no test waits for",
 		rights: []system.Right{
 			{Verb: "patch", Resource: "events"},                                           // the same event again
