@@ -107,7 +107,7 @@ func (c *Connector) Invalidate(target ssh.Target) {
 // without what is needed to log in.
 func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
 	return ssh.Target{
-		Owner:   instance.Namespace + "/" + instance.Name,
+		Owner: instance.Namespace + "/" + instance.Name, Namespace: instance.Namespace,
 		Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username,
 	}
 }

@@ -62,7 +62,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.AllowedHostCIDRs, "allowed-host-cidrs", o.AllowedHostCIDRs, "Address ranges in which hosts may be although they are refused by default: loopback, link-local, multicast and unspecified, metadata services of clouds, this process itself, and of the cluster the API server, the networks of Services and pods, and Linux Nodes.")
 	fs.StringSliceVar(&o.RefusedHostCIDRs, "refused-host-cidrs", o.RefusedHostCIDRs, "Further address ranges in which no host may be. It wins over --allowed-host-cidrs.")
 	fs.DurationVar(&o.DialTimeout, "dial-timeout", o.DialTimeout, "How long a host gets to answer: once for the TCP connection, once for the SSH handshake, once for logging in, and once for starting each command.")
-	fs.IntVar(&o.MaxHostConnections, "max-host-connections", o.MaxHostConnections, "How many SSH connections are open at one time.")
+	fs.IntVar(&o.MaxHostConnections, "max-host-connections", o.MaxHostConnections, "How many SSH connections are open at one time. One namespace gets three quarters of them at most.")
 }
 
 // Validate returns everything that is wrong, each with its flag.

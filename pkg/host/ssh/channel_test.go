@@ -252,7 +252,7 @@ func TestLateConnection(t *testing.T) {
 		p.mu.Lock()
 		h := p.hostLocked(s.target())
 		p.closed = true
-		p.open++
+		p.takeRoomLocked(h.key.namespace)
 		p.adoptLocked(h, e, true)
 		p.mu.Unlock()
 		began := time.Now()
@@ -269,7 +269,7 @@ func TestLateConnection(t *testing.T) {
 
 // TestOldestIdleConnectionMakesRoom: of those that nobody uses the one goes that was not used for longest.
 func TestOldestIdleConnectionMakesRoom(t *testing.T) {
-	inBubble(t, Options{MaxConns: 3}, func(t *testing.T, p *Pool, s *peer, used *conn) {
+	inBubble(t, Options{MaxConns: 2}, func(t *testing.T, p *Pool, s *peer, used *conn) {
 		if err := p.Ping(t.Context(), s.target()); err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ func TestOldestIdleConnectionMakesRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.mu.Lock()
-		p.queued = append(p.queued, &host{pool: p, target: s.target()}) // another one waits for room
+		p.queued = append(p.queued, &claim{}) // another one waits for room
 		p.makeRoomLocked()
 		p.makeRoomLocked() // it has room already
 		usedGoes, freshGoes := used.cause != nil, fresh.cause != nil

@@ -111,8 +111,8 @@ func (c *conn) run() {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.open--
-	p.closing--
+	p.closedLocked(c.namespace())
+	p.giveRoomBackLocked(c.namespace())
 	c.host.retired = remove(c.host.retired, c)
 	p.afterCloseLocked(c.host)
 }
@@ -141,7 +141,7 @@ func (c *conn) closeLocked(cause *Error) {
 		return
 	}
 	c.cause = cause
-	c.pool.closing++
+	c.pool.closingLocked(c.namespace())
 	c.retireLocked()
 	close(c.stop)
 }

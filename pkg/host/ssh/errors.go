@@ -83,8 +83,8 @@ const (
 	ReasonCanceled Reason = "Canceled"
 	// ReasonSessionClosed means that the caller closed the session before the command ended.
 	ReasonSessionClosed Reason = "SessionClosed"
-	// ReasonLimitReached means that Options.MaxConns connections stayed in use until
-	// the context ended.
+	// ReasonLimitReached means that Options.MaxConns connections, or the share of the namespace in them,
+	// stayed in use until the context ended.
 	ReasonLimitReached Reason = "LimitReached"
 	// ReasonPoolClosed means that the pool was closed.
 	ReasonPoolClosed Reason = "PoolClosed"
@@ -123,7 +123,7 @@ var explanations = map[Reason]string{
 	ReasonTimedOut:            "timed out",
 	ReasonCanceled:            "canceled by the caller",
 	ReasonSessionClosed:       "the session was closed by the caller",
-	ReasonLimitReached:        "the limit of open connections is reached",
+	ReasonLimitReached:        "the limit of open connections, of the namespace or of all, is reached",
 	ReasonPoolClosed:          "the connection pool is closed",
 }
 

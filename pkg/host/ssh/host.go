@@ -35,6 +35,8 @@ type host struct {
 	// sessionLimit is what a server of this target taught us; Options.MaxSessionsPerConn
 	// until then.
 	sessionLimit int
+	// claim waits for room for another connection.
+	claim *claim
 }
 
 // waiter is a caller that needs a channel.
@@ -113,6 +115,7 @@ func (p *Pool) hostLocked(t Target) *host {
 	h, ok := p.hosts[k]
 	if !ok {
 		h = &host{pool: p, key: k, sessionLimit: p.opts.MaxSessionsPerConn}
+		h.claim = &claim{namespace: k.namespace, grant: func() { p.scheduleLocked(h) }}
 		p.hosts[k] = h
 	}
 	h.target = t
@@ -149,11 +152,8 @@ func (p *Pool) scheduleLocked(h *host) {
 		h.reclaimLocked() // then this is called again
 		return
 	}
-	if p.open >= p.opts.MaxConns {
-		if !slices.Contains(p.queued, h) {
-			p.queued = append(p.queued, h)
-		}
-		p.makeRoomLocked()
+	if !p.hasRoomLocked(h.key.namespace) {
+		p.waitForRoomLocked(h.claim)
 		return
 	}
 	p.startDialLocked(h)
@@ -191,7 +191,7 @@ func (p *Pool) startDialLocked(h *host) {
 	d := &dial{ctx: ctx, cancel: cancel}
 	h.dial = d
 	t := h.target
-	p.open++
+	p.takeRoomLocked(h.key.namespace)
 	p.stats.Dialing++
 	p.stats.Dials++
 	p.wg.Go(func() {
@@ -219,7 +219,7 @@ func (p *Pool) runDial(h *host, d *dial, t Target) {
 		p.mu.Unlock()
 		return
 	}
-	p.open--
+	p.giveRoomBackLocked(h.key.namespace)
 	if wanted {
 		p.stats.DialFailures[failure.Reason]++
 	}
@@ -279,41 +279,17 @@ func (h *host) whyWaitingLocked(ctx context.Context, t Target) error {
 	switch {
 	case h.dial != nil && h.dial.failure == nil:
 		return gaveUp(ctx, h.dial.progress.get(), t.Endpoint())
-	case slices.Contains(h.pool.queued, h):
-		return &Error{Layer: LayerConnect, Reason: ReasonLimitReached, Address: t.Endpoint(), Err: cause}
+	case slices.Contains(h.pool.queued, h.claim):
+		return noRoom(ctx, t)
 	case h.dial != nil:
 		cause = errors.Join(cause, h.dial.failure)
 	}
 	return &Error{Layer: LayerSession, Reason: ReasonSessionLimitReached, Address: t.Endpoint(), Err: cause}
 }
 
-// makeRoomLocked closes the connections that have been idle for longest, one for each host that waits for
-// room, less those that are being closed already.
-func (p *Pool) makeRoomLocked() {
-	for p.closing < len(p.queued) {
-		var oldest *conn
-		for _, h := range p.hosts {
-			for _, c := range h.conns {
-				if c.idle() && (oldest == nil || c.lastUsed.Before(oldest.lastUsed)) {
-					oldest = c
-				}
-			}
-		}
-		if oldest == nil {
-			return
-		}
-		p.stats.IdleClosed++
-		oldest.closeLocked(oldest.lost(errEvicted))
-	}
-}
-
 // afterCloseLocked gives the room of a connection that is gone to those who wait for it.
 func (p *Pool) afterCloseLocked(h *host) {
-	for p.open < p.opts.MaxConns && len(p.queued) > 0 {
-		next := p.queued[0]
-		p.queued = p.queued[1:]
-		p.scheduleLocked(next)
-	}
+	p.admitLocked()
 	p.scheduleLocked(h)
 }
 
@@ -322,7 +298,7 @@ func (p *Pool) dropIfUnusedLocked(h *host) {
 	if len(h.waiters) > 0 {
 		return
 	}
-	p.queued = slices.DeleteFunc(p.queued, func(o *host) bool { return o == h })
+	p.unqueueLocked(h.claim)
 	if len(h.conns) == 0 && len(h.retired) == 0 && h.dial == nil && p.hosts[h.key] == h {
 		delete(p.hosts, h.key)
 	}

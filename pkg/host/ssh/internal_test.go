@@ -48,6 +48,7 @@ func TestIdentity(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Target){
 		"owner":      func(t *Target) { t.Owner = "other" },
+		"namespace":  func(t *Target) { t.Namespace = "other" },
 		"address":    func(t *Target) { t.Address = "other.example.com" },
 		"port":       func(t *Target) { t.Port = 2222 },
 		"user":       func(t *Target) { t.User = "other" },

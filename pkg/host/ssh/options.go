@@ -42,8 +42,9 @@ type Options struct {
 	MaxForwardsPerConn int
 	// MaxConnsPerHost is how many connections are open for one target. Default 4.
 	MaxConnsPerHost int
-	// MaxConns is how many connections are open in total. The connection that has been idle
-	// for longest makes room for a new one. Default 1024.
+	// MaxConns is how many connections are open in total, those of Pool.HostKey and Pool.Trace included.
+	// Of four or more, one namespace gets three quarters at most. A connection that is idle makes room for
+	// a new one, of the namespace that has most. Default 1024.
 	MaxConns int
 	// AllowAddress decides about each resolved address right before it would be dialed, so a
 	// name cannot be pointed elsewhere between a check and its use. An error is the

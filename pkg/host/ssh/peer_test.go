@@ -142,7 +142,7 @@ func (s *peer) join(p *Pool) (*conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hostLocked(s.target())
-	p.open++
+	p.takeRoomLocked(h.key.namespace)
 	p.adoptLocked(h, e, true)
 	return h.conns[len(h.conns)-1], nil
 }
@@ -179,7 +179,7 @@ func left(p *Pool) (conns, hosts int) {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open + p.closing, len(p.hosts)
+	return p.total.open + p.total.closing, len(p.hosts)
 }
 
 // reasonOf is that of an error of the package; empty: it is none.

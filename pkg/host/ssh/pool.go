@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -24,13 +25,13 @@ type Pool struct {
 	// mu guards everything below, all fields of host, and those fields of conn that say so.
 	// Nothing that can block is done while it is held: no I/O and no sending to a channel
 	// that may be full.
-	mu      sync.Mutex
-	closed  bool
-	hosts   map[key]*host
-	queued  []*host // want another connection and wait for MaxConns
-	open    int     // connections being made, open or being closed
-	closing int     // of those: being closed
-	stats   Stats   // its counters, and Dialing
+	mu         sync.Mutex
+	closed     bool
+	hosts      map[key]*host
+	queued     []*claim         // wait for room, the oldest first
+	total      usage            // of all
+	namespaces map[string]usage // of those that have any
+	stats      Stats            // its counters, and Dialing
 }
 
 // errPoolClosed is the cause of everything that Close ends.
@@ -38,7 +39,7 @@ var errPoolClosed = errors.New("the pool was closed")
 
 // New returns an empty pool. Close ends it.
 func New(o Options) *Pool {
-	p := &Pool{opts: o.withDefaults(), hosts: make(map[key]*host)}
+	p := &Pool{opts: o.withDefaults(), hosts: make(map[key]*host), namespaces: make(map[string]usage)}
 	p.stats.DialFailures = make(map[Reason]uint64)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	return p
@@ -82,21 +83,55 @@ func (p *Pool) Forget(owner string) {
 
 var errForgotten = errors.New("the target was forgotten")
 
-// begin registers a call that does I/O without a connection of the pool. The returned
-// context also ends with the pool, and done must be called at the end.
+// begin registers a call that makes a connection outside of the pool, when there is room for one: it
+// counts like those of the pool. The returned context also ends with the pool, and done must be called when
+// the connection is gone.
 func (p *Pool) begin(ctx context.Context, t Target) (_ context.Context, done func(), _ error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.closed {
+		p.mu.Unlock()
 		return nil, nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.Endpoint()}
 	}
 	p.wg.Add(1)
+	granted := make(chan struct{})
+	c := &claim{namespace: t.Namespace}
+	c.grant = func() {
+		p.takeRoomLocked(c.namespace)
+		close(granted)
+	}
+	if p.hasRoomLocked(c.namespace) {
+		c.grant()
+	} else {
+		p.waitForRoomLocked(c)
+	}
+	p.mu.Unlock()
+
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(p.ctx, func() { cancel(errPoolClosed) })
-	return ctx, func() {
+	end := func() {
 		stop()
 		cancel(nil)
 		p.wg.Done()
+	}
+	select {
+	case <-granted:
+	case <-ctx.Done():
+		p.mu.Lock()
+		waits := slices.Contains(p.queued, c)
+		p.unqueueLocked(c)
+		p.mu.Unlock()
+		if waits {
+			err := noRoom(ctx, t)
+			end()
+			return nil, nil, err
+		}
+	}
+	return ctx, func() {
+		p.mu.Lock()
+		p.giveRoomBackLocked(c.namespace)
+		p.admitLocked()
+		p.mu.Unlock()
+		end()
 	}, nil
 }
 

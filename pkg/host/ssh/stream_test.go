@@ -210,7 +210,7 @@ func TestCloseWaits(t *testing.T) {
 		near, _ := openTo(t, p, s)
 		_ = p.Close()
 		p.mu.Lock()
-		open, retired := p.open, near.conn.host.retired
+		open, retired := p.total.open, near.conn.host.retired
 		p.mu.Unlock()
 		if open != 0 || len(retired) != 0 {
 			t.Errorf("%d connections are left", open)

@@ -39,6 +39,9 @@ type Target struct {
 	// Owner is for whom the host is contacted. Owners share no connection, also when they mean the
 	// same host and log in to it in the same way: what one of them ends is its own.
 	Owner string
+	// Namespace is that of the owner. Its connections are counted together: one namespace gets three
+	// quarters of Options.MaxConns at most, if these are four or more.
+	Namespace string
 	// Address is a DNS name or an IP address. An IPv6 address may have brackets and a zone.
 	Address string
 	// Port is the TCP port; zero means DefaultPort.
@@ -72,7 +75,7 @@ func (t Target) Endpoint() string {
 // that of all fields.
 func (t Target) Identity() string {
 	k := t.key()
-	sum := digest([][]byte{[]byte(k.owner), []byte(k.host), []byte(strconv.Itoa(k.port)), []byte(k.user), k.credential[:], k.hostKeys[:]})
+	sum := digest([][]byte{[]byte(k.owner), []byte(k.namespace), []byte(k.host), []byte(strconv.Itoa(k.port)), []byte(k.user), k.credential[:], k.hostKeys[:]})
 	return string(sum[:])
 }
 
@@ -80,10 +83,10 @@ func (t Target) Identity() string {
 // connection that was verified against one set of host keys must not serve
 // a target that pinned another.
 type key struct {
-	owner string
-	host  string
-	port  int
-	user  string
+	owner, namespace string
+	host             string
+	port             int
+	user             string
 	// credential and hostKeys are digests.
 	credential, hostKeys [sha256.Size]byte
 }
@@ -103,6 +106,7 @@ func (t Target) key() key {
 	slices.SortFunc(hostKeys, bytes.Compare)
 	return key{
 		owner:      t.Owner,
+		namespace:  t.Namespace,
 		host:       strings.ToLower(t.host()),
 		port:       t.port(),
 		user:       t.User,

@@ -62,7 +62,7 @@ func (p *Pool) Trace(ctx context.Context, t Target, o TraceOptions) *Trace {
 		tr.step(err)
 		return tr
 	}
-	tr.stop = done
+	tr.stop, tr.began = done, time.Now() // there was room
 	pr := &progress{entered: tr.enter, withoutLogin: o.WithoutLogin}
 	e, err := p.connect(ctx, t, pr)
 	tr.Addresses, tr.Peer, tr.HostKey = pr.addresses, pr.peer, pr.hostKey
@@ -110,7 +110,7 @@ func (tr *Trace) keep(p *Pool, t Target, e *established) {
 	o.MaxConns, o.MaxConnsPerHost = 1, 1
 	own := New(o)
 	own.mu.Lock()
-	own.open++
+	own.takeRoomLocked(t.Namespace)
 	own.adoptLocked(own.hostLocked(t), e, true)
 	own.mu.Unlock()
 	tr.Pool = own
