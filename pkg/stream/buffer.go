@@ -23,7 +23,7 @@ func (b *buffer) read(from io.Reader) ([]byte, error) {
 	n, err := from.Read(b.space)
 	data := b.space[:n]
 	if n == len(b.space) && n < chunkSize {
-		b.space = make([]byte, 2*n)
+		b.space = make([]byte, min(2*n, chunkSize))
 	}
 	return data, err
 }

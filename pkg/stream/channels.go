@@ -155,7 +155,7 @@ func (c *channels) receive(message io.Reader, through *buffer) error {
 // hand hands a message on as it comes.
 func (c *channels) hand(in *input, message io.Reader, through *buffer) error {
 	for {
-		data, err := through.read(message)
+		data, err := through.read(whole{message})
 		if len(data) > 0 {
 			c.stalled.Store(true)
 			// An error says that it is not needed any more.
@@ -169,6 +169,18 @@ func (c *channels) hand(in *input, message io.Reader, through *buffer) error {
 			return err
 		}
 	}
+}
+
+// whole is a message that is read in as few parts as possible, though it comes in many: each becomes a packet of SSH.
+type whole struct{ io.Reader }
+
+// Read implements [io.Reader].
+func (w whole) Read(p []byte) (int, error) {
+	n, err := io.ReadFull(w.Reader, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // bounded is a message that fails when it is too large.

@@ -23,9 +23,9 @@ var errClientGone = errors.New("the client has closed the connection")
 
 // Sizes of buffers.
 const (
-	// chunkSize is how much is copied at a time, and the size of the messages that
-	// client-go sends.
-	chunkSize = 32 << 10
+	// chunkSize is how much is copied at a time: with what the WebSocket protocol puts around it, it fills two
+	// TLS records and begins no third one. SSH sends it in one packet.
+	chunkSize = 32<<10 - 16
 	// readBufferSize is that of a TLS record.
 	readBufferSize = 16 << 10
 	// writeBufferSize holds a chunk with what the WebSocket protocol puts around it.

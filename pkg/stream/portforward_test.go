@@ -436,7 +436,7 @@ func TestPortForwardWaits(t *testing.T) {
 	for _, dials := range []bool{false, true} {
 		t.Run(map[bool]string{true: "for the connection", false: "for the host"}[dials], func(t *testing.T) {
 			t.Cleanup(func() { checkLeaks(t) })
-			const size = 24 << 20
+			const size = 768 * chunkSize
 			c := Config{KeepAlive: unhurried}
 			written := make(chan struct{})
 			pause := time.After(2 * c.silence())

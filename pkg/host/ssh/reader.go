@@ -39,10 +39,10 @@ type chunk struct {
 }
 
 // Chunks begin small, since thousands of streams may carry a line now and then, and grow while
-// they are filled.
+// they are filled. The largest ones are two of those of who passes them on in parts of a bit less than 32 KiB.
 const (
 	minChunk = 4 << 10
-	maxChunk = 64 << 10
+	maxChunk = 64<<10 - 32
 )
 
 func newReader(s *stream, source io.Reader) *reader {
@@ -184,7 +184,7 @@ func (r *reader) pump() {
 			return
 		}
 		if n == cap(b) && size < maxChunk {
-			size *= 2
+			size = min(2*size, maxChunk)
 		}
 	}
 }

@@ -26,8 +26,9 @@ const (
 )
 
 const (
-	// chunkSize is how much is copied at a time, and the largest message that is sent.
-	chunkSize = 32 << 10
+	// chunkSize is how much is copied at a time, and the largest message that is sent: with what the WebSocket
+	// protocol puts around it, it fills two TLS records and begins no third one.
+	chunkSize = 32<<10 - 16
 	// maxErrorSize is how much of what the server says about an error is kept.
 	maxErrorSize = 4 << 10
 	// portSize is that of the first message on each channel, the port.
