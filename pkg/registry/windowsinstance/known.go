@@ -77,16 +77,24 @@ func moved(instance *v1alpha1.WindowsInstance) bool {
 	return err == nil && len(known) > 0 && !slices.Contains(known, address.Unmap().String())
 }
 
-// provenKeys are those of spec.hostKeys that are recorded in the status.
+// provenKeys are the keys recorded in the status that spec.hostKeys names, too: in the words of the
+// status, so that nothing else of the lines in spec.hostKeys, which may have comments, is trusted.
 func provenKeys(instance *v1alpha1.WindowsInstance) []string {
 	var proven []string
-	for _, line := range instance.Spec.HostKeys {
-		fields := strings.Fields(line) // type, base64, and maybe a comment
-		if slices.ContainsFunc(instance.Status.HostKeys, func(k v1alpha1.HostKeyStatus) bool { return slices.Contains(fields, k.Key) }) {
-			proven = append(proven, line)
+	for _, key := range instance.Status.HostKeys {
+		if slices.ContainsFunc(instance.Spec.HostKeys, func(line string) bool { return pinnedKey(line) == key.Key }) {
+			proven = append(proven, key.Type+" "+key.Key)
 		}
 	}
 	return proven
+}
+
+// pinnedKey is the key of a line of spec.hostKeys in base64, without its type and comment. Empty: it has none.
+func pinnedKey(line string) string {
+	if fields := strings.Fields(line); len(fields) > 1 {
+		return fields[1]
+	}
+	return ""
 }
 
 // notKnown is the Conflict about a host that the controller has not logged in to as the spec says.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -130,8 +129,8 @@ func sameHost(began, now *v1alpha1.WindowsInstance) error {
 func acceptedKeys(instance *v1alpha1.WindowsInstance) []string {
 	var keys []string
 	for _, line := range instance.Spec.HostKeys {
-		if fields := strings.Fields(line); len(fields) > 1 {
-			keys = append(keys, fields[1])
+		if key := pinnedKey(line); key != "" {
+			keys = append(keys, key)
 		}
 	}
 	if len(keys) > 0 {
