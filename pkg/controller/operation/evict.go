@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -21,6 +22,14 @@ import (
 // skipWaitForDead is for how long after the end of its grace period a pod is waited for on a Node
 // whose kubelet is dead, unless somebody said otherwise: nobody will say that it has ended.
 const skipWaitForDead = time.Minute
+
+const (
+	// awaitedDrain is how long a drain may take while hosts of other namespaces wait for its slot,
+	// whatever its pool says: an hour is what the Machine Config Operator gives a drain before it alerts.
+	awaitedDrain = time.Hour
+	// awaitedInterval is how often a drain that has taken so long learns whether they do.
+	awaitedInterval = time.Minute
+)
 
 // requestedOptions are those of a drain, or of a reboot, that somebody requested, and its
 // time-out. Zero: there is none.
@@ -115,13 +124,17 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		before = *op.Progress
 	}
 	latest := drain.Progress{}
-	err = follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
-		return retryDrain(ctx, e.clock, o, func(o drain.Options) error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
-	}, func(p drain.Progress) error {
-		latest = p
-		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
-	})
-	if err != nil {
+	if err := e.endIfAwaited(o, func(o drain.Options) error {
+		if p := e.operation().Progress; p != nil && latest.Total > 0 {
+			before = *p
+		}
+		return follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
+			return retryDrain(ctx, e.clock, o, func(o drain.Options) error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
+		}, func(p drain.Progress) error {
+			latest = p
+			return e.progress(ctx, op.Node.Name, countPods(before, p), p)
+		})
+	}); err != nil {
 		return result{}, err
 	}
 	message := "Pods that left: 0."
@@ -139,6 +152,28 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		message += fmt.Sprintf(" Pods that came later and tolerate the cordon: %d.", len(latest.Staying))
 	}
 	return result{message: message}, nil
+}
+
+// endIfAwaited runs a drain until its own deadline. One that has taken awaitedDrain ends as soon as hosts
+// of other namespaces wait for the slot of this one; what needs no slot has its own deadline only.
+func (e *execution) endIfAwaited(o drain.Options, run func(drain.Options) error) error {
+	if e.operation().Type != v1alpha1.OperationReconfigure {
+		return run(o)
+	}
+	for patient := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, awaitedDrain); ; patient = e.clock.Now().Add(awaitedInterval) {
+		bounded := o
+		if o.Deadline.IsZero() || patient.Before(o.Deadline) {
+			bounded.Deadline = patient
+		}
+		err := run(bounded)
+		var timeout *drain.TimeoutError
+		switch {
+		case bounded.Deadline.Equal(o.Deadline) || !errors.As(err, &timeout):
+			return err
+		case e.Disruptions.Awaited(e.key):
+			return fmt.Errorf("hosts of other namespaces wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(awaitedDrain), err)
+		}
+	}
 }
 
 // retryDrain drains again when the API server was in trouble, once also after the deadline: the

@@ -29,6 +29,8 @@ type Slots interface {
 	Resume(instance *v1alpha1.WindowsInstance)
 	// Hold takes a slot whatever the limit is and whoever waits.
 	Hold(key types.NamespacedName)
+	// Awaited says whether the host has a slot that hosts of other namespaces wait for.
+	Awaited(key types.NamespacedName) bool
 	// Release gives back the slot, or the place in the queue, if there is one.
 	Release(key types.NamespacedName)
 }

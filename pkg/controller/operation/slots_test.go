@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 func inPool(name string) change {
@@ -302,4 +304,32 @@ func TestHalfWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDrainThatOthersWaitFor: a drain that never ends, as its pool wants it, ends after an hour when hosts of another
+// namespace wait for the slot.
+func TestDrainThatOthersWaitFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "gold"}}
+		pool.Spec.UpdateStrategy.Drain.TimeoutSeconds = new(int64(0))
+		f := newFixture(t, newInstance(reconfigureOperation(), inPool("gold")), pool)
+		f.configure()
+		f.host.impact = config.ImpactDrain
+		f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b (PodDisruptionBudget c)"}}
+		f.drain.meanwhile = func() {
+			<-time.After(time.Until(f.drain.options.Deadline))
+			if f.drain.runs == 3 {
+				f.disruptions.Take(newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Namespace = "other" }), nil)
+			}
+		}
+		began := time.Now()
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "Hosts of other namespaces wait") || !strings.Contains(op.Message, "PodDisruptionBudget c") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+		if f.drain.runs != 3 || time.Since(began) < time.Hour+2*awaitedInterval {
+			t.Errorf("it ended after %s", time.Since(began))
+		}
+	})
 }

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,8 +29,9 @@ const maxNamed = 5
 const DefaultRestarts = 10
 
 // Slots limit how many hosts are disrupted by their configuration at the same time, and
-// keep a configuration that broke one host of a pool from the others (halt.go). The host
-// that asks first gets the first slot that is free. Slots read nothing: callers pass the
+// keep a configuration that broke one host of a pool from the others (halt.go). Namespaces
+// take turns: a slot that is free is for the one that has fewest, and of those for the one whose last
+// turn is longest ago. In a namespace the host that asks first is next. Slots read nothing: callers pass the
 // instances as they know them. They are safe for concurrent use.
 //
 // Slots are those of one process. What another process had begun is in the records of the
@@ -42,14 +44,17 @@ type Slots struct {
 
 	mu      sync.Mutex // guards what follows
 	holders sets.Set[types.NamespacedName]
-	queue   []types.NamespacedName
+	queue   []types.NamespacedName // the first that asked first
+	// turns says of namespaces that have or wait for slots when they last got one, counted by turn.
+	turns map[string]int
+	turn  int
 }
 
 // NewDisruptionSlots are for hosts whose Nodes are cordoned and drained because of their
 // configuration. Hosts without a Node need none. The limit is usually
 // [DefaultDisruptions].
 func NewDisruptionSlots(limit int) *Slots {
-	return &Slots{limit: limit, disrupted: disrupted, holders: sets.New[types.NamespacedName]()}
+	return &Slots{limit: limit, disrupted: disrupted, holders: sets.New[types.NamespacedName](), turns: map[string]int{}}
 }
 
 // NewRestartSlots are for hosts whose services are restarted because the desired
@@ -57,7 +62,7 @@ func NewDisruptionSlots(limit int) *Slots {
 // reach all hosts before anybody sees it. Hosts without a Node need none, nor does what
 // people request. The limit is usually [DefaultRestarts].
 func NewRestartSlots(limit int) *Slots {
-	return &Slots{limit: limit, disrupted: restarting, holders: sets.New[types.NamespacedName]()}
+	return &Slots{limit: limit, disrupted: restarting, holders: sets.New[types.NamespacedName](), turns: map[string]int{}}
 }
 
 // Take takes a slot for the host of an instance, or joins the queue if there is none. It
@@ -110,6 +115,17 @@ func (s *Slots) Release(key types.NamespacedName) {
 	defer s.mu.Unlock()
 	s.holders.Delete(key)
 	s.queue = slices.DeleteFunc(s.queue, func(queued types.NamespacedName) bool { return queued == key })
+	maps.DeleteFunc(s.turns, func(namespace string, _ int) bool {
+		in := func(key types.NamespacedName) bool { return key.Namespace == namespace }
+		return !slices.ContainsFunc(s.queue, in) && !slices.ContainsFunc(s.holders.UnsortedList(), in)
+	})
+}
+
+// Awaited says whether a host has a slot that hosts of other namespaces wait for.
+func (s *Slots) Awaited(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holders.Has(key) && slices.ContainsFunc(s.queue, func(queued types.NamespacedName) bool { return queued.Namespace != key.Namespace })
 }
 
 // Load says how many slots are taken and how many hosts wait for one.
@@ -131,13 +147,38 @@ func (s *Slots) take(key types.NamespacedName, recorded []types.NamespacedName) 
 	if !slices.Contains(s.queue, key) {
 		s.queue = append(s.queue, key)
 	}
-	before = slices.Index(s.queue, key)
+	before = slices.Index(s.order(busy), key)
 	if before < s.limit-len(busy) {
-		s.queue = slices.Delete(s.queue, before, before+1)
+		s.queue = slices.DeleteFunc(s.queue, func(queued types.NamespacedName) bool { return queued == key })
 		s.holders.Insert(key)
+		s.turn++
+		s.turns[key.Namespace] = s.turn
 		return nil, 0, true
 	}
 	return slices.SortedFunc(maps.Keys(busy), compareKeys), before, false
+}
+
+// order is the queue in the order in which slots are given, while others have theirs.
+func (s *Slots) order(busy sets.Set[types.NamespacedName]) []types.NamespacedName {
+	has := map[string]int{} // how many slots its namespace has when a host of it is next
+	for key := range busy {
+		has[key.Namespace]++
+	}
+	type place struct {
+		key       types.NamespacedName
+		has, turn int
+	}
+	places := make([]place, len(s.queue))
+	for i, key := range s.queue {
+		places[i] = place{key, has[key.Namespace], s.turns[key.Namespace]}
+		has[key.Namespace]++
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.has, b.has), cmp.Compare(a.turn, b.turn)) })
+	keys := make([]types.NamespacedName, len(places))
+	for i, p := range places {
+		keys[i] = p.key
+	}
+	return keys
 }
 
 // recorded are the hosts that are disrupted according to the records of their operations.

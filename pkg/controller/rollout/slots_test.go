@@ -188,3 +188,47 @@ func TestDisrupted(t *testing.T) {
 		})
 	}
 }
+
+// TestNamespacesTakeTurns: a namespace with many hosts does not keep the others waiting until it is done, and
+// whoever holds a slot learns that others wait.
+func TestNamespacesTakeTurns(t *testing.T) {
+	of := func(namespace, name string) *v1alpha1.WindowsInstance {
+		return newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Namespace, i.Name = namespace, name })
+	}
+	waiting := []*v1alpha1.WindowsInstance{of("greedy", "b"), of("greedy", "c"), of("other", "a"), of("other", "b"), of("third", "a")}
+	slots := NewDisruptionSlots(1)
+	holder := of("greedy", "a")
+	var order []string
+	for {
+		if waitsFor := slots.Take(holder, nil); waitsFor != "" {
+			t.Fatalf("%s: %s", client.ObjectKeyFromObject(holder), waitsFor)
+		}
+		order = append(order, client.ObjectKeyFromObject(holder).String())
+		var next *v1alpha1.WindowsInstance
+		for _, i := range waiting {
+			if waitsFor := slots.Take(i, nil); waitsFor == "" {
+				t.Fatalf("%s has a slot beyond the limit", client.ObjectKeyFromObject(i))
+			}
+		}
+		if want := slices.ContainsFunc(waiting, func(i *v1alpha1.WindowsInstance) bool { return i.Namespace != holder.Namespace }); slots.Awaited(client.ObjectKeyFromObject(holder)) != want {
+			t.Errorf("others wait for %s: %v", client.ObjectKeyFromObject(holder), !want)
+		}
+		slots.Release(client.ObjectKeyFromObject(holder))
+		for _, i := range waiting {
+			if slots.Take(i, nil) == "" {
+				next = i
+			}
+		}
+		if next == nil {
+			break
+		}
+		holder = next
+		waiting = slices.DeleteFunc(waiting, func(i *v1alpha1.WindowsInstance) bool { return i == next })
+	}
+	if got, want := strings.Join(order, " "), "greedy/a other/a third/a greedy/b other/b greedy/c"; got != want {
+		t.Errorf("slots went to %s, want %s", got, want)
+	}
+	if len(slots.turns) != 0 {
+		t.Errorf("turns of namespaces that want nothing are kept: %v", slots.turns)
+	}
+}
