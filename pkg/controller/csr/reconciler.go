@@ -5,6 +5,7 @@ package csr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -72,7 +73,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, client: c, resolver: net.DefaultResolver, clock: clock.RealClock{}, told: map[string]told{},
+		Options: o, client: c, resolver: &identity.Background{Resolver: net.DefaultResolver}, clock: clock.RealClock{}, told: map[string]told{},
 		decisions: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "windows_instance_certificate_requests_total",
 			Help: "Certificate signing requests of hosts, by kind (KubeletClient, KubeletServing), by what was decided (Approve; Refuse, which leaves them pending) and why.",
@@ -96,6 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	decision, hosts, err := r.decide(ctx, request)
+	if errors.Is(err, identity.ErrLookingUp) {
+		return reconcile.Result{RequeueAfter: identity.RetryLookup}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -43,6 +43,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
 const (
@@ -717,5 +718,33 @@ func TestStrip(t *testing.T) {
 	}
 	if got, err := strip("a tombstone"); got != "a tombstone" || err != nil {
 		t.Errorf("something else became %v, %v", got, err)
+	}
+}
+
+// awaited is a Resolver that is looking a name up.
+type awaited struct{}
+
+func (awaited) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, identity.ErrLookingUp
+}
+
+// TestNameIsAwaited: nothing is decided, or told, while the name of the Node is looked up; then it is at once.
+func TestNameIsAwaited(t *testing.T) {
+	const name = "ip-10-0-0-5.ec2.internal"
+	request := servingAs(t, name, "10.0.0.5")
+	request.CreationTimestamp = metav1.NewTime(testNow.Add(-time.Hour))
+	s := newSetup(t, host1(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = name }),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "n1"}}, request)
+	known := s.resolver
+	s.resolver = awaited{}
+	if got := s.reconcile(t).RequeueAfter; got != identity.RetryLookup {
+		t.Errorf("it is decided again after %s", got)
+	}
+	if events := s.events.take(); len(events) > 0 {
+		t.Errorf("told too early: %q", events)
+	}
+	s.resolver = known
+	if got := s.reconcile(t); got != (reconcile.Result{}) {
+		t.Errorf("it is not approved: %+v, %q", got, s.events.take())
 	}
 }

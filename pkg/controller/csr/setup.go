@@ -28,8 +28,7 @@ import (
 const (
 	// controllerName names the controller in logs and metrics.
 	controllerName = "windows-csr"
-	// workers is how many requests are decided about at the same time. A lookup in DNS
-	// for one of them must not hold up all others.
+	// workers is how many requests are decided about at the same time.
 	workers = 4
 )
 

@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -52,7 +53,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, reporter: message.NewReporter(o.Recorder, c.Scheme()), resolver: net.DefaultResolver}
+	return &Reconciler{Options: o, client: c, reporter: message.NewReporter(o.Recorder, c.Scheme()), resolver: &identity.Background{Resolver: net.DefaultResolver}}
 }
 
 // Reconcile makes the Node of an instance as it should be.
@@ -85,6 +86,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	problem, err := r.refusal(ctx, instance, node.Name)
+	if errors.Is(err, identity.ErrLookingUp) {
+		return reconcile.Result{RequeueAfter: identity.RetryLookup}, nil
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}

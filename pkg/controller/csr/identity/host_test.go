@@ -105,7 +105,9 @@ func TestNode(t *testing.T) {
 				t.Error("another node is disputed")
 			}
 			if tt.disputed {
-				h.lookUp(t.Context(), resolver, tt.node)
+				if err := h.lookUp(t.Context(), resolver, tt.node); err != nil {
+					t.Error(err)
+				}
 			}
 			if got := h.Node == tt.node; got != tt.confirmed {
 				t.Errorf("confirmed: %t", got)

@@ -5,11 +5,11 @@ package identity
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,9 +26,6 @@ import (
 // kindMachine is the kind of the owners of instances that come from Machines.
 const kindMachine = "Machine"
 
-// lookupTimeout bounds a lookup in DNS.
-const lookupTimeout = 5 * time.Second
-
 // Resolver looks up names in DNS. [net.Resolver] is one.
 type Resolver interface {
 	// LookupNetIP returns the addresses of a name. Network is "ip".
@@ -37,20 +34,22 @@ type Resolver interface {
 
 // lookUp asks DNS whether the host has the name of the Node, which only the Node says so
 // far: platforms name Nodes as their DNS does, whatever the host calls itself. DNS that
-// does not answer confirms nothing; ask again later.
-func (h *Host) lookUp(ctx context.Context, resolver Resolver, nodeName string) {
+// does not answer confirms nothing; ask again later. The error is [ErrLookingUp].
+func (h *Host) lookUp(ctx context.Context, resolver Resolver, nodeName string) error {
 	name, ok := absolute(nodeName)
 	if !ok {
-		return
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
 	addresses, err := resolver.LookupNetIP(ctx, "ip", name)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrLookingUp):
+		return err
+	case err != nil:
 		log.FromContext(ctx).V(2).Info("DNS does not confirm the name of a Node", "node", nodeName, "instance", klog.KObj(h.Object), "cause", err.Error())
-		return
+	default:
+		h.confirm(nodeName, addresses)
 	}
-	h.confirm(nodeName, addresses)
+	return nil
 }
 
 // absolute returns the name of a Node as DNS has it, so that no search path is tried:

@@ -59,7 +59,8 @@ func (n Nodes) Find(ctx context.Context, instance *v1alpha1.WindowsInstance) (*c
 }
 
 // Host returns what is known of the host of an instance from others than its kubelet. Its
-// Node is set only if that is confirmed, for which DNS is asked if nodeName is [Host.Disputed].
+// Node is set only if that is confirmed, for which DNS is asked if nodeName is [Host.Disputed]. The error
+// is [ErrLookingUp] if that has not answered yet.
 func (n Nodes) Host(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*Host, error) {
 	machine, err := Machine(ctx, n.Reader, instance)
 	if err != nil {
@@ -67,7 +68,9 @@ func (n Nodes) Host(ctx context.Context, instance *v1alpha1.WindowsInstance, nod
 	}
 	h := New(instance, machine)
 	if h.Disputed(nodeName) {
-		h.lookUp(ctx, n.Resolver, nodeName)
+		if err := h.lookUp(ctx, n.Resolver, nodeName); err != nil {
+			return nil, err
+		}
 	}
 	return h, nil
 }
