@@ -91,6 +91,29 @@ func withStamp(r rotationName, suffix string) (rotationName, bool) {
 	return r, false
 }
 
+// maxRotated is how many rotated files of a log are read at most. Each is opened whenever the log is listed.
+const maxRotated = 500
+
+// newest leaves out rotated files beyond maxRotated, the oldest by their names: only what is opened has another
+// time. Stamps and numbers are not compared with each other.
+func newest(names []rotationName) []rotationName {
+	order := slices.SortedFunc(slices.Values(names), func(a, b rotationName) int {
+		return cmp.Or(b.stamp.Compare(a.stamp), cmp.Compare(a.number, b.number), strings.Compare(b.name, a.name))
+	})
+	stamped, numbered, old := 0, 0, map[string]bool{}
+	for _, r := range order {
+		switch {
+		case !r.stamp.IsZero():
+			stamped++
+			old[r.name] = stamped > maxRotated
+		case r.number > 0:
+			numbered++
+			old[r.name] = numbered > maxRotated
+		}
+	}
+	return slices.DeleteFunc(names, func(r rotationName) bool { return old[r.name] })
+}
+
 // generation is one file of a log.
 type generation struct {
 	rotationName

@@ -144,8 +144,7 @@ func (s series) listOnce() ([]generation, error) {
 			}
 		}
 	}
-	var list []generation
-	seen := make(map[fileID]int)
+	var names []rotationName
 	for _, e := range entries {
 		r, rotated := parseRotation(base, e.Name())
 		current := e.Name() == base
@@ -156,7 +155,13 @@ func (s series) listOnce() ([]generation, error) {
 			// Being compressed: the copy is not complete yet.
 			continue
 		}
-		g, err := s.stat(e.Name())
+		names = append(names, r)
+	}
+	var list []generation
+	seen := make(map[fileID]int)
+	for _, r := range newest(names) {
+		current := r.name == base
+		g, err := s.stat(r.name)
 		if err != nil {
 			// It no longer exists, or cannot be read: not a part of this log.
 			continue
