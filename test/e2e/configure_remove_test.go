@@ -8,6 +8,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,7 +149,7 @@ func removeUnreachable(t *testing.T, s *site) {
 
 // removeNamespace deletes a namespace with a host that answers, one that does not, and one that
 // is being removed, also with the controller dead. The hosts that nobody removed run on, and
-// instances elsewhere take them back.
+// instances elsewhere get them when somebody hands them over.
 func removeNamespace(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-namespace")
 	h, away, leaving := s.newHost(t, namespace, "cfg-ns-1", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-2", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-3", winhost.Options{})
@@ -172,8 +173,8 @@ func removeNamespace(t *testing.T, s *site) {
 	if err := away.host.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
-	h.takeBack(t, "cfg-namespace-2")
-	away.takeBack(t, "cfg-namespace-2")
+	h.handOver(t, "cfg-namespace-2")
+	away.handOver(t, "cfg-namespace-2")
 	before.mustHoldWithNewInstances(t, h.subject())
 	// They are ours as before: removing them leaves nothing.
 	h.remove(t)
@@ -259,8 +260,26 @@ func (s *site) deleteNamespace(t *testing.T, namespace string) {
 	})
 }
 
-// takeBack makes an instance for the host in another namespace, and waits until it is ready.
+// takeBack makes an instance for the host in its namespace again, and waits until it is ready.
 func (h *siteHost) takeBack(t *testing.T, namespace string) {
+	t.Helper()
+	h.declareIn(t, namespace)
+	h.waitReady(t)
+}
+
+// handOver makes an instance for the host in another namespace, and runs the command that its condition has.
+func (h *siteHost) handOver(t *testing.T, namespace string) {
+	t.Helper()
+	h.declareIn(t, namespace)
+	message := h.waitReason(t, v1alpha1.ConditionResolved, v1alpha1.ReasonHostOfAnotherNamespace).Status.KeptOff().Message
+	_, command, _ := strings.Cut(message, "kubectl ")
+	if out, err := h.Kubectl(t.Context(), strings.Fields(command)...); err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", command, err, out)
+	}
+	h.waitReady(t)
+}
+
+func (h *siteHost) declareIn(t *testing.T, namespace string) {
 	t.Helper()
 	namespaces := h.Kube.CoreV1().Namespaces()
 	_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
@@ -269,5 +288,4 @@ func (h *siteHost) takeBack(t *testing.T, namespace string) {
 	}
 	h.namespace = namespace
 	h.declare(t, nil)
-	h.waitReady(t)
 }
