@@ -17,7 +17,7 @@ import (
 func NamespaceDeleted(kube kubernetes.Interface) func(ctx context.Context, name string) (time.Time, error) {
 	return func(ctx context.Context, name string) (time.Time, error) {
 		namespace, err := kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		if gone(err) {
 			return time.Unix(0, 0), nil
 		}
 		if err != nil || namespace.DeletionTimestamp == nil {
@@ -25,4 +25,10 @@ func NamespaceDeleted(kube kubernetes.Interface) func(ctx context.Context, name 
 		}
 		return namespace.DeletionTimestamp.Time, nil
 	}
+}
+
+// gone says whether an error means that an object does not exist, as opposed to what something in front
+// of kube-apiserver answers while that is away.
+func gone(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

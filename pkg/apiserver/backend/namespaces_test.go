@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -28,9 +29,12 @@ func TestNamespaceDeleted(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
 	}
-	away := errors.New("away")
-	kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
-	if got, err := deleted(t.Context(), "gone"); !errors.Is(err, away) || !got.IsZero() {
-		t.Errorf("%s, %v", got, err)
+	// What a proxy in front of kube-apiserver answers says nothing about a namespace.
+	proxy := apierrors.NewGenericServerResponse(404, "get", corev1.Resource("namespaces"), "gone", "404 page not found", 0, true)
+	for _, away := range []error{errors.New("away"), proxy} {
+		kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, away })
+		if got, err := deleted(t.Context(), "gone"); !errors.Is(err, away) || !got.IsZero() {
+			t.Errorf("%s, %v", got, err)
+		}
 	}
 }

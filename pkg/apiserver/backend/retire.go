@@ -66,7 +66,7 @@ func RetireWithNamespace(ctx context.Context, namespaces cache.SharedInformer, c
 func deleteAPIService(ctx context.Context, client dynamic.Interface, own string) error {
 	services := client.Resource(apiservice.Resource)
 	service, err := services.Get(ctx, apiservice.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if gone(err) {
 		return nil
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func deleteAPIService(ctx context.Context, client dynamic.Interface, own string)
 	}
 	uid := service.GetUID()
 	err = services.Delete(ctx, apiservice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if gone(err) || apierrors.IsConflict(err) {
 		return nil // it is gone, or another one
 	}
 	return err

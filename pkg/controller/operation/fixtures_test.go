@@ -415,8 +415,13 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
 		Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
-		Superseded:  func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
-		Represented: f.represented,
+		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
+		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+			if f.represented == nil {
+				return "", nil
+			}
+			return f.represented(ctx, instance)
+		},
 	})
 	r.drainer = f.drain
 	ctx, cancel := context.WithCancel(context.Background())

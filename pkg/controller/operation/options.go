@@ -33,11 +33,11 @@ type Options struct {
 	// has changed. Hosts without a Node need none, nor does what people ask for. Required.
 	Restarts Slots
 	// Superseded says why the host of an instance that was deleted is not to be removed any more,
-	// empty if it is. It is asked when the host has answered, before anything is done. Nil: it always is.
+	// empty if it is. It is asked when the host has answered, before anything is done. Required.
 	Superseded func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Represented says why a host must not be changed for an instance, empty if it may be: another one has
-	// it. It is asked right before a host is changed for the first time, after that was recorded. Nil: it
-	// always may.
+	// it. It is asked right before a host is changed for the first time, after that was recorded.
+	// Required.
 	Represented func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Leads says whether this process still is the one that works, by what is in the cluster
 	// now. One that was stopped for a while goes on without knowing that another one has

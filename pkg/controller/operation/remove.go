@@ -48,9 +48,6 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 // superseded says why the host is not to be removed any more, empty if it is. A host that does not
 // answer is not asked about: whoever follows could not take it over.
 func (e *execution) superseded(ctx context.Context) (why string, err error) {
-	if e.Superseded == nil {
-		return "", nil
-	}
 	err = retryAPI(ctx, e.clock, "Asking whether the host is still to be removed", isFinal, func() (err error) {
 		why, err = e.Superseded(ctx, e.instance)
 		return err

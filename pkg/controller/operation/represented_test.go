@@ -74,3 +74,13 @@ func TestFirstChangeIsForOneInstance(t *testing.T) {
 		})
 	}
 }
+
+// Without somebody to ask, two instances would configure one host.
+func TestGuardsAreRequired(t *testing.T) {
+	yes := func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return "", nil }
+	for name, o := range map[string]Options{"neither": {}, "represented": {Superseded: yes}, "superseded": {Represented: yes}} {
+		if err := SetupWithManager(nil, o); err == nil {
+			t.Errorf("%s: the controller was added", name)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -24,6 +25,10 @@ const controllerName = "windows-operation"
 // SetupWithManager adds the controller to a manager: its watch, and the runnable that
 // runs operations.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	if o.Superseded == nil || o.Represented == nil {
+		// Nobody would keep two instances from one host.
+		return errors.New("options of the operation controller: Superseded and Represented are required")
+	}
 	r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
 	if err := mgr.Add(r.runner); err != nil {
 		return fmt.Errorf("adding the runner of operations: %w", err)

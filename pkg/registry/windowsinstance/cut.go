@@ -29,7 +29,7 @@ func WithCut(handler http.Handler) http.Handler {
 			mu.Lock()
 			defer mu.Unlock()
 			if !over {
-				// An error says that the connection was taken over by a WebSocket, or is closed.
+				// It also ends one that was taken over by a WebSocket. An error says that it is closed.
 				_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 			}
 		}
