@@ -21,8 +21,17 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // the second signal ends the process
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		received := <-signals
+		signal.Stop(signals) // the second signal ends the process
+		if received == syscall.SIGTERM {
+			end(&plugin.ExitError{Code: plugin.ExitTerminated})
+		}
+		end(nil)
+	}()
 	return plugin.Run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
 }

@@ -30,6 +30,8 @@ const (
 	ExitConflict = 6
 	// ExitInterrupted: Ctrl-C, as of other programs that a signal ends.
 	ExitInterrupted = 130
+	// ExitTerminated: SIGTERM, likewise.
+	ExitTerminated = 143
 )
 
 // ExitError ends the plugin with a code of its own.

@@ -55,6 +55,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		exit = &ExitError{Code: ExitFailure, Err: err}
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			exit = &ExitError{Code: ExitInterrupted}
+			_ = errors.As(context.Cause(ctx), &exit) // only what ended ctx knows of another code
 		}
 	}
 	if exit.Err != nil {
@@ -95,7 +96,7 @@ and no key of a host is needed. A host is named by its WindowsInstance or by its
 
 Exit codes: 0 success; 1 error; 2 a check did not pass; 3 an operation failed; 4 it was
 canceled; 5 --wait-timeout is over and it continues; 6 another operation is in the way; 130
-interrupted. exec and shell: the code of the program on the host.`,
+interrupted; 143 terminated. exec and shell: the code of the program on the host.`,
 		Example: `  kubectl windows get
   kubectl windows logs win-6 kubelet -f
   kubectl windows shell win-6
