@@ -17,7 +17,6 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	ocilayout "github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -171,6 +170,10 @@ func (i *image) checkLayer(ctx context.Context, d v1.Descriptor) error {
 
 // unpack writes what is of a payload in an image to dir, which it makes, and returns where that is.
 func unpack(ctx context.Context, from v1.Image, dir string) (string, error) {
+	layers, err := from.Layers()
+	if err != nil {
+		return "", fmt.Errorf("unpacking the image: %w", err)
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -178,11 +181,12 @@ func unpack(ctx context.Context, from v1.Image, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files := mutate.Extract(from)
-	err = unpackFiles(root, contextReader{ctx, files})
-	// Closing files ends the goroutine that writes to it.
-	if err := errors.Join(err, files.Close(), root.Close()); err != nil {
-		return "", fmt.Errorf("unpacking the image: %w", err)
+	defer root.Close()
+	u := &unpacker{root: root, layerOf: map[string]int{}}
+	for n, layer := range layers {
+		if err := u.unpackLayer(ctx, n, layer); err != nil {
+			return "", fmt.Errorf("unpacking the image: %w", err)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, imageDir, manifestName)); err == nil {
 		dir = filepath.Join(dir, imageDir)
@@ -190,25 +194,86 @@ func unpack(ctx context.Context, from v1.Image, dir string) (string, error) {
 	return dir, nil
 }
 
-func unpackFiles(root *os.Root, from io.Reader) error {
-	r := tar.NewReader(from)
+// unpacker applies layers, the lowest first. The library's Extract lets a whiteout hide files
+// of its own layer, where only lower layers are meant:
+// https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md#whiteouts
+type unpacker struct {
+	root    *os.Root
+	layerOf map[string]int // by name, of the files that are there
+}
+
+// Names of entries that remove what lower layers have: one name, and all in a directory.
+const (
+	whiteoutPrefix = ".wh."
+	opaqueWhiteout = ".wh..wh..opq"
+)
+
+func (u *unpacker) unpackLayer(ctx context.Context, n int, layer v1.Layer) error {
+	blob, err := layer.Uncompressed()
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	content := contextReader{ctx, blob}
+	r := tar.NewReader(content)
 	for {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			// What is wrong with the last layer comes after the end of the archive.
-			_, err := io.Copy(io.Discard, from)
+			// What is wrong with a compressed layer may come after the end of the archive.
+			_, err := io.Copy(io.Discard, content)
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		// Anything else than a regular file cannot be one of a payload.
-		if name := path.Clean("/" + header.Name)[1:]; header.Typeflag == tar.TypeReg && ofPayload(name) {
-			if err := unpackFile(root, name, r); err != nil {
-				return err
-			}
+		if err := u.apply(n, header, r); err != nil {
+			return err
 		}
 	}
+}
+
+func (u *unpacker) apply(n int, header *tar.Header, from io.Reader) error {
+	if name := path.Clean(header.Name); name == ".." || strings.HasPrefix(name, "../") {
+		return fmt.Errorf("%q leads out of the image", header.Name)
+	}
+	name := path.Clean("/" + header.Name)[1:]
+	dir, base := path.Split(name)
+	removed, isWhiteout := strings.CutPrefix(base, whiteoutPrefix)
+	switch {
+	case base == opaqueWhiteout:
+		return u.remove(func(file string, in int) bool { return in < n && strings.HasPrefix(file, dir) })
+	case isWhiteout:
+		return u.remove(func(file string, in int) bool { return in < n && within(file, dir+removed) })
+	}
+	// A directory leaves what is in it, and anything else replaces what has its name.
+	err := u.remove(func(file string, _ int) bool {
+		return file == name || header.Typeflag != tar.TypeDir && within(file, name)
+	})
+	// Anything else than a regular file cannot be one of a payload.
+	if err != nil || header.Typeflag != tar.TypeReg || !ofPayload(name) {
+		return err
+	}
+	u.layerOf[name] = n
+	return unpackFile(u.root, name, from)
+}
+
+// within says whether a file has a name, or is in the directory of that name.
+func within(file, name string) bool {
+	return file == name || strings.HasPrefix(file, name+"/")
+}
+
+// remove removes the files that which says.
+func (u *unpacker) remove(which func(file string, layer int) bool) error {
+	for file, layer := range u.layerOf {
+		if !which(file, layer) {
+			continue
+		}
+		if err := u.root.Remove(file); err != nil {
+			return err
+		}
+		delete(u.layerOf, file)
+	}
+	return nil
 }
 
 // ofPayload leaves out what a base image has.

@@ -685,6 +685,11 @@ func TestLayers(t *testing.T) {
 		{"opaque directory", [][]string{base, {"payload/files/.wh..wh..opq", ""}}, "files/x.exe"},
 		{"replaced by a link", [][]string{base, {"payload/files/x.exe@", "/etc/passwd"}}, "files/x.exe"},
 		{"beside files of a base image", [][]string{{"Files/Windows/notepad.exe", "?", "payload/files/x.exe/y", "?"}, base, {"payload/files/x.exe", "new"}}, ""},
+		{"replaced by a layer that removes it first", [][]string{base, {"payload/files/.wh.x.exe", "", "payload/files/x.exe", "new"}}, ""},
+		{"replaced by a layer that removes it last", [][]string{base, {"payload/files/x.exe", "new", "payload/files/.wh.x.exe", ""}}, ""},
+		{"replaced by a layer that removes the directory first", [][]string{base, {"payload/.wh.files", "", "payload/files/x.exe", "new"}}, ""},
+		{"replaced by a layer that removes the directory last", [][]string{base, {"payload/files/x.exe", "new", "payload/.wh.files", ""}}, ""},
+		{"replaced by a layer with an opaque directory", [][]string{base, {"payload/files/x.exe", "new", "payload/files/.wh..wh..opq", ""}}, ""},
 		{"removed and added again", [][]string{base, {"payload/files/.wh.x.exe", ""}, {"payload/files/x.exe", "new"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
