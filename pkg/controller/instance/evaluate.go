@@ -180,7 +180,7 @@ func (e *evaluation) keep(condition string) {
 // logged in to.
 func (e *evaluation) moved() bool {
 	known, now := e.instance.Status.FoundAt(), e.observation.addresses
-	return e.instance.Status.MachineID != "" && len(known) > 0 && len(now) > 0 &&
+	return e.instance.Status.Identified() && len(known) > 0 && len(now) > 0 &&
 		!slices.ContainsFunc(now, func(a string) bool { return slices.Contains(known, a) })
 }
 

@@ -68,11 +68,7 @@ func (a *attempt) resolve(ctx context.Context) error {
 
 // admitted keeps a second instance off a host, now that the addresses are known.
 func (a *attempt) admitted(ctx context.Context) error {
-	var addresses []string
-	if a.instance.Status.MachineID == "" {
-		addresses = a.seen.addresses
-	} // the addresses of a host that is known count once it is found there
-	other, err := findDuplicate(ctx, a.client, a.instance, addresses, a.Namespace)
+	other, err := findDuplicate(ctx, a.client, a.instance, addressesOf(a.instance, a.seen), a.Namespace)
 	if err != nil {
 		return err
 	}

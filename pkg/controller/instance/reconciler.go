@@ -225,7 +225,7 @@ func plausible(node *corev1.Node, instance *v1alpha1.WindowsInstance, seen *obse
 // addressesOf are the addresses that an instance stands for by what a probe saw, nil where that
 // says nothing: a host that is known is not at other addresses before it was found there.
 func addressesOf(instance *v1alpha1.WindowsInstance, seen *observation) []string {
-	if seen == nil || instance.Status.MachineID != "" && seen.report == nil {
+	if seen == nil || instance.Status.Identified() && seen.report == nil {
 		return nil
 	}
 	return seen.addresses

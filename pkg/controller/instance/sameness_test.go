@@ -125,6 +125,30 @@ func TestReconcileAddressOfAnotherInstance(t *testing.T) {
 	}
 }
 
+// So is it with one that an earlier release has configured, which did not record the machine: it still has a
+// host of its own to be cleaned.
+func TestReconcileAddressOfAnotherInstanceWithoutAMachine(t *testing.T) {
+	first, second := newInstance("win-1", "10.1.42.1"), newInstance("win-2", "10.1.42.2")
+	second.CreationTimestamp = metav1.NewTime(testNow)
+	f := newFixture(t, first, second)
+	for _, n := range []string{"1", "2"} {
+		f.hosts.set("10.1.42."+n, func(h *scriptedHost) { h.key, h.machine = newKey(t, n), "firmware-"+n+"/windows-"+n })
+		f.settle("win-" + n)
+	}
+	known := f.get("win-1")
+	known.Status.MachineID, known.Status.HostIP = "", ""
+	known.Status.History = []v1alpha1.Operation{{ID: "1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
+	if err := f.client.Status().Update(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" })
+	f.settle("win-1")
+	if c := f.get("win-1").Status.KeptOff(); c != nil {
+		t.Errorf("it counts as a duplicate, whose host stays when it is deleted: %+v", c)
+	}
+	f.expect("win-1", v1alpha1.InstanceFailed, "HostKeyTrusted=False/AnotherHost")
+}
+
 // The host of an instance whose hardware was replaced, and somebody says so.
 func TestReconcileMachineAccepted(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
