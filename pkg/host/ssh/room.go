@@ -122,7 +122,7 @@ func (p *Pool) makeRoomLocked() {
 		if len(idle) == 0 {
 			return
 		}
-		goes := -1
+		var goes int // its index in idle; negative: none
 		switch {
 		case left[c.namespace] >= shareOf(p.opts.MaxConns):
 			goes = slices.IndexFunc(idle, func(i *conn) bool { return i.namespace() == c.namespace })
