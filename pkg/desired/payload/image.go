@@ -181,7 +181,7 @@ func unpack(ctx context.Context, from v1.Image, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // a directory; its files are closed on their own
 	u := &unpacker{root: root, layerOf: map[string]int{}}
 	for n, layer := range layers {
 		if err := u.unpackLayer(ctx, n, layer); err != nil {
