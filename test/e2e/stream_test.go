@@ -87,7 +87,8 @@ func newStreamHost(t *testing.T, tier string) (namespace string, host winhost.Ho
 	host = startHost(t, winhost.Options{Tier: tier})
 	namespace = newNamespace(t)
 	createInstance(t, namespace, "w", host, "")
-	waitFor(t, namespace, "w", loggedIn)
+	// From then on it is known which machine it is, whatever happens to it.
+	waitFor(t, namespace, "w", loggedIn, preflightPassed)
 	return namespace, host
 }
 

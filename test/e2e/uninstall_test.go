@@ -126,7 +126,7 @@ func (g *guided) objects(t *testing.T) map[string]types.UID {
 func (g *guided) uninstall(t *testing.T) {
 	t.Helper()
 	commands := section(t, "Uninstall")
-	g.run(t, commands, "kubectl delete -k artifacts/deploy")
+	g.run(t, commands, "kubectl delete -k artifacts/deploy ", "kubectl delete deployment ")
 	// As their pods are.
 	if err := errors.Join(g.Controller.Stop(), g.Server.Stop()); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,10 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 }
 
-var named = regexp.MustCompile(`-([kf]) (\S+)`)
+var (
+	named           = regexp.MustCompile(`-([kf]) (\S+)`)
+	namedDeployment = regexp.MustCompile(`^kubectl delete deployment (\S+) -n (\S+)`)
+)
 
 // TestUninstallIsComplete: what an overlay makes is in the commands that uninstall it.
 func TestUninstallIsComplete(t *testing.T) {
@@ -196,6 +199,9 @@ func TestUninstallIsComplete(t *testing.T) {
 	key := func(o manifest) string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 	deleted := map[string]bool{"Namespace /" + system.Namespace: true}
 	for _, command := range section(t, "Uninstall") {
+		if match := namedDeployment.FindStringSubmatch(command); match != nil {
+			deleted["Deployment "+match[2]+"/"+match[1]] = true
+		}
 		for _, match := range named.FindAllStringSubmatch(command, -1) {
 			var objects []manifest
 			if path := strings.TrimPrefix(match[2], "artifacts/"); match[1] == "k" {
