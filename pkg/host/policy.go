@@ -61,10 +61,11 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 
 // Policy returns the rule on which addresses may be dialed. ours are addresses of the API server
 // and of the process, with what they are; see [OurAddresses]. cluster says the same of addresses of
-// the cluster as it knows them at that moment; see package networks. Nil: nothing is known of these.
-func (r AddressRules) Policy(ours map[netip.Addr]string, cluster func(netip.Addr) string) func(netip.Addr) error {
+// the cluster as it knows them at that moment, or that it does not know them yet, when nothing is
+// dialed but what Allowed opens; see package networks. Nil: nothing is known of these.
+func (r AddressRules) Policy(ours map[netip.Addr]string, cluster func(netip.Addr) (string, error)) func(netip.Addr) error {
 	if cluster == nil {
-		cluster = func(netip.Addr) string { return "" }
+		cluster = func(netip.Addr) (string, error) { return "", nil }
 	}
 	return func(addr netip.Addr) error {
 		// An address with a zone is in no prefix.
@@ -82,7 +83,11 @@ func (r AddressRules) Policy(ours map[netip.Addr]string, cluster func(netip.Addr
 			if _, ok := within(form, r.Allowed); ok {
 				continue
 			}
-			if kind := cmp.Or(cluster(form), neverHost(form), ours[form]); kind != "" {
+			known, err := cluster(form)
+			if err != nil {
+				return fmt.Errorf("%s is not dialed: %w", describeForm(addr, form), err)
+			}
+			if kind := cmp.Or(known, neverHost(form), ours[form]); kind != "" {
 				return fmt.Errorf("%s is %s address, where no Windows host is dialed; --allowed-host-cidrs opens a range on purpose", describeForm(addr, form), kind)
 			}
 		}

@@ -4,6 +4,7 @@
 package host
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -22,8 +23,11 @@ func TestAddressPolicy(t *testing.T) {
 		&net.IPNet{IP: net.ParseIP("198.51.100.7"), Mask: net.CIDRMask(24, 32)},
 		&net.IPNet{IP: net.ParseIP("2001:db8::9"), Mask: net.CIDRMask(64, 128)},
 	})
-	cluster := func(a netip.Addr) string {
-		return map[string]string{"10.96.0.1": "a Service's", "172.30.7.1": "a Service's", "198.51.100.7": "a Linux Node's", "127.9.0.1": "a pod's"}[a.String()]
+	cluster := func(a netip.Addr) (string, error) {
+		if a.String() == "192.0.9.9" {
+			return "", errors.New("the nodes cannot be read")
+		}
+		return map[string]string{"10.96.0.1": "a Service's", "172.30.7.1": "a Service's", "198.51.100.7": "a Linux Node's", "127.9.0.1": "a pod's"}[a.String()], nil
 	}
 	const refused, byDefault = "--refused-host-cidrs", "--allowed-host-cidrs"
 	for _, tt := range []struct {
@@ -89,6 +93,8 @@ func TestAddressPolicy(t *testing.T) {
 		{"::ffff:10.96.0.1", []string{"10.96.0.1 is a Service's address", byDefault}},
 		{"64:ff9b::10.96.0.1", []string{"10.96.0.1, in 64:ff9b::a60:1, is a Service's address", byDefault}},
 		{"127.9.0.1", []string{"a pod's", byDefault}}, // which says more than that it is a loopback address
+
+		{"192.0.9.9", []string{"192.0.9.9 is not dialed: the nodes cannot be read"}},
 
 		// Ourselves, and not our neighbors.
 		{"198.51.100.1", []string{"the API server's", byDefault}},

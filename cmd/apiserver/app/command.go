@@ -81,7 +81,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	legacyregistry.RawMustRegister(newExpiry(config.Generic.SecureServing.Cert))
-	known, err := networks.Watch(ctx, cluster)
+	known, err := networks.Watch(ctx, cluster, networks.Patience)
 	if err != nil {
 		return err
 	}

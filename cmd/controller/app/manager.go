@@ -60,7 +60,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	if err := waitForAPI(ctx, config); err != nil {
 		return err
 	}
-	known, err := networks.Watch(ctx, cluster)
+	known, err := networks.Watch(ctx, cluster, networks.Patience)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,34 +52,41 @@ func sources() []source {
 
 // Networks are the addresses of the cluster itself. It is safe for concurrent use.
 type Networks struct {
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	stores []cache.Store
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	watches []*watch
 }
 
+// Patience is how long programs wait at their start for what cannot be read.
+const Patience = 10 * time.Second
+
 // Watch keeps the addresses of the cluster current until Close is called, or ctx is done. It
-// returns when they are known, or ctx is done. What the cluster does not have, or does not let us
-// read, is logged once and says nothing. What cannot be read for another reason is waited for, and
-// once it is known it stays as it was.
-func Watch(ctx context.Context, client dynamic.Interface) (*Networks, error) {
+// returns when they are known, when patience is over, or when ctx is done. What the cluster does not have, or does
+// not let us read, is logged once and says nothing. As long as something cannot be read for another
+// reason, Kind has an error; once it is known it stays as it was.
+func Watch(ctx context.Context, client dynamic.Interface, patience time.Duration) (*Networks, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	n := &Networks{cancel: cancel}
-	var watches []*watch
 	for _, s := range sources() {
 		w, err := s.watch(client)
 		if err != nil {
 			n.Close()
 			return nil, fmt.Errorf("watching %s: %w", s.GroupResource(), err)
 		}
-		watches = append(watches, w)
-		n.stores = append(n.stores, w.informer.GetStore())
+		n.watches = append(n.watches, w)
 		n.wg.Go(func() { w.informer.RunWithContext(ctx) })
 	}
-	for _, w := range watches {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for _, w := range n.watches {
 		select {
 		case <-w.informer.HasSyncedChecker().Done():
 		case <-w.refused:
+		case <-late.C:
+			klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
+			return n, nil
 		case <-ctx.Done():
+			return n, nil
 		}
 	}
 	return n, nil
@@ -90,24 +99,55 @@ func (n *Networks) Close() {
 }
 
 // Kind says what an address is that no Windows host has, such as "a Service's"; empty: one may
-// have it.
-func (n *Networks) Kind(address netip.Addr) string {
+// have it. The error says what is not known yet, as it cannot be read.
+func (n *Networks) Kind(address netip.Addr) (string, error) {
+	if err := n.unknown(); err != nil {
+		return "", err
+	}
 	var all []*facts
-	for _, store := range n.stores {
-		for _, object := range store.List() {
+	for _, w := range n.watches {
+		for _, object := range w.informer.GetStore().List() {
 			if f, ok := object.(*facts); ok {
 				all = append(all, f)
 			}
 		}
 	}
-	return kindOf(address, all)
+	return kindOf(address, all), nil
+}
+
+// unknown says what is not known yet, and why. Nil: all is.
+func (n *Networks) unknown() error {
+	for _, w := range n.watches {
+		if err := w.unknown(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watch is one of a source. refused is closed when the cluster does not have it, or does not let
 // us read it.
 type watch struct {
+	source   source
 	informer cache.SharedIndexInformer
 	refused  chan struct{}
+	// failure is the last error.
+	failure atomic.Pointer[error]
+}
+
+func (w *watch) unknown() error {
+	select {
+	case <-w.informer.HasSyncedChecker().Done():
+		return nil
+	case <-w.refused:
+		return nil
+	default:
+	}
+	cause := errors.New("they were not read yet")
+	if failure := w.failure.Load(); failure != nil {
+		cause = *failure
+	}
+	return fmt.Errorf("which addresses are those of the cluster itself is not known yet, as its %s cannot be read: %w", w.source.GroupResource(), cause)
 }
 
 // watch makes the watch of a source, which does not run yet.
@@ -117,11 +157,12 @@ func (s source) watch(client dynamic.Interface) (*watch, error) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
 		}
 	}).Informer()
-	w := &watch{informer: informer, refused: make(chan struct{})}
+	w := &watch{source: s, informer: informer, refused: make(chan struct{})}
 	var once sync.Once
 	return w, errors.Join(
 		informer.SetTransform(s.transform),
 		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+			w.failure.Store(&err)
 			if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 				cache.DefaultWatchErrorHandler(ctx, r, err)
 				return

@@ -5,7 +5,10 @@ package networks
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +52,7 @@ func object(t *testing.T, document string) *unstructured.Unstructured {
 // watching is what is known of a cluster.
 func watching(t *testing.T, client *fake.FakeDynamicClient) *Networks {
 	t.Helper()
-	n, err := Watch(t.Context(), client)
+	n, err := Watch(t.Context(), client, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +63,8 @@ func watching(t *testing.T, client *fake.FakeDynamicClient) *Networks {
 func (n *Networks) expect(t *testing.T, want map[string]string) {
 	t.Helper()
 	for address, want := range want {
-		if got := n.Kind(netip.MustParseAddr(address)); got != want {
-			t.Errorf("%s is %q, want %q", address, got, want)
+		if got, err := n.Kind(netip.MustParseAddr(address)); err != nil || got != want {
+			t.Errorf("%s is %q, %v, want %q", address, got, err, want)
 		}
 	}
 }
@@ -150,9 +153,10 @@ func TestChanges(t *testing.T) {
 func (n *Networks) eventually(t *testing.T, address, want string) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
-		return n.Kind(netip.MustParseAddr(address)) == want, nil
+		got, err := n.Kind(netip.MustParseAddr(address))
+		return got == want, err
 	}); err != nil {
-		t.Errorf("%s is %q, want %q", address, n.Kind(netip.MustParseAddr(address)), want)
+		t.Errorf("%s is not %q: %v", address, want, err)
 	}
 }
 
@@ -181,6 +185,31 @@ func TestAPIIsAway(t *testing.T) {
 	n.expect(t, map[string]string{"10.96.0.1": kindService})
 }
 
+// A source that answers with errors keeps nobody from starting, and nothing is dialed until it answers.
+func TestNotKnownYet(t *testing.T) {
+	client := cluster(t, serviceCIDR)
+	var healed atomic.Bool
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !healed.Load(), nil, apierrors.NewInternalError(errors.New("a webhook is broken"))
+	})
+	n, err := Watch(t.Context(), client, time.Nanosecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if _, err := n.Kind(netip.MustParseAddr("10.96.0.1")); err == nil || !strings.Contains(err.Error(), "is not known yet") {
+		t.Errorf("got %v", err)
+	}
+	healed.Store(true)
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		_, err := n.Kind(netip.MustParseAddr("10.96.0.1"))
+		return err == nil, nil
+	}); err != nil {
+		t.Fatal("it does not become known")
+	}
+	n.expect(t, map[string]string{"10.96.0.1": kindService, "192.0.2.1": ""})
+}
+
 // TestWatchEnds with its context, also while it waits.
 func TestWatchEnds(t *testing.T) {
 	client := cluster(t)
@@ -189,7 +218,7 @@ func TestWatchEnds(t *testing.T) {
 		cancel()
 		return true, nil, apierrors.NewServiceUnavailable("starting")
 	})
-	n, err := Watch(ctx, client)
+	n, err := Watch(ctx, client, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (o *Options) addressRules() (host.AddressRules, error) {
 
 // Connections returns the options of connections to hosts, with the policy about their addresses,
 // to which those of this process belong, and what cluster says of others; see package networks.
-func (o *Options) Connections(cluster func(netip.Addr) string) (ssh.Options, error) {
+func (o *Options) Connections(cluster func(netip.Addr) (string, error)) (ssh.Options, error) {
 	rules, err := o.addressRules()
 	if err != nil {
 		return ssh.Options{}, err

@@ -64,7 +64,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	if got := got.ClusterCredentials().String(); got != "hosts/key" {
 		t.Errorf("the cluster-wide key is in %s", got)
 	}
-	connections, err := got.Connections(func(netip.Addr) string { return "" })
+	connections, err := got.Connections(func(netip.Addr) (string, error) { return "", nil })
 	if err != nil || connections.DialTimeout != 3*time.Second || connections.HandshakeTimeout != 3*time.Second || connections.MaxConns != 7 {
 		t.Errorf("connections are made with %+v, %v", connections, err)
 	}
