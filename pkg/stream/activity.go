@@ -7,6 +7,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // activity is what is sent in a session or a port forward, and ends it when that is nothing for
@@ -38,6 +40,9 @@ func (a *activity) wait(ctx context.Context, ended <-chan Result, client *channe
 		case <-a.config.Drain:
 			return Result{End: EndDrained}
 		case err := <-a.config.Revoked:
+			if apierrors.IsServiceUnavailable(err) {
+				return Result{End: EndUnavailable, Err: err}
+			}
 			return Result{End: EndRevoked, Err: err}
 		case <-ctx.Done():
 			return Result{End: EndCanceled, Err: context.Cause(ctx)}

@@ -79,7 +79,8 @@ type Config struct {
 	Linger time.Duration
 	// Drain, once closed, ends sessions because the server stops. Nil: never.
 	Drain <-chan struct{}
-	// Revoked takes why a session must not go on any more, an APIStatus of apimachinery. Nil: never.
+	// Revoked takes why a session must not go on any more, an APIStatus of apimachinery: ServiceUnavailable
+	// if that says nothing about its user. Nil: never.
 	Revoked <-chan error
 	// Backlog is told what the client takes. Nil: nobody wants to know.
 	Backlog *Backlog
@@ -118,6 +119,9 @@ const (
 	EndIdle End = "Idle"
 	// EndRevoked: it would be refused by now; see Result.Err.
 	EndRevoked End = "Revoked"
+	// EndUnavailable: the server could not go on with it, for want of memory, or because nobody says
+	// any more whether it is allowed; see Result.Err.
+	EndUnavailable End = "Unavailable"
 	// EndCanceled: the context of the request is done.
 	EndCanceled End = "Canceled"
 	// EndFailed: the session broke; see Result.Err.

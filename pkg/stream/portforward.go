@@ -119,7 +119,7 @@ func (f *forwarder) reason(r Result) error {
 		return errors.New(drainMessage)
 	case EndIdle:
 		return fmt.Errorf("the port forward is over because nothing was sent for %s", f.config.IdleTimeout)
-	case EndFailed, EndRevoked:
+	case EndFailed, EndRevoked, EndUnavailable:
 		return r.Err
 	default:
 		return errors.New("the port forward is over")

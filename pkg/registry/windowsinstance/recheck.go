@@ -56,13 +56,10 @@ func (r *rechecks) watch(ctx context.Context, relieved <-chan error, asked ...re
 			return err
 		case <-ticker.C():
 		}
-		var err error
-		for _, ask := range asked {
-			if err = ask(ctx); err != nil {
-				break
-			}
-		}
+		err, relief := askAll(ctx, relieved, asked)
 		switch {
+		case relief != nil:
+			return relief
 		case err == nil:
 			unanswered = 0
 		case ctx.Err() != nil:
@@ -74,6 +71,31 @@ func (r *rechecks) watch(ctx context.Context, relieved <-chan error, asked ...re
 				return apierrors.NewServiceUnavailable(fmt.Sprintf("it was ended because nobody has said for %s that it is still allowed: %v", maxUnanswered*recheckInterval, err))
 			}
 		}
+	}
+}
+
+// askAll returns the first answer that is an error. relief is why the stream has to end although nobody has
+// answered yet: whoever is asked may not answer for long.
+func askAll(ctx context.Context, relieved <-chan error, asked []recheck) (err, relief error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() {
+		for _, ask := range asked {
+			if err := ask(asking); err != nil {
+				answered <- err
+				return
+			}
+		}
+		answered <- nil
+	}()
+	select {
+	case err := <-answered:
+		return err, nil
+	case relief := <-relieved:
+		cancel()
+		<-answered
+		return nil, relief
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,6 +191,66 @@ func TestExecIsRevoked(t *testing.T) {
 	}
 	if got := within(t, ended, "the end of the session")["windows.openshift.io/session-end"]; !strings.HasPrefix(got, "end=Revoked") {
 		t.Errorf("the audit log has %q", got)
+	}
+}
+
+// A session that ends for want of memory says nothing about its user, and ends also while nobody answers
+// whether it is allowed.
+func TestRelievedSession(t *testing.T) {
+	for name, blocks := range map[string]bool{"between two questions": false, "while nobody answers": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
+			s.asked.decision = authorizer.DecisionAllow
+			asks := make(chan struct{}, 1)
+			pulse, asked := newPulse(), authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
+				asks <- struct{}{}
+				<-ctx.Done()
+				return authorizer.DecisionNoOpinion, "", ctx.Err()
+			})
+			*s.Exec.rechecks = rechecks{s.Instance.Store, asked, pulse}
+			s.hosts.command = newCommand()
+			config, u, ended := serveLive(t, s.Exec, "exec", &windows.WindowsInstanceExecOptions{Stdin: true, Stdout: true})
+			executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, keyboard := io.Pipe()
+			defer keyboard.Close()
+			told := make(chan error, 1)
+			go func() {
+				told <- executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: input, Stdout: io.Discard})
+			}()
+			if blocks {
+				pulse.tick(t, 1)
+				within(t, asks, "the question whether it is allowed")
+			}
+			relieveAll(t, s.Exec.streams)
+			if err := within(t, told, "the end"); err == nil || !strings.Contains(err.Error(), "short of memory") {
+				t.Errorf("the client was told %v", err)
+			}
+			if got := within(t, ended, "the end of the session")["windows.openshift.io/session-end"]; !strings.HasPrefix(got, "end=Unavailable") {
+				t.Errorf("the audit log has %q", got)
+			}
+		})
+	}
+}
+
+// relieveAll ends the streams that are open, of which there is one at least, as when memory is short.
+func relieveAll(t *testing.T, s *Streams) {
+	t.Helper()
+	for patience := time.After(20 * time.Second); ; {
+		s.mu.Lock()
+		open := slices.Collect(maps.Keys(s.open))
+		s.mu.Unlock()
+		if len(open) > 0 {
+			s.relieve(t.Context(), open, 1, 0)
+			return
+		}
+		select {
+		case <-patience:
+			t.Fatal("no stream is open")
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
