@@ -94,7 +94,7 @@ func askAll(ctx context.Context, relieved <-chan error, asked []recheck) (err, r
 		return err, nil
 	case relief := <-relieved:
 		cancel()
-		_ = <-answered // which the relief has overtaken
+		<-answered //nolint:errcheck // the relief has overtaken it
 		return nil, relief
 	}
 }
