@@ -87,8 +87,15 @@ func newStreamHost(t *testing.T, tier string) (namespace string, host winhost.Ho
 	host = startHost(t, winhost.Options{Tier: tier})
 	namespace = newNamespace(t)
 	createInstance(t, namespace, "w", host, "")
-	// From then on it is known which machine it is, whatever happens to it.
-	waitFor(t, namespace, "w", loggedIn, preflightPassed)
+	waitFor(t, namespace, "w", loggedIn)
+	// From then on the host is known, whatever happens to it.
+	eventually(t, "the host has said which machine it is", func() error {
+		instance, err := sys.Windows.WindowsV1alpha1().WindowsInstances(namespace).Get(t.Context(), "w", metav1.GetOptions{})
+		if err == nil && instance.Status.Version == "" {
+			err = fmt.Errorf("its status is %+v", instance.Status)
+		}
+		return err
+	})
 	return namespace, host
 }
 
