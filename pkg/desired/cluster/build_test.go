@@ -4,7 +4,9 @@
 package cluster_test
 
 import (
+	"encoding/json"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -263,6 +265,39 @@ func TestPayload(t *testing.T) {
 	}
 	if want := len(s.Payload.Files) - 2; len(got) != want {
 		t.Errorf("%d files are shipped, want %d", len(got), want)
+	}
+}
+
+// TestPayloadOfThisRelease: a payload has what hosts get, and the agent that was built with it.
+func TestPayloadOfThisRelease(t *testing.T) {
+	text, err := os.ReadFile("../../../hack/payload/files.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := settings()
+	s.Payload.Files, s.Payload.Slots = nil, nil
+	if err := json.Unmarshal(text, s.Payload); err != nil {
+		t.Fatal(err)
+	}
+	s.Payload.SchemaVersion, s.Payload.Version = payload.SchemaVersion, "1"
+	var want []string
+	for i := range s.Payload.Files {
+		f := &s.Payload.Files[i]
+		f.Version, f.Content = "v1.36.1", payload.Content{Size: 1, SHA256: strings.Repeat("a", 64)}
+		if f.Role != payload.RoleAgent {
+			want = append(want, f.Name)
+		}
+	}
+	var got []string
+	for _, f := range build(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance()}).Bundle.Document.Files {
+		if f.Source.Payload != "" {
+			got = append(got, f.Source.Payload)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what a host gets of it (-want +got):\n%s", diff)
 	}
 }
 

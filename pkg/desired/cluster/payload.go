@@ -12,7 +12,7 @@ import (
 )
 
 // payloadFiles returns what of a payload belongs on hosts. The agent gets there another
-// way, before anything else does, and hosts join without kubeadm.
+// way, before anything else does. Hosts join without kubeadm, which payloads of earlier releases have.
 func payloadFiles(m *payload.Manifest) []document.PayloadFile {
 	var files []document.PayloadFile
 	for i := range m.Files {

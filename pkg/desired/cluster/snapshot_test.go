@@ -78,7 +78,8 @@ var realCA = func() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }()
 
-// manifest is a payload with everything that has to be there, an agent, and kubeadm.
+// manifest is a payload with everything that has to be there, an agent, and kubeadm, which
+// payloads of earlier releases have.
 func manifest() *payload.Manifest {
 	m := &payload.Manifest{SchemaVersion: payload.SchemaVersion, Name: "test", Version: "1", OS: "windows", Architecture: "amd64"}
 	for i, f := range []struct {

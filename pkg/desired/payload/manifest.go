@@ -25,7 +25,7 @@ type Role string
 const (
 	RoleKubelet            Role = "Kubelet"
 	RoleKubeProxy          Role = "KubeProxy"
-	RoleKubeadm            Role = "Kubeadm"
+	RoleKubeadm            Role = "Kubeadm" // in payloads of earlier releases, and sent to no host
 	RoleLogRunner          Role = "LogRunner"
 	RoleContainerd         Role = "Containerd"
 	RoleContainerdShim     Role = "ContainerdShim"
