@@ -36,6 +36,7 @@ func Checks() []Check {
 		{Name: "networks for pods are listed", Needs: apiHNS, Run: hnsAnswers},
 		{Name: "logs in files", Run: logsOfFiles},
 		{Name: "logs in event channels", Needs: apiEvents, Run: logsOfEvents},
+		{Name: "logs in analytic channels", Needs: apiEvents, Run: logsOfDirectChannel},
 		{Name: "a boot has a name", Run: bootIsStable},
 		{Name: "host name", Run: hostnameIsCompared},
 		{Name: "state of a feature", Run: featureIsKnown},

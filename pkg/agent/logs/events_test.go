@@ -26,6 +26,8 @@ type fakeEventLog struct {
 	channels  map[string][]Event
 	providers []string
 	fail      error
+	// direct are the analytic and debug channels; true: it is enabled.
+	direct map[string]bool
 }
 
 func (l *fakeEventLog) add(channel, provider string, id uint64, when time.Time, message string) {
@@ -66,6 +68,11 @@ func (l *fakeEventLog) Query(_ context.Context, q EventQuery) (EventReader, erro
 	defer l.mu.Unlock()
 	if _, ok := l.channels[q.Channel]; !ok {
 		return nil, fmt.Errorf("fake: %w", ErrNoSuchChannel)
+	}
+	if enabled, direct := l.direct[q.Channel]; direct && (q.NewestFirst || q.Follow) {
+		return nil, fmt.Errorf("fake: %w", ErrDirectChannel)
+	} else if enabled {
+		return nil, fmt.Errorf("fake: %w", ErrChannelEnabled)
 	}
 	return &fakeEventReader{log: l, q: q}, nil
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unsafe"
 )
 
 // eventSource is the log in one channel of the event log.
@@ -21,6 +20,8 @@ type eventSource struct {
 	selection EventQuery
 	reader    EventReader
 	missing   string
+	// direct says that the channel is read oldest first only, see [ErrDirectChannel].
+	direct bool
 	// stop ends the search for the last events.
 	stop stopSignal
 	// budget is how many bytes history may have.
@@ -42,11 +43,15 @@ type eventSource struct {
 // present moment are wanted, of those that the filter keeps.
 func (s *eventSource) open(ctx context.Context, f filter, tail *int64, from *resume) error {
 	s.selection.Since, s.selection.Until = f.since, f.until
-	newest, err := edgeRecord(ctx, s.log, s.selection.Channel, true)
+	var err error
+	s.last, err = edgeRecord(ctx, s.log, s.selection.Channel, true)
+	if errors.Is(err, ErrDirectChannel) && !s.selection.Follow {
+		s.direct = true
+		s.last, err = s.lastRecord(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	s.last = newest
 	switch {
 	case from != nil:
 		if err := s.resume(ctx, from); err != nil {
@@ -83,6 +88,31 @@ func edgeRecord(ctx context.Context, log EventLog, channel string, newest bool) 
 	return e.RecordID, nil
 }
 
+// lastRecord returns the ID of the newest record of a direct channel, 0 when it is empty.
+func (s *eventSource) lastRecord(ctx context.Context) (last uint64, err error) {
+	r, err := s.log.Query(ctx, EventQuery{Channel: s.selection.Channel})
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for {
+		if s.ended(ctx) {
+			return 0, cmp.Or(ctx.Err(), errStopped)
+		}
+		e, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return last, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		last = e.RecordID
+	}
+}
+
+// ended says whether nobody waits for the source to be opened any more.
+func (s *eventSource) ended(ctx context.Context) bool { return ctx.Err() != nil || s.stop.stopped() }
+
 // resume continues after a record, unless the channel was cleared or has
 // overwritten what comes next.
 func (s *eventSource) resume(ctx context.Context, from *resume) error {
@@ -108,20 +138,22 @@ func (s *eventSource) resume(ctx context.Context, from *resume) error {
 }
 
 // readTail reads backwards until it has enough of what the filter keeps, or as much as it may keep.
+// A direct channel is read to its end.
 func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 	s.at = s.last
 	if n == 0 {
 		return nil
 	}
 	q := s.selection
-	q.NewestFirst, q.Follow = true, false
+	q.NewestFirst, q.Follow = !s.direct, false
 	r, err := s.log.Query(ctx, q)
 	if err != nil {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	ended := func() bool { return ctx.Err() != nil || s.stop.stopped() }
-	for kept := int64(0); int64(len(s.history)) < n; {
+	ended := func() bool { return s.ended(ctx) }
+	last := lastEvents{wanted: n, budget: s.budget}
+	for more := true; more; {
 		if ended() {
 			return cmp.Or(ctx.Err(), errStopped)
 		}
@@ -143,23 +175,22 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 				continue
 			}
 		}
-		if kept += sizeOfEvent(e); kept > s.budget {
-			s.missing = tooMuch
-			break
+		if s.direct {
+			last.addNewer(e)
+		} else {
+			more = last.addOlder(e)
 		}
-		s.history = append(s.history, e)
 	}
-	slices.Reverse(s.history)
+	if s.history = last.events; !s.direct {
+		slices.Reverse(s.history)
+	}
+	if last.incomplete {
+		s.missing = tooMuch
+	}
 	if len(s.history) > 0 {
 		s.at = s.history[0].RecordID - 1
 	}
 	return nil
-}
-
-// sizeOfEvent is how many bytes of memory an event takes in a list of them.
-func sizeOfEvent(e *Event) int64 {
-	const inList = 2 * int64(unsafe.Sizeof(e)) // the list grows by copying
-	return int64(unsafe.Sizeof(*e)) + inList + int64(len(e.Message)+len(e.Provider)+len(e.Channel)+len(e.Level))
 }
 
 func (s *eventSource) gap() string { return s.missing }

@@ -41,6 +41,14 @@ var ErrNoEventLog = errors.New("this operating system has no event log")
 // ErrNoSuchChannel is wrapped by [EventLog.Query] for a channel that does not exist.
 var ErrNoSuchChannel = errors.New("no such event log channel")
 
+// ErrDirectChannel is wrapped by [EventLog.Query] for a channel of the type Analytic or Debug, which
+// Windows lets nobody read newest first, or follow.
+var ErrDirectChannel = errors.New("the event log channel is an analytic or debug channel")
+
+// ErrChannelEnabled is wrapped by [EventLog.Query] and [EventReader.Next] for such a channel that
+// events are being written to, which Windows lets nobody read meanwhile.
+var ErrChannelEnabled = errors.New("the analytic or debug channel is enabled")
+
 // EventLog reads the channels of the Windows event log.
 type EventLog interface {
 	// Channels lists the channels, sorted by name.

@@ -173,6 +173,10 @@ func eventError(channel string, err error) *api.LogError {
 	switch {
 	case errors.Is(err, ErrNoSuchChannel):
 		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists all logs", channel)}
+	case errors.Is(err, ErrDirectChannel):
+		return badRequest("", "the event log channel %q is an analytic or debug channel, and Windows lets nobody follow those; read it without following it", channel)
+	case errors.Is(err, ErrChannelEnabled):
+		return badRequest("", "the event log channel %q is an analytic or debug channel, and Windows lets nobody read those while they are enabled; disable it first: wevtutil.exe sl %q /e:false", channel, channel)
 	case errors.Is(err, errStopped):
 		return &api.LogError{Code: 503, Reason: api.LogServiceUnavailable, Message: "the request was ended before the event log was open"}
 	case errors.Is(err, fs.ErrPermission):

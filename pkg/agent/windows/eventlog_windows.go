@@ -95,6 +95,9 @@ func recordCount(channel string) (uint64, error) {
 
 // Query opens a query, or a subscription to follow the channel.
 func (eventLog) Query(_ context.Context, q logs.EventQuery) (logs.EventReader, error) {
+	if q.NewestFirst && isDirect(q.Channel) {
+		return nil, logs.ErrDirectChannel
+	}
 	r := &eventReader{publishers: make(map[string]evtHandle)}
 	var err error
 	if q.Follow {
@@ -116,6 +119,25 @@ func (eventLog) Query(_ context.Context, q logs.EventQuery) (logs.EventReader, e
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// isDirect says whether a channel is an analytic or debug channel. One whose configuration cannot be
+// read counts as another: who reads it learns what is wrong.
+func isDirect(channel string) bool {
+	name, err := windows.UTF16PtrFromString(channel)
+	if err != nil {
+		return false
+	}
+	config, err := evtOpen(procEvtOpenChannelConfig, 0, uintptr(unsafe.Pointer(name)), 0)
+	if err != nil {
+		return false
+	}
+	defer config.close()
+	var v evtVariant
+	var used uint32
+	r, _, _ := procEvtGetChannelConfig.Call(uintptr(config), evtChannelConfigType, 0, unsafe.Sizeof(v), uintptr(unsafe.Pointer(&v)), uintptr(unsafe.Pointer(&used)))
+	kind := v.uint()
+	return r != 0 && (kind == evtChannelTypeAnalytic || kind == evtChannelTypeDebug)
 }
 
 // xpath selects the events of a query. A subscription has a bookmark instead of the record,

@@ -31,6 +31,8 @@ var (
 	procEvtFormatMessage         = wevtapi.NewProc("EvtFormatMessage")
 	procEvtOpenLog               = wevtapi.NewProc("EvtOpenLog")
 	procEvtGetLogInfo            = wevtapi.NewProc("EvtGetLogInfo")
+	procEvtOpenChannelConfig     = wevtapi.NewProc("EvtOpenChannelConfig")
+	procEvtGetChannelConfig      = wevtapi.NewProc("EvtGetChannelConfigProperty")
 	procEvtClose                 = wevtapi.NewProc("EvtClose")
 )
 
@@ -46,6 +48,9 @@ const (
 	evtFormatMessageEvent    = 1
 	evtOpenChannelPath       = 1
 	evtLogNumberOfLogRecords = 5
+	evtChannelConfigType     = 2
+	evtChannelTypeAnalytic   = 2
+	evtChannelTypeDebug      = 3
 )
 
 // Indexes of the system values of an event.
@@ -178,15 +183,25 @@ func evtOpen(proc *windows.LazyProc, args ...uintptr) (evtHandle, error) {
 	if r != 0 {
 		return evtHandle(r), nil
 	}
-	switch {
-	case errors.Is(err, windows.ERROR_SUCCESS):
+	if errors.Is(err, windows.ERROR_SUCCESS) {
 		return 0, fmt.Errorf("%s returned nothing and no error", proc.Name)
-	case errors.Is(err, windows.ERROR_EVT_CHANNEL_NOT_FOUND):
-		return 0, fmt.Errorf("%s: %w", proc.Name, logs.ErrNoSuchChannel)
-	case errors.Is(err, windows.ERROR_ACCESS_DENIED):
-		return 0, fmt.Errorf("%s: %w", proc.Name, fs.ErrPermission)
 	}
-	return 0, fmt.Errorf("%s: %w", proc.Name, err)
+	return 0, evtError(proc, err)
+}
+
+// evtError says what went wrong in the words of package logs, as far as it has some.
+func evtError(proc *windows.LazyProc, err error) error {
+	switch {
+	case errors.Is(err, windows.ERROR_EVT_CHANNEL_NOT_FOUND):
+		err = logs.ErrNoSuchChannel
+	case errors.Is(err, windows.ERROR_EVT_SUBSCRIPTION_TO_DIRECT_CHANNEL):
+		err = logs.ErrDirectChannel
+	case errors.Is(err, windows.ERROR_EVT_INVALID_OPERATION_OVER_ENABLED_DIRECT_CHANNEL):
+		err = logs.ErrChannelEnabled
+	case errors.Is(err, windows.ERROR_ACCESS_DENIED):
+		err = fs.ErrPermission
+	}
+	return fmt.Errorf("%s: %w", proc.Name, err)
 }
 
 func evtQuery(channel, xpath string, newestFirst bool) (evtHandle, error) {
@@ -233,7 +248,7 @@ func evtNext(results evtHandle, events []evtHandle) (int, error) {
 		// is not set.
 		return 0, nil
 	}
-	return 0, fmt.Errorf("EvtNext: %w", err)
+	return 0, evtError(procEvtNext, err)
 }
 
 // render renders an event's values. The variants point into the buffer of the reader, so they
