@@ -27,17 +27,21 @@ func reference(model string) spec.Schema {
 func TestRenderRoot(t *testing.T) {
 	list := property("Parts.", "array")
 	part := reference(ownTypes + "v1.Part")
-	list.Items = &spec.SchemaOrArray{Schema: &part}
+	list.Items, list.MaxItems = &spec.SchemaOrArray{Schema: &part}, new(int64(16))
 	size := property("Size.", "integer")
-	size.Format, size.Default = "int32", 22
+	size.Format, size.Default, size.Minimum, size.Maximum = "int32", 22, new(float64(1)), new(65535.)
+	names := property("Names.", "object")
+	name := property("", "string")
+	names.AdditionalProperties, names.MaxProperties = &spec.SchemaOrBool{Schema: &name}, new(int64(3))
+	names.AllOf = []spec.Schema{{}} // where openapi-gen puts the bounds of what is in it
 	phase := property("Phase | state.\n\nPossible enum values:\n - `\"A\"` means one.\n - `\"B\"` means two.", "string")
-	phase.Default = ""
+	phase.Default, phase.MaxLength = "", new(int64(9))
 	definitions := map[string]common.OpenAPIDefinition{
 		ownTypes + "v1.Whole": {Schema: spec.Schema{SchemaProps: spec.SchemaProps{
 			Description: "Whole is <all>.",
 			Required:    []string{"size"},
 			Properties: map[string]spec.Schema{
-				"parts": list, "size": size, "phase": phase, "kind": property("Kind.", "string"), "metadata": property("Metadata.", "object"),
+				"parts": list, "names": names, "size": size, "phase": phase, "kind": property("Kind.", "string"), "metadata": property("Metadata.", "object"),
 				"seen": reference("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
 			},
 		}}},
@@ -54,9 +58,10 @@ Intro.
 |---|---|---|
 | ` + "`kind`" + ` | string | Kind. |
 | ` + "`metadata`" + ` | object | Metadata. |
-| ` + "`size`" + ` **required** | integer (int32) | Size. Default: ` + "`22`" + `. |
-| ` + "`parts`" + ` | list of [Part](#part) | Parts. |
-| ` + "`phase`" + ` | string | Phase \| state.<ul><li>` + "`A`" + ` means one.</li><li>` + "`B`" + ` means two.</li></ul> |
+| ` + "`size`" + ` **required** | integer (int32), 1 to 65535 | Size. Default: ` + "`22`" + `. |
+| ` + "`names`" + ` | map of string to string, at most 3 | Names. |
+| ` + "`parts`" + ` | list of [Part](#part), at most 16 | Parts. |
+| ` + "`phase`" + ` | string, at most 9 characters | Phase \| state.<ul><li>` + "`A`" + ` means one.</li><li>` + "`B`" + ` means two.</li></ul> |
 | ` + "`seen`" + ` | string (date-time) |  |
 
 ### Part

@@ -7,6 +7,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -31,9 +32,11 @@ func TestOpenAPI(t *testing.T) {
 			Schemas map[string]any `json:"schemas"`
 		} `json:"components"`
 	}
-	if err := json.Unmarshal([]byte(kubectl(t, "get", "--raw", "/openapi/v3/apis/windows.openshift.io/v1alpha1").ok(t)), &served); err != nil {
-		t.Fatal(err)
-	}
+	// kube-apiserver reads it from us a while after our API is available.
+	eventually(t, "our API is described", func() error {
+		answer := kubectl(t, "get", "--raw", "/openapi/v3/apis/windows.openshift.io/v1alpha1")
+		return errors.Join(answer.err, json.Unmarshal([]byte(answer.stdout), &served))
+	})
 	maps.DeleteFunc(served.Components.Schemas, func(name string, _ any) bool { return strings.HasPrefix(name, "io.k8s.") })
 	got, err := json.MarshalIndent(withoutTexts(map[string]any{"paths": served.Paths, "schemas": served.Components.Schemas}), "", " ")
 	if err != nil {

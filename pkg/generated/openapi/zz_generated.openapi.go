@@ -17,6 +17,7 @@ import (
 	version "k8s.io/apimachinery/pkg/version"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
+	ptr "k8s.io/utils/ptr"
 )
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
@@ -264,6 +265,7 @@ func schema_pkg_apis_windows_v1alpha1_BlockedPod(ref common.ReferenceCallback) c
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Why, for people.",
+							MaxLength:   ptr.To[int64](4096),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -496,6 +498,7 @@ func schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref common.ReferenceCal
 					"sandboxImage": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Image that keeps the network of a pod. Empty: the cluster's pause image, or Microsoft's if the cluster has none.",
+							MaxLength:   ptr.To[int64](512),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -574,6 +577,8 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -581,6 +586,8 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds after which the drain fails when pods are still there. 0: never. Default 600.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -616,6 +623,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					"podSelector": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Label selector of the pods to evict, as in kubectl. Empty: all.",
+							MaxLength:   ptr.To[int64](4096),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -623,6 +631,8 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -963,6 +973,8 @@ func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallba
 					"maxPods": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How many pods a host may run. Default 250.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](1000),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -997,8 +1009,23 @@ func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallba
 					},
 					"evictionHard": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When pods are evicted: memory.available, nodefs.available or imagefs.available to a quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.",
-							Type:        []string{"object"},
+							Description:   "When pods are evicted: memory.available, nodefs.available or imagefs.available to a quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.",
+							MaxProperties: ptr.To[int64](16),
+							AllOf: []spec.Schema{
+								{
+									SchemaProps: spec.SchemaProps{
+										AdditionalProperties: &spec.SchemaOrBool{
+											Allows: true,
+											Schema: &spec.Schema{
+												SchemaProps: spec.SchemaProps{
+													MaxLength: ptr.To[int64](64),
+												},
+											},
+										},
+									},
+								},
+							},
+							Type: []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
 								Schema: &spec.Schema{
@@ -1013,6 +1040,8 @@ func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallba
 					"logVerbosity": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How much the kubelet and kube-proxy log, from 0 to 10. Default 2 for the kubelet, and 0 for kube-proxy.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](10),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1077,6 +1106,8 @@ func schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref common.ReferenceCa
 					"maxAgeSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Age in seconds at which a rotated log is removed. 0: never. Default 604800, a week.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](3.1536e+08),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -1329,6 +1360,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What is going on, or how it ended, for people.",
+							MaxLength:   ptr.To[int64](4096),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1350,6 +1382,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "The steps, in their order. Operations of status.history have none.",
+							MaxItems:    ptr.To[int64](64),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1368,6 +1401,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "Pods whose eviction is refused at the moment, at most sixteen of them.",
+							MaxItems:    ptr.To[int64](16),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1575,6 +1609,7 @@ func schema_pkg_apis_windows_v1alpha1_OperationStep(ref common.ReferenceCallback
 					"message": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What is going on, or how it ended, for people.",
+							MaxLength:   ptr.To[int64](4096),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1652,6 +1687,8 @@ func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallb
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -1659,6 +1696,8 @@ func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallb
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds after which the drain fails when pods are still there; the controller tries again later. 0: never. While hosts of other namespaces wait, it gets an hour at most. Default 600.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -1680,6 +1719,8 @@ func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallb
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready, and otherwise 0.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1701,6 +1742,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolReference(ref common.ReferenceCallback
 						SchemaProps: spec.SchemaProps{
 							Description: "Name of the WindowsNodePool. Required.",
 							Default:     "",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1728,6 +1770,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) 
 						SchemaProps: spec.SchemaProps{
 							Description: "Name of the WindowsInstance. Required.",
 							Default:     "",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1815,8 +1858,9 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 					},
 					"nodeLabels": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Labels that the Nodes of the hosts have besides their own. A label that is removed here is removed from the Nodes too. Labels that kubelets and clouds set, such as those of kubernetes.io, cannot be set here.",
-							Type:        []string{"object"},
+							Description:   "Labels that the Nodes of the hosts have besides their own. A label that is removed here is removed from the Nodes too. Labels that kubelets and clouds set, such as those of kubernetes.io, cannot be set here.",
+							MaxProperties: ptr.To[int64](64),
+							Type:          []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
 								Schema: &spec.Schema{
@@ -1836,6 +1880,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "Taints that the Nodes of the hosts have, each pair of key and effect once. A taint that is removed here is removed from the Nodes too; those that others set stay. An empty list: none. Not set, or null: os=Windows:NoSchedule, which keeps pods for Linux away. Whoever sets the list sets all of it.",
+							MaxItems:    ptr.To[int64](32),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1953,6 +1998,8 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -1981,6 +2028,8 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 					"afterSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds for which cleaning an unreachable host is tried after deletion. Then it is abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](3.1536e+08),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2010,6 +2059,7 @@ func schema_pkg_apis_windows_v1alpha1_SecretReference(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "Name of the Secret. Required.",
 							Default:     "",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2095,6 +2145,7 @@ func schema_pkg_apis_windows_v1alpha1_SourceReference(ref common.ReferenceCallba
 						SchemaProps: spec.SchemaProps{
 							Description: "Name of the object. Required.",
 							Default:     "",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2390,6 +2441,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancelSpec(ref common.Refer
 						SchemaProps: spec.SchemaProps{
 							Description: "ID of the operation, as in status.operation.id of the instance. Required, so that no user ends an operation that they do not know of.",
 							Default:     "",
+							MaxLength:   ptr.To[int64](64),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2573,6 +2625,8 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2580,6 +2634,8 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds after which the drain fails when pods are still there. 0: never. Default 600.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2615,6 +2671,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					"podSelector": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Label selector of the pods to evict, as in kubectl. Empty: all.",
+							MaxLength:   ptr.To[int64](4096),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2622,6 +2679,8 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3268,6 +3327,8 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -3407,6 +3468,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "IPv4 address, IPv6 address or DNS name under which the host answers SSH. A name is resolved at every connection, IPv4 first. Required.",
 							Default:     "",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3414,6 +3476,8 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					"port": {
 						SchemaProps: spec.SchemaProps{
 							Description: "TCP port of the SSH server. Default 22.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](65535),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3421,6 +3485,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					"username": {
 						SchemaProps: spec.SchemaProps{
 							Description: "User to log in as. The user must be an administrator of the host. Default Administrator.",
+							MaxLength:   ptr.To[int64](104),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3433,6 +3498,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "Public host keys the host may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64. Set, they are the only keys that are trusted. Empty, the first key that the host presents is recorded in status.hostKeys before anything else is done, and from then on only that key is trusted. Changing this field of an existing instance needs, besides update, the verb trust on windowshostkeys with the name of the instance.",
+							MaxItems:    ptr.To[int64](16),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3466,6 +3532,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					"providerID": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The provider's ID of the machine behind the host, as in Node.spec.providerID. Used to find the Node of the host. Empty: the Node is found by address.",
+							MaxLength:   ptr.To[int64](512),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3473,6 +3540,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Desired computer name of the host; its Node gets the same name. At most 15 letters, digits and hyphens. The host is restarted once when it has another name. Cannot be changed while the host is a Node. Empty: the host keeps its name.",
+							MaxLength:   ptr.To[int64](15),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3559,6 +3627,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					"hostIP": {
 						SchemaProps: spec.SchemaProps{
 							Description: "IP address at which the host was logged in to: that of the connection, whatever else spec.address resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.",
+							MaxLength:   ptr.To[int64](64),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3590,6 +3659,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					"machineID": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Identifies the machine behind the host: it tells this machine from another one that presents the same host key, for example because both were made from one image. Empty: not known.",
+							MaxLength:   ptr.To[int64](128),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3635,6 +3705,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "The operations before it, newest first, at most ten. They have no steps.",
+							MaxItems:    ptr.To[int64](10),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3938,6 +4009,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "Hosts that were removed lately, because the source no longer has them or somebody deleted their WindowsInstances. They are counted so that a mistake, which would remove many hosts in a short time, is noticed before all of them are gone. Removals by the Machine API are not among them. What no longer counts may stay here until the next removal.",
+							MaxItems:    ptr.To[int64](1024),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
