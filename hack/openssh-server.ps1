@@ -11,14 +11,26 @@ param([Parameter(Mandatory = $true)][string]$PublicKey)
 $ErrorActionPreference = 'Stop'
 
 if (-not (Get-Service -Name sshd -ErrorAction SilentlyContinue)) {
-  # It comes from Windows Update, which does not always answer.
-  for ($try = 1; ; $try++) {
-    try {
-      Add-WindowsCapability -Online -Name 'OpenSSH.Server~~~~0.0.1.0' | Out-Null
-      break
-    } catch {
-      if ($try -eq 3) { throw }
-      Start-Sleep -Seconds (15 * $try)
+  # It comes from Windows Update, whose service is disabled on GitHub's machines, among others. It
+  # is enabled for as long as it is needed.
+  $disabled = (Get-Service -Name wuauserv).StartType -eq 'Disabled'
+  if ($disabled) { Set-Service -Name wuauserv -StartupType Manual }
+  try {
+    # It does not always answer.
+    for ($try = 1; ; $try++) {
+      try {
+        Start-Service -Name wuauserv
+        Add-WindowsCapability -Online -Name 'OpenSSH.Server~~~~0.0.1.0' | Out-Null
+        break
+      } catch {
+        if ($try -eq 3) { throw }
+        Start-Sleep -Seconds (15 * $try)
+      }
+    }
+  } finally {
+    if ($disabled) {
+      Set-Service -Name wuauserv -StartupType Disabled
+      Stop-Service -Name wuauserv -Force -ErrorAction Continue
     }
   }
 }
