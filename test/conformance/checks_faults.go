@@ -182,7 +182,7 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 	if _, err := h.apply(ctx, b, nil); err != nil {
 		return err
 	}
-	if _, err := h.run(ctx, "net.exe stop "+serviceAbove, nil); err != nil {
+	if err := h.stop(ctx, serviceAbove); err != nil {
 		return err
 	}
 	if err := errors.Join(h.upload(ctx, theirsPath, []byte("changed")), h.look(ctx)); err != nil {
@@ -209,13 +209,26 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 
 // look has the agent as a service look at the host now: it does so when it starts.
 func (h *Host) look(ctx context.Context) error {
-	if _, err := h.run(ctx, "net.exe stop "+api.ServiceName, nil); err != nil {
+	if err := h.stop(ctx, api.ServiceName); err != nil {
 		return err
 	}
-	// Wine says that it has stopped while it still does, and does not start it until then.
+	// Wine says that it has stopped while its process ends, and does not start it until then.
 	return eventually(ctx, "the service starts", func() (bool, error) {
 		_, err := h.run(ctx, "net.exe start "+api.ServiceName, nil)
 		return err == nil, err
+	})
+}
+
+// stop stops a service. Wine's net.exe only asks for it, and does not wait.
+func (h *Host) stop(ctx context.Context, name string) error {
+	if _, err := h.run(ctx, "net.exe stop "+name, nil); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return eventually(within, "service "+name+" has stopped", func() (bool, error) {
+		out, err := h.run(within, "sc.exe query "+name, nil)
+		return strings.Contains(out, "STOPPED"), err
 	})
 }
 
@@ -262,7 +275,7 @@ func logIsRotated(ctx context.Context, h *Host) error {
 	if err := h.expect(ctx, logDirectory+`\`+names[0], log); err != nil {
 		return err
 	}
-	if _, err := h.run(ctx, "net.exe stop "+serviceAbove, nil); err != nil {
+	if err := h.stop(ctx, serviceAbove); err != nil {
 		return err
 	}
 	rest, _, err := h.content(ctx, logAbove)

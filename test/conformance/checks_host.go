@@ -75,6 +75,13 @@ func factsAreComplete(ctx context.Context, h *Host) error {
 // hnsAnswers: the Host Networking Service tells its networks, also if there are none. It
 // comes with the feature Containers.
 func hnsAnswers(ctx context.Context, h *Host) error {
+	plan, err := h.planFeature(ctx, containers)
+	if err != nil {
+		return err
+	}
+	if len(plan.Items) > 0 {
+		return fmt.Errorf("feature %s is not on: %w", containers, ErrNotThere)
+	}
 	f := &api.Facts{}
 	if err := h.ask(ctx, api.CommandInspect, nil, f); err != nil {
 		return err
@@ -187,23 +194,28 @@ func hostnameIsCompared(ctx context.Context, h *Host) error {
 	return nil
 }
 
+// containers is the feature of Windows that hosts of pods have.
+const containers = "Containers"
+
+// planFeature asks what a document that has a feature on would change. Nothing is turned on.
+func (h *Host) planFeature(ctx context.Context, name string) (*api.Plan, error) {
+	return h.plan(ctx, config.Bundle{Document: config.Document{
+		Version:  config.SchemaVersion,
+		Features: []config.Feature{{Name: name, OnChange: config.OnChange{Impact: config.ImpactReboot}}},
+	}})
+}
+
 // featureIsKnown: Windows tells whether the feature is on that containers need, and that
-// there is none of another name. Nothing is turned on.
+// there is none of another name.
 func featureIsKnown(ctx context.Context, h *Host) error {
-	of := func(name string) (*api.Plan, error) {
-		return h.plan(ctx, config.Bundle{Document: config.Document{
-			Version:  config.SchemaVersion,
-			Features: []config.Feature{{Name: name, OnChange: config.OnChange{Impact: config.ImpactReboot}}},
-		}})
-	}
-	plan, err := of("Containers")
+	plan, err := h.planFeature(ctx, containers)
 	if err != nil {
 		return err
 	}
 	if len(plan.Items) > 1 || len(plan.Items) == 1 && plan.Items[0].Kind != api.KindFeature {
-		return fmt.Errorf("feature Containers:%s", describe(plan.Items))
+		return fmt.Errorf("feature %s:%s", containers, describe(plan.Items))
 	}
-	if plan, err := of("NoSuchFeature"); err == nil {
+	if plan, err := h.planFeature(ctx, "NoSuchFeature"); err == nil {
 		return fmt.Errorf("a feature that does not exist:%s", describe(plan.Items))
 	}
 	return nil
