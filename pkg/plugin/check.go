@@ -39,7 +39,7 @@ Nothing is changed on the host. Exits with 2 when something is in the way.`,
 					return err
 				}
 				if o.asTable() {
-					err = e.print(checkTable(&check.Status, o.noHeaders))
+					err = e.print(checkTable(&check.Status, *o.print.NoHeaders))
 				} else {
 					err = o.printTyped(e, check)
 				}

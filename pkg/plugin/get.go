@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -18,12 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	kubectlget "k8s.io/kubectl/pkg/cmd/get"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/scheme"
@@ -34,34 +35,28 @@ const acceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 
 // outputFlags are -o and what belongs to it, as of kubectl get.
 type outputFlags struct {
-	print      *genericclioptions.PrintFlags
-	noHeaders  bool
-	showLabels bool
-	labels     []string
+	print *kubectlget.PrintFlags
 }
 
 func (o *outputFlags) addFlags(cmd *cobra.Command) {
-	o.print = genericclioptions.NewPrintFlags("").WithTypeSetter(scheme.Scheme)
+	o.print = kubectlget.NewGetPrintFlags()
+	o.print.HumanReadableFlags = &kubectlget.HumanPrintFlags{} // only get has flags about its columns
 	o.print.AddFlags(cmd)
-	output := cmd.Flags().Lookup("output")
-	output.Usage = strings.Replace(output.Usage, "One of: (", "One of: (wide, ", 1)
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print no line with the names of the columns.")
-	completeWords(cmd, "output", append([]string{"wide"}, o.print.AllowedFormats()...)...)
 }
 
 // asTable says whether the server's table is to be printed.
 func (o *outputFlags) asTable() bool {
-	template := o.print.TemplatePrinterFlags.TemplateArgument
+	template := o.print.TemplateFlags.TemplateArgument
 	return (*o.print.OutputFormat == "" && *template == "") || *o.print.OutputFormat == "wide"
 }
 
-// tablePrinter prints the server's tables. A column for the namespace is added when
-// they are of several.
-func (o *outputFlags) tablePrinter(withNamespace bool) printers.ResourcePrinter {
-	return printers.NewTablePrinter(printers.PrintOptions{
-		NoHeaders: o.noHeaders, WithNamespace: withNamespace, Wide: *o.print.OutputFormat == "wide",
-		ShowLabels: o.showLabels, ColumnLabels: o.labels,
-	})
+// printer prints the server's tables, or objects in the requested format.
+func (o *outputFlags) printer() (printers.ResourcePrinter, error) {
+	printer, err := o.print.ToPrinter()
+	if err != nil {
+		return nil, err
+	}
+	return printers.NewTypeSetter(scheme.Scheme).WrapToPrinter(printer, nil)
 }
 
 // printTyped prints an object of the API in the requested format.
@@ -69,7 +64,7 @@ func (o *outputFlags) printTyped(e *env, obj runtime.Object) error {
 	if e.collect != nil {
 		return e.collect(obj)
 	}
-	printer, err := o.print.ToPrinter()
+	printer, err := o.printer()
 	if err != nil {
 		return err
 	}
@@ -116,6 +111,7 @@ func decodeTable(obj runtime.Object) (runtime.Object, error) {
 type getOptions struct {
 	outputFlags
 	selection
+	columns          *kubectlget.HumanPrintFlags
 	watch, watchOnly bool
 	ignoreNotFound   bool
 }
@@ -137,17 +133,23 @@ server. A host is named by its WindowsInstance or by its Node.`,
   # The host of a node, as YAML
   kubectl windows get win-6 -o yaml
 
+  # Which host has which address, by their pools
+  kubectl windows get -A --sort-by=.spec.poolRef.name -o custom-columns=NAME:.metadata.name,ADDRESS:.spec.address
+
   # The names of the hosts that need a person to act
   kubectl windows get -A --field-selector status.phase=Failed -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args) },
 	}
 	o.outputFlags.addFlags(cmd)
+	o.columns = kubectlget.NewHumanPrintFlags()
+	o.columns.SetKind(v1alpha1.SchemeGroupVersion.WithKind("WindowsInstance").GroupKind())
+	o.columns.AddFlags(cmd)
+	o.print.HumanReadableFlags = o.columns
+	completeWords(cmd, "sort-by", ".metadata.creationTimestamp", ".spec.address", ".spec.poolRef.name", ".status.node.name", ".status.phase", ".status.system.build")
 	o.selection.addFlags(e, cmd)
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "After listing, print every change, until Ctrl-C.")
 	cmd.Flags().BoolVar(&o.watchOnly, "watch-only", false, "Print every change, without listing first.")
 	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "Do not fail when a named host does not exist.")
-	cmd.Flags().BoolVar(&o.showLabels, "show-labels", false, "Show the labels in a column of their own.")
-	cmd.Flags().StringSliceVarP(&o.labels, "label-columns", "L", nil, "Labels that become a column, separated by commas.")
 	return cmd
 }
 
@@ -163,23 +165,15 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if follow && len(args) > 1 {
 		return errors.New("only one host can be watched by name; select several with -l, --field-selector or --pool")
 	}
-	printer := o.tablePrinter(o.allNamespaces)
-	if !o.asTable() {
-		if printer, err = o.print.ToPrinter(); err != nil {
-			return err
-		}
-	}
-	show := func(obj runtime.Object) error { return printer.PrintObj(obj, e.Out) }
-	if follow && o.asTable() {
-		// It remembers how wide the columns are from one change to the next.
-		w := printers.GetNewTabWriter(e.Out)
-		show = func(obj runtime.Object) error { return errors.Join(printer.PrintObj(obj, w), w.Flush()) }
+	show, err := o.display(e)
+	if err != nil {
+		return err
 	}
 	reader, err := o.reader(c)
 	if err != nil {
 		return err
 	}
-	g := getter{reader, o.namespace(c), show, e.note}
+	g := getter{reader, o.namespace(c), *o.columns.SortBy != "", show, e.note}
 	if len(args) > 0 {
 		return o.named(ctx, e, c, g, args)
 	}
@@ -253,16 +247,74 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, arg
 	return failed
 }
 
+// eachItem returns a printer that prints the objects of a list one by one, as the changes that follow.
+func eachItem(printer printers.ResourcePrinter) printers.ResourcePrinter {
+	return printers.ResourcePrinterFunc(func(obj runtime.Object, w io.Writer) error {
+		if !meta.IsListType(obj) {
+			return printer.PrintObj(obj, w)
+		}
+		return meta.EachListItem(obj, func(item runtime.Object) error { return printer.PrintObj(item, w) })
+	})
+}
+
+// display returns what prints the hosts, and then what follows.
+func (o *getOptions) display(e *env) (func(runtime.Object) error, error) {
+	if err := o.validateColumns(); err != nil {
+		return nil, err
+	}
+	o.columns.WithNamespace = o.allNamespaces
+	printer, err := o.printer()
+	if err != nil {
+		return nil, err
+	}
+	follow := o.watch || o.watchOnly
+	if follow {
+		printer = eachItem(printer)
+	}
+	if *o.columns.SortBy != "" {
+		printer = sorted(printer, *o.columns.SortBy)
+		switch {
+		case o.watchOnly:
+			e.note("warning: --watch-only requested, --sort-by will be ignored")
+		case o.watch:
+			e.note("warning: --watch requested, --sort-by will be ignored for watch events received")
+		}
+	}
+	if !follow {
+		return func(obj runtime.Object) error { return printer.PrintObj(obj, e.Out) }, nil
+	}
+	// It remembers how wide the columns are from one change to the next.
+	w := printers.GetNewTabWriter(e.Out)
+	return func(obj runtime.Object) error { return errors.Join(printer.PrintObj(obj, w), w.Flush()) }, nil
+}
+
+// validateColumns refuses flags about columns of tables with formats that have none, as kubectl get does.
+func (o *getOptions) validateColumns() error {
+	switch output := *o.print.OutputFormat; {
+	case *o.columns.ShowLabels && !o.asTable():
+		return fmt.Errorf("--show-labels option cannot be used with %s printer", output)
+	case len(*o.columns.ColumnLabels) > 0 && strings.HasPrefix(output, "custom-columns"):
+		return fmt.Errorf("--label-columns option cannot be used with %s printer", output)
+	}
+	return nil
+}
+
 // getter reads the instances of a namespace as they are printed.
 type getter struct {
 	reader    rest.Interface
 	namespace string
-	show      func(runtime.Object) error
-	note      func(format string, args ...any)
+	// whole says that the rows of tables need all fields of their objects.
+	whole bool
+	show  func(runtime.Object) error
+	note  func(format string, args ...any)
 }
 
 func (g getter) request(options metav1.ListOptions) *rest.Request {
-	return g.reader.Get().Namespace(g.namespace).Resource(instancesResource).VersionedParams(&options, metav1.ParameterCodec)
+	request := g.reader.Get().Namespace(g.namespace).Resource(instancesResource).VersionedParams(&options, metav1.ParameterCodec)
+	if g.whole {
+		request.Param("includeObject", string(metav1.IncludeObject))
+	}
+	return request
 }
 
 // read returns the answer to a request: a table, an object or a list.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,8 +32,14 @@ func inPool(i *v1alpha1.WindowsInstance, pool string) *v1alpha1.WindowsInstance 
 }
 
 func TestGet(t *testing.T) {
+	columns := filepath.Join(t.TempDir(), "columns")
+	if err := os.WriteFile(columns, []byte("HOST ADDRESS\n.metadata.name .spec.address\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	racked := inPool(instance("w1", "node-1"), "a")
+	racked.Labels = map[string]string{"rack": "r1"}
 	a := newAPI(t,
-		inPool(instance("w1", "node-1"), "a"), inPool(instance("w2", ""), "b"),
+		racked, inPool(instance("w2", ""), "b"),
 		elsewhere(instance("w3", "node-3")), elsewhere(instance("w4", "node-4")), instance("w5", "node-4"))
 	for _, tc := range []struct {
 		name, namespace string
@@ -47,6 +55,20 @@ func TestGet(t *testing.T) {
 		{name: "names", namespace: "hosts", args: []string{"get", "w2", "w1", "-o", "name"}, want: []string{"windowsinstance.windows.openshift.io/w2\nwindowsinstance.windows.openshift.io/w1\n"}, not: []string{"w5"}},
 		{name: "names in a table", namespace: "hosts", args: []string{"get", "w2", "w1"}, want: []string{"NAME   PHASE\nw2     <none>\nw1     <none>\n"}},
 		{name: "JSON path", namespace: "hosts", args: []string{"get", "w1", "-o", "jsonpath={.spec.address}"}, want: []string{"10.1.42.1"}},
+		{name: "custom columns", namespace: "hosts", args: []string{"get", "-o", "custom-columns=HOST:.metadata.name,POOL:.spec.poolRef.name"}, want: []string{"HOST   POOL\nw1     a\nw2     b\nw5     <none>\n"}},
+		{name: "custom columns of names", namespace: "hosts", args: []string{"get", "w2", "w1", "--no-headers", "-o", "custom-columns=H:metadata.name"}, want: []string{"w2\nw1\n"}, not: []string{"H\n"}},
+		{name: "custom columns of a file", namespace: "hosts", args: []string{"get", "w1", "-o", "custom-columns-file=" + columns}, want: []string{"HOST   ADDRESS\nw1     10.1.42.1\n"}},
+		{name: "no columns", namespace: "hosts", args: []string{"get", "-o", "custom-columns="}, code: 1, want: []string{"no custom columns given"}},
+		{name: "sorted table", args: []string{"get", "-A", "--sort-by=.status.node.name"}, want: []string{"hosts       w2     <none>\nhosts       w1     <none>\nother       w3     <none>\nother       w4     <none>\nhosts       w5     <none>\n"}},
+		{name: "sorted names", namespace: "hosts", args: []string{"get", "-o", "name", "--sort-by=status.node.name"}, want: []string{"/w2\nwindowsinstance.windows.openshift.io/w1\nwindowsinstance.windows.openshift.io/w5\n"}},
+		{name: "sorted, each by its name", namespace: "hosts", args: []string{"get", "w5", "w1", "w2", "--sort-by={.status.node.name}"}, want: []string{"w2     <none>\nw1     <none>\nw5     <none>\n"}},
+		{name: "sorted by nothing", namespace: "hosts", args: []string{"get", "--sort-by=.spec.nope"}, code: 1, want: []string{`couldn't find any field with path "{.spec.nope}"`}},
+		{name: "sorted by what has no order", namespace: "hosts", args: []string{"get", "--sort-by=.spec.poolRef"}, code: 1, want: []string{"--sort-by=.spec.poolRef: map[name:a] is neither a text nor a number"}},
+		{name: "sorted by what is no path", namespace: "hosts", args: []string{"get", "--sort-by={.spec"}, code: 1, want: []string{"--sort-by={.spec: unexpected path string"}},
+		{name: "kind", namespace: "hosts", args: []string{"get", "w1", "--show-kind"}, want: []string{"windowsinstance.windows.openshift.io/w1 "}},
+		{name: "labels", namespace: "hosts", args: []string{"get", "w1", "--show-labels", "-L", "rack"}, want: []string{"PHASE    RACK   LABELS\nw1     <none>   r1     rack=r1\n"}},
+		{name: "labels of YAML", namespace: "hosts", args: []string{"get", "--show-labels", "-o", "yaml"}, code: 1, want: []string{"--show-labels option cannot be used with yaml printer"}},
+		{name: "label columns of others", namespace: "hosts", args: []string{"get", "-L", "a", "-o", "custom-columns=A:.a"}, code: 1, want: []string{"--label-columns option cannot be used with custom-columns=A:.a printer"}},
 		{name: "list as YAML", namespace: "hosts", args: []string{"get", "-o", "yaml"}, want: []string{"kind: WindowsInstanceList", "name: w5"}},
 		{name: "by the node", args: []string{"get", "node-3", "-o", "name"}, want: []string{"/w3"}},
 		{name: "only by the node", args: []string{"get", "node/node-3", "-o", "name"}, want: []string{"/w3"}},
@@ -134,6 +156,19 @@ func TestGetInChunks(t *testing.T) {
 	}
 }
 
+// A server that sends rows without objects leaves nothing to sort by.
+func TestGetSortedWithoutObjects(t *testing.T) {
+	a := newAPI(t)
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, _ *http.Request) {
+		rows := table(instance("w1", ""), instance("w2", ""))
+		for i := range rows.Rows {
+			rows.Rows[i].Object.Object = nil
+		}
+		answer(w, rows)
+	})
+	a.run("get", "--sort-by=.metadata.name").want(t, ExitFailure, "the server sent a table without its objects")
+}
+
 func TestGetWatches(t *testing.T) {
 	a := newAPI(t, instance("w1", ""), instance("w2", ""))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,6 +190,46 @@ func TestGetWatches(t *testing.T) {
 	}
 	if got := out.String(); strings.Contains(got, "w1") || strings.Count(got, "NAME") != 1 {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// What follows has the columns of the list, under one header, and is in the order in which it happens.
+func TestGetWatchesObjects(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		args    []string
+		want    string
+		warning string
+	}{
+		{"columns", []string{"-o", "custom-columns=HOST:.metadata.name,PHASE:.status.phase", "-w"}, "HOST   PHASE\nw1     <none>\nw2     <none>\nw2     Ready\n", ""},
+		{"template", []string{"-o", "jsonpath={.metadata.name} ", "-w"}, "w1 w2 w2 ", ""},
+		{"sorted table", []string{"--sort-by=.status.node.name", "-w"}, "NAME   PHASE\nw2     <none>\nw1     <none>\nw2     Ready\n", "warning: --watch requested, --sort-by will be ignored for watch events received"},
+		{"sorted columns", []string{"--sort-by=.status.node.name", "-o", "custom-columns=HOST:.metadata.name", "-w"}, "HOST\nw2\nw1\nw2\n", "warning: --watch requested"},
+		{"changes only", []string{"--sort-by=.status.node.name", "-o", "custom-columns=HOST:.metadata.name", "--watch-only"}, "HOST\nw2\n", "warning: --watch-only requested, --sort-by will be ignored"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAPI(t, instance("w1", "node-1"), instance("w2", ""))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var out, errOut buffer
+			done := make(chan int, 1)
+			go func() {
+				done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, a.args("hosts", append([]string{"get"}, tc.args...)...))
+			}()
+			eventually(t, "the watch begins", func() bool { return len(a.asked("watch=true")) > 0 })
+			changed := instance("w2", "")
+			changed.Status.Phase = v1alpha1.InstanceReady
+			a.put(changed)
+			eventually(t, "the change is shown", func() bool { return len(out.String()) >= len(tc.want) })
+			cancel()
+			<-done
+			if got := out.String(); got != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tc.want)
+			}
+			if got := errOut.String(); !strings.Contains(got, tc.warning) || tc.warning == "" && got != "" {
+				t.Errorf("it says %q, want %q", got, tc.warning)
+			}
+		})
 	}
 }
 
@@ -261,6 +336,8 @@ func TestComplete(t *testing.T) {
 		{"sources of logs of a selected host", "", []string{"logs", "-A", "--pool", "p", ""}, "kubelet\nkubelet/a.log\neventlog/System\n"},
 		{"pools", "hosts", []string{"drain", "--pool", ""}, "pool-a\npool-b\n"},
 		{"modes, which the shell filters", "hosts", []string{"reboot", "--mode", "If"}, "Graceful\nIfPending\nForce\n"},
+		{"formats", "hosts", []string{"get", "-o", "custom"}, "custom-columns\ncustom-columns-file\n"},
+		{"fields to sort by", "hosts", []string{"get", "--sort-by", ".spec"}, ".metadata.creationTimestamp\n.spec.address\n.spec.poolRef.name\n.status.node.name\n.status.phase\n.status.system.build\n"},
 		{"nothing after the host", "hosts", []string{"shell", "w1", ""}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -53,5 +53,9 @@ func inspect(ctx context.Context, e *env, c *client, t target, o *outputFlags) e
 		// A server that has no table for it gives the object.
 		return (&printers.YAMLPrinter{}).PrintObj(obj, e.Out)
 	}
-	return o.tablePrinter(false).PrintObj(obj, e.Out)
+	printer, err := o.printer()
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(obj, e.Out)
 }

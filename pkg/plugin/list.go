@@ -24,7 +24,7 @@ func (o *outputFlags) eachSelected(ctx context.Context, e *env, args []string, s
 	if o.asTable() {
 		return e.eachSelected(ctx, args, s, do)
 	}
-	printer, err := o.print.ToPrinter()
+	printer, err := o.printer()
 	if err != nil {
 		return err
 	}

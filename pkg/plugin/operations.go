@@ -181,7 +181,7 @@ func newReconfigure(e *env) *cobra.Command {
 		if len(plan) == 0 {
 			return e.print(fmt.Sprintf("windowsinstance/%s: nothing would change (server dry run)\n", t.Name))
 		}
-		return e.print(planTable(plan, a.noHeaders))
+		return e.print(planTable(plan, *a.print.NoHeaders))
 	}
 	return a.command(e, &cobra.Command{
 		Use:   "reconfigure",

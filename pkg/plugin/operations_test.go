@@ -275,6 +275,9 @@ func TestOutputOfSeveral(t *testing.T) {
 			if got := run("jsonpath={.items[*].metadata.name}"); got != "w1 w3" {
 				t.Errorf("JSON path: got %q", got)
 			}
+			if got := run("custom-columns=HOST:.metadata.name"); got != "HOST\nw1\nw3\n" {
+				t.Errorf("custom columns: got %q", got)
+			}
 			kind := strings.ToLower(tc.kind) + ".windows.openshift.io/"
 			if got, want := run("name"), kind+"w1\n"+kind+"w3\n"; got != want {
 				t.Errorf("names: got %q, want %q", got, want)
@@ -287,6 +290,9 @@ func TestOutputOfSeveral(t *testing.T) {
 	// One that is selected is a list of one; one that is named is itself.
 	if got := a.run("check", "--pool=b", "-o", "jsonpath={.kind} {.items[0].metadata.name}"); got.stdout != "List w4" {
 		t.Errorf("one selected: got %q", got.stdout)
+	}
+	if got := a.run("check", "w4", "-o", "custom-columns=HOST:.metadata.name,PASSED:.status.passed"); got.stdout != "HOST   PASSED\nw4     true\n" {
+		t.Errorf("columns of one that is named: got %q", got.stdout)
 	}
 	if got := a.run("check", "w4", "-o", "jsonpath={.kind} {.metadata.name}"); got.stdout != "WindowsInstanceCheck w4" {
 		t.Errorf("one named: got %q", got.stdout)

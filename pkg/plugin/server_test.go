@@ -173,7 +173,7 @@ func (a *api) one(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	if strings.Contains(r.Header.Get("Accept"), "as=Table") {
-		answer(w, table(found))
+		answer(w, tableFor(r, found))
 		return
 	}
 	answer(w, found)
@@ -214,7 +214,9 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if asTable {
-		answer(w, table(rows...))
+		t := tableFor(r, rows...)
+		t.ListMeta = list.ListMeta
+		answer(w, t)
 		return
 	}
 	answer(w, list)
@@ -243,12 +245,23 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, wants func(*v1alpha1
 			}
 			var object any = i
 			if asTable {
-				object = table(i)
+				object = tableFor(r, i)
 			}
 			answer(w, map[string]any{"type": "MODIFIED", "object": object})
 			http.NewResponseController(w).Flush()
 		}
 	}
+}
+
+// tableFor is a table with what the request wants in its rows.
+func tableFor(r *http.Request, instances ...*v1alpha1.WindowsInstance) *metav1.Table {
+	t := table(instances...)
+	if r.URL.Query().Get("includeObject") == string(metav1.IncludeObject) {
+		for i := range t.Rows {
+			t.Rows[i].Object.Object = instances[i]
+		}
+	}
+	return t
 }
 
 // table is what the server prints of instances.
@@ -257,7 +270,7 @@ func table(instances ...*v1alpha1.WindowsInstance) *metav1.Table {
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
 		ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 		ColumnDefinitions: []metav1.TableColumnDefinition{
-			{Name: "Name", Type: "string"}, {Name: "Phase", Type: "string"}, {Name: "Pool", Type: "string", Priority: 1},
+			{Name: "Name", Type: "string", Format: "name"}, {Name: "Phase", Type: "string"}, {Name: "Pool", Type: "string", Priority: 1},
 		},
 	}
 	for _, i := range instances {
