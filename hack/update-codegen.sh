@@ -18,7 +18,7 @@ header=(--go-header-file hack/boilerplate.go.txt)
 
 # generate works in the working directory. Scratch is a directory that is there and empty.
 generate() {
-  local scratch=$1 gen p readonly_pkgs tree
+  local scratch=$1 gen p readonly_pkgs
   gen="$(build_tools k8s.io/code-generator/cmd/{deepcopy-gen,defaulter-gen,conversion-gen,validation-gen,client-gen,lister-gen,informer-gen,applyconfiguration-gen} k8s.io/kube-openapi/cmd/openapi-gen)"
   # Types of other modules: read by the generators, never written to.
   readonly_pkgs=()
@@ -43,22 +43,18 @@ generate() {
 
   say "generating OpenAPI"
   mkdir -p "$out/openapi"
-  # Of the markers that declarative validation goes by, this generator does not know those of bounds. It is
-  # given a copy of our types in which they have the names that it knows, so that what is published and what
-  # is refused have one source. So many bytes are at most as many characters.
-  tree=$PWD
-  mkdir "$scratch/bounded"
-  cp --parents -r go.mod go.sum pkg/apis "$scratch/bounded"
+  # Of the markers that declarative validation goes by, this generator does not know those of bounds. In
+  # this copy of the types they get the names that it knows, so that what is published and what is refused
+  # have one source. So many bytes are at most as many characters.
   sed -Ei \
     -e 's/\+k8s:((eachVal=\+k8s:)?(maxLength|maxItems|maxProperties|minimum|maximum)=)/+k8s:validation:\1/' \
     -e 's/\+k8s:maxBytes=/+k8s:validation:maxLength=/' \
     -e 's/\+k8s:validation:eachVal=\+k8s:/+k8s:validation:additionalProperties:/' \
-    "$scratch/bounded/pkg/apis/windows/v1alpha1"/types_*.go
-  (cd "$scratch/bounded" && "$gen/openapi-gen" --go-header-file "$tree/hack/boilerplate.go.txt" "${readonly_pkgs[@]}" \
-    --output-file zz_generated.openapi.go --output-dir "$tree/$out/openapi" --output-pkg "$MODULE/$out/openapi" \
-    --output-model-name-file zz_generated.model_name.go --report-filename "$tree/$violations" \
-    k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource} k8s.io/api/autoscaling/v1 "$api/v1alpha1")
-  cp "$scratch/bounded/pkg/apis/windows/v1alpha1/zz_generated.model_name.go" pkg/apis/windows/v1alpha1
+    pkg/apis/windows/v1alpha1/types_*.go
+  "$gen/openapi-gen" "${header[@]}" "${readonly_pkgs[@]}" --output-file zz_generated.openapi.go \
+    --output-dir "$out/openapi" --output-pkg "$MODULE/$out/openapi" \
+    --output-model-name-file zz_generated.model_name.go --report-filename "$violations" \
+    k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource} k8s.io/api/autoscaling/v1 "$api/v1alpha1"
 
   say "generating clients"
   go run ./hack/models-schema >"$scratch/schema.json"
