@@ -7,6 +7,8 @@ package wmco
 const (
 	// Namespace is where WMCO runs by default, and where its ConfigMaps and Secrets are.
 	Namespace = "openshift-windows-machine-config-operator"
+	// Deployment is what WMCO runs as.
+	Deployment = "windows-machine-config-operator"
 	// InstancesConfigMap is the ConfigMap that lists hosts that are not Machines: one
 	// entry for each, key = address, value = username=<user>.
 	InstancesConfigMap = "windows-instances"

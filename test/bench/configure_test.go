@@ -173,7 +173,8 @@ func startConfigured(b *testing.B, controllerArgs ...string) *configured {
 	}
 	// A mirror may need the pull secret of the cluster, which the controller must be able to look for.
 	namespace(b, c.System, "openshift-config")
-	if _, err := c.Kubectl(b.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "pull-secret.yaml")); err != nil {
+	namespace(b, c.System, "openshift-machine-config-operator")
+	if _, err := c.Kubectl(b.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "inputs.yaml")); err != nil {
 		b.Fatal(err)
 	}
 	c.ns = namespace(b, c.System, "configure")

@@ -24,12 +24,10 @@ type csrCase struct {
 }
 
 // The cases say nothing of hosts and requesters, only which Nodes there are. They are
-// all about this host, which was just given the credentials to join with.
+// all about this host.
 const (
-	caseHost         = "test-node"
-	caseAddress      = "10.0.0.9"
-	caseBootstrapper = "system:bootstrap:abcdef"
-	caseJoinGroup    = "system:bootstrappers:windows-instances:1"
+	caseHost    = "test-node"
+	caseAddress = "10.0.0.9"
 )
 
 // csrVerdict is the output of a csr-content case.
@@ -40,34 +38,31 @@ type csrVerdict struct {
 	Message                string        `json:"message"`
 }
 
-// csrContent decides on a request as its kind of requester makes it: a kubelet asks
-// for what it serves with as its node, and for the rest with what its host joins with.
+// csrContent decides on a request that a kubelet makes as its node.
 func csrContent(c csrCase) result {
 	request := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
 		Request: []byte(c.RequestPEM), Usages: c.SpecUsages, Groups: c.SpecGroups, Username: c.SpecUsername,
 	}}
-	requester := caseBootstrapper
 	switch c.CertType {
 	case "kubelet-client":
 		request.Spec.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
-		request.Spec.Groups = slices.Concat(c.SpecGroups, []string{caseJoinGroup})
+		request.Spec.Groups = slices.Concat(c.SpecGroups, []string{"system:nodes", "system:authenticated"})
 	case "kubelet-serving":
 		request.Spec.SignerName = certificatesv1.KubeletServingSignerName
-		requester = c.CommonName
 	case "wicd":
 		return result{Missing: missing["csr-content/wicd"]}
 	default:
 		return result{Error: "certificate type " + c.CertType + " is not known"}
 	}
 	if request.Spec.Username == "" {
-		request.Spec.Username = requester
+		request.Spec.Username = c.CommonName
 	}
 	var instances []policy.Instance
 	for _, name := range append([]string{caseHost}, c.ExistingNodes...) {
 		if slices.ContainsFunc(instances, func(i policy.Instance) bool { return i.ID == name }) {
 			continue
 		}
-		instance := policy.Instance{ID: name, Names: []string{name}, JoinGroup: caseJoinGroup}
+		instance := policy.Instance{ID: name, Names: []string{name}}
 		if slices.Contains(c.ExistingNodes, name) {
 			instance.Node = name
 		}

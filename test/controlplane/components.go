@@ -60,7 +60,7 @@ func (cp *ControlPlane) apiServerArgs(port int) []string {
 		"--tls-private-key-file=" + cp.apiServerPair.KeyFile,
 		"--client-ca-file=" + cp.clusterCA.certFile(),
 		"--authorization-mode=Node,RBAC",
-		"--enable-bootstrap-token-auth=true",
+		"--enable-admission-plugins=NodeRestriction", // as kubeadm and OpenShift
 		"--service-cluster-ip-range=" + cp.block.serviceRange().String(),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + cp.path("pki", "sa.pub"),

@@ -211,7 +211,8 @@ func configureHungService(t *testing.T, s *site) {
 func (s *site) allowPullSecret(t *testing.T) {
 	t.Helper()
 	s.namespace(t, "openshift-config")
-	if _, err := s.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "pull-secret.yaml")); err != nil {
+	s.namespace(t, "openshift-machine-config-operator")
+	if _, err := s.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "inputs.yaml")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -63,8 +63,8 @@ func (h *siteHost) mustHaveOnlyTheAgent(t *testing.T) {
 	if n := h.kubelets.Load(); n > 0 {
 		t.Errorf("the kubelet was started %d times", n)
 	}
-	if token := h.bootstrapToken(t); token != "" {
-		t.Errorf("for a host that is not fit to be a node there is Secret %s", token)
+	if request := h.joinRequest(t); request != "" {
+		t.Errorf("for a host that is not fit to be a node there is CertificateSigningRequest %s", request)
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,54 +157,52 @@ func putEntryBack(t *testing.T, h *siteHost, remove, putBack func()) {
 	}
 }
 
-// bootstrapTokens selects the Secrets with which hosts join.
-var bootstrapTokens = metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"}
-
-// bootstrapToken is the name of the Secret with the token of the host, if there is one.
-func (h *siteHost) bootstrapToken(t *testing.T) string {
+// joinRequest is the name of a request for a certificate with which the host may join. Empty: there is none.
+func (h *siteHost) joinRequest(t *testing.T) string {
 	t.Helper()
-	secrets, err := h.Kube.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), bootstrapTokens)
+	requests, err := h.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range secrets.Items {
-		if h.joinsWith(&secrets.Items[i]) {
-			return secrets.Items[i].Name
+	for i := range requests.Items {
+		if h.joinsWith(&requests.Items[i]) {
+			return requests.Items[i].Name
 		}
 	}
 	return ""
 }
 
-// joinsWith says whether a Secret has the token of the host.
-func (h *siteHost) joinsWith(secret *corev1.Secret) bool {
-	return secret.Annotations["windows.openshift.io/instance"] == h.namespace+"/"+h.name
+// joinsWith says whether the host joins with what a request is for.
+func (h *siteHost) joinsWith(request *certificatesv1.CertificateSigningRequest) bool {
+	return slices.ContainsFunc(request.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Reason == "HostJoins" && strings.Contains(c.Message, " "+h.namespace+"/"+h.name+" ")
+	})
 }
 
 // watchJoin returns a function for when the host has joined. It fails the test unless there has
-// been a token for that since now, and nothing is left of it.
+// been a certificate for that since now, good for an hour, and nothing is left of it on the host.
 func (h *siteHost) watchJoin(t *testing.T) (mustHaveJoined func()) {
 	t.Helper()
-	secrets, err := h.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Watch(t.Context(), bootstrapTokens)
+	requests, err := h.Kube.CertificatesV1().CertificateSigningRequests().Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(secrets.Stop)
+	t.Cleanup(requests.Stop)
 	return func() {
 		t.Helper()
 		for seen := false; !seen; {
 			select {
-			case event := <-secrets.ResultChan():
-				secret, ok := event.Object.(*corev1.Secret)
+			case event := <-requests.ResultChan():
+				request, ok := event.Object.(*certificatesv1.CertificateSigningRequest)
 				if !ok {
-					t.Fatalf("watching tokens: %v", event)
+					t.Fatalf("watching requests: %v", event)
 				}
-				seen = h.joinsWith(secret)
+				if seen = h.joinsWith(request); seen && ptr.Deref(request.Spec.ExpirationSeconds, 0) != 3600 {
+					t.Errorf("the host joins with what is good for %v seconds", request.Spec.ExpirationSeconds)
+				}
 			case <-time.After(patience):
-				t.Fatal("the host has joined, and there was no token for that")
+				t.Fatal("the host has joined, and there was no certificate for that")
 			}
-		}
-		if token := h.bootstrapToken(t); token != "" {
-			t.Errorf("the host has joined, and Secret %s still is there", token)
 		}
 		if h.read(t, wmco.BootstrapKubeconfigPath) != "" {
 			t.Error("the host has joined, and still has the credentials for that")

@@ -147,6 +147,8 @@ var neededUnused = []struct {
 			{Verb: "get", Group: "operator.openshift.io", Resource: "networks", Name: "cluster"},
 			{Verb: "get", Group: "machineconfiguration.openshift.io"},
 			{Verb: "get", Resource: "secrets", Name: "windows-instance-config-daemon"}, // on Azure
+			{Verb: "get", Group: "apps", Resource: "deployments", Name: "windows-machine-config-operator"},
+			{Verb: "get", Resource: "configmaps", Name: "kubeconfig-data"},
 		},
 	},
 	{

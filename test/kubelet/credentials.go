@@ -60,10 +60,11 @@ func (c *credentials) subject() pkix.Name {
 	return pkix.Name{CommonName: "system:node:" + c.nodeName, Organization: []string{"system:nodes"}}
 }
 
-// connect returns a client that acts as the node. A kubelet without a certificate asks for
-// one with the credentials that it was given to bootstrap, and waits.
+// connect returns a client that acts as the node. A kubelet without a certificate asks for one with
+// that which it was given to bootstrap, and has that one until then, as
+// NewKubeletClientCertificateManager of k8s.io/kubernetes/pkg/kubelet/certificate.
 func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error) {
-	certConfig, err := c.config()
+	certConfig, given, err := c.config()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error)
 	if err != nil {
 		return nil, err
 	}
-	manager, err := certificate.NewManager(&certificate.Config{
+	options := &certificate.Config{
 		Name: c.nodeName,
 		ClientsetFn: func(*tls.Certificate) (kubernetes.Interface, error) {
 			return kubernetes.NewForConfig(certConfig)
@@ -81,7 +82,11 @@ func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error)
 		GetUsages:        certificate.DefaultKubeletClientGetUsages,
 		CertificateStore: store,
 		Ctx:              c.logging(ctx),
-	})
+	}
+	if given {
+		options.BootstrapCertificatePEM, options.BootstrapKeyPEM = certConfig.CertData, certConfig.KeyData
+	}
+	manager, err := certificate.NewManager(options)
 	if err != nil {
 		return nil, fmt.Errorf("the client certificate: %w", err)
 	}
@@ -103,24 +108,24 @@ func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error)
 }
 
 // config returns what a certificate is asked for with: the kubeconfig of the kubelet itself
-// if there is a good certificate, or else that for the bootstrap. As soon as a kubelet asks,
-// it writes its kubeconfig, which is of no use before the certificate is there.
-func (c *credentials) config() (*rest.Config, error) {
+// if there is a good certificate, or else that for the bootstrap, which was given. As soon as a kubelet asks,
+// it writes its kubeconfig.
+func (c *credentials) config() (_ *rest.Config, given bool, _ error) {
 	own, err := c.load(c.kubeconfig)
 	if err == nil && c.valid() {
-		return own, nil
+		return own, false, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("unable to load the kubeconfig: %w", err)
+		return nil, false, fmt.Errorf("unable to load the kubeconfig: %w", err)
 	}
 	if c.bootstrapKubeconfig == "" {
-		return nil, errors.New("there is no kubeconfig, and no flag --bootstrap-kubeconfig")
+		return nil, false, errors.New("there is no kubeconfig, and no flag --bootstrap-kubeconfig")
 	}
 	bootstrap, err := c.load(c.bootstrapKubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("unable to load the bootstrap kubeconfig: %w", err)
+		return nil, false, fmt.Errorf("unable to load the bootstrap kubeconfig: %w", err)
 	}
-	return bootstrap, c.writeKubeconfig(bootstrap)
+	return bootstrap, true, c.writeKubeconfig(bootstrap)
 }
 
 // pemPath is the file of the host with the client certificate and its key.
@@ -152,8 +157,8 @@ func (c *credentials) load(path string) (*rest.Config, error) {
 	}
 	for _, user := range kubeconfig.AuthInfos {
 		// As data: files are looked at again and again, also when the kubelet has ended.
-		user.ClientCertificateData, user.ClientCertificate = c.pem(user.ClientCertificate)
-		user.ClientKeyData, user.ClientKey = c.pem(user.ClientKey)
+		c.inline(&user.ClientCertificateData, &user.ClientCertificate)
+		c.inline(&user.ClientKeyData, &user.ClientKey)
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
 	if err != nil {
@@ -164,12 +169,12 @@ func (c *credentials) load(path string) (*rest.Config, error) {
 	return config, nil
 }
 
-// pem returns the content of a file of the host, and no path.
-func (c *credentials) pem(path string) (content []byte, _ string) {
-	if path != "" {
-		content, _ = c.read(path) // a certificate that is not there is none
+// inline has the content of a file of the host in the place of its path, if there is one.
+func (c *credentials) inline(content *[]byte, path *string) {
+	if *path != "" {
+		*content, _ = c.read(*path) // a certificate that is not there is none
+		*path = ""
 	}
-	return content, ""
 }
 
 // writeKubeconfig writes the kubeconfig of the kubelet itself.

@@ -6,6 +6,7 @@
 package standin
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,7 +21,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,11 +39,6 @@ type joining struct {
 	kube               kubernetes.Interface
 }
 
-const (
-	tokenID     = "abcdef"
-	tokenSecret = "0123456789abcdef"
-)
-
 func newJoining(t *testing.T) *joining {
 	t.Helper()
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{Logf: t.Logf})
@@ -60,24 +55,6 @@ func newJoining(t *testing.T) *joining {
 		t.Fatal(err)
 	}
 	j := &joining{drive: t.TempDir(), cp: cp, kube: kube}
-	const group = "system:bootstrappers:windows-instances"
-	if _, err := kube.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + tokenID},
-		Type:       corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": tokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true", "auth-extra-groups": group,
-			"expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
-		},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "join"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	j.write(t)
 	return j
 }
@@ -89,7 +66,11 @@ func (j *joining) write(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bootstrap, err := document.TokenCredentials{CA: ca, Token: tokenID + "." + tokenSecret}.Kubeconfig(j.cp.AdminConfig().Host, "kubelet")
+	joins, err := j.cp.UserConfig("system:node:joiner", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bootstrap, err := document.CertificateCredentials{CA: ca, Certificate: joins.CertData, Key: joins.KeyData}.Kubeconfig(joins.Host, "kubelet")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,21 +198,25 @@ func TestJoin(t *testing.T) {
 	j := newJoining(t)
 	stop := j.start(t)
 	client := j.request(t, certificatesv1.KubeAPIServerClientKubeletSignerName)
-	if got, want := client.Spec.Username, "system:bootstrap:"+tokenID; got != want {
+	if got, want := client.Spec.Username, "system:node:joiner"; got != want {
 		t.Errorf("%s asks for the client certificate, want %s", got, want)
 	}
 	if _, err := os.Stat(j.local(wmco.KubeconfigPath)); err != nil {
 		t.Errorf("a kubelet that asks for its certificate has a kubeconfig: %v", err)
 	}
-	// It ends before it got its certificate, and asks again.
-	if err := stop(); err != nil {
-		t.Errorf("the kubelet was stopped: %v", err)
+	own := j.local(`C:\var\lib\kubelet\pki\kubelet-client-current.pem`)
+	given, err := os.ReadFile(own)
+	if err != nil {
+		t.Errorf("it does not work with what it was given meanwhile: %v", err)
 	}
-	if err := j.kube.CertificatesV1().CertificateSigningRequests().Delete(t.Context(), client.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	stop = j.start(t)
-	j.approve(t, j.request(t, certificatesv1.KubeAPIServerClientKubeletSignerName))
+	j.approve(t, client)
+	eventually(t, "its own certificate is on the host", func() error {
+		now, err := os.ReadFile(own)
+		if err == nil && bytes.Equal(now, given) {
+			err = errors.New("it is not")
+		}
+		return err
+	})
 	node := j.node(t, "the Node is ready", isReady)
 	wantLabels := map[string]string{
 		corev1.LabelHostname: "joiner", corev1.LabelOSStable: "windows", corev1.LabelArchStable: "amd64",

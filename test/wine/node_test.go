@@ -8,6 +8,10 @@ package wine
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509/pkix"
 	"fmt"
 	"os"
 	"strings"
@@ -16,8 +20,10 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate/csr"
+	"k8s.io/client-go/util/keyutil"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -28,30 +34,31 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
-// issueToken makes a bootstrap token and lets its bearer ask for a certificate.
-func (c *cluster) issueToken(t *testing.T) string {
+// joinsAs makes what a host joins with as that node.
+func (c *cluster) joinsAs(t *testing.T, nodeName string) *document.CertificateCredentials {
 	t.Helper()
-	const id, secret = "abcdef", "0123456789abcdef"
-	_, err := c.kube.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id},
-		Type:       corev1.SecretTypeBootstrapToken,
-		StringData: map[string]string{
-			"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
-			"expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
-		},
-	}, metav1.CreateOptions{})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrappers"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:bootstrappers"}},
-	}, metav1.CreateOptions{})
+	encodedKey, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return id + "." + secret
+	request, err := cert.MakeCSR(key, &pkix.Name{CommonName: "system:node:" + nodeName, Organization: []string{"system:nodes"}}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, uid, err := csr.RequestCertificateWithContext(t.Context(), c.kube, request, "", certificatesv1.KubeAPIServerClientKubeletSignerName,
+		new(time.Hour), []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := csr.WaitForCertificate(t.Context(), c.kube, name, uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &document.CertificateCredentials{CA: c.ca, Certificate: certificate, Key: encodedKey}
 }
 
 // approve approves every request for a certificate until the test ends.
@@ -95,7 +102,7 @@ func (c *cluster) approve(t *testing.T) {
 }
 
 // document is that of a host that must join, or of one that has.
-func (h *host) document(c *cluster, bootstrap *document.TokenCredentials) *document.Result {
+func (h *host) document(c *cluster, bootstrap *document.CertificateCredentials) *document.Result {
 	h.Helper()
 	in := document.Inputs{
 		AgentPath: h.agent,
@@ -169,10 +176,9 @@ func TestNode(t *testing.T) {
 	h.dump()
 	before := hosttest.TakeSnapshot(t, h.Host)
 	c := startCluster(t)
-	token := c.issueToken(t)
 	c.approve(t)
 	h.send("windows-node-agent.exe", h.agent)
-	d := h.document(c, &document.TokenCredentials{CA: c.ca, Token: token})
+	d := h.document(c, c.joinsAs(t, strings.ToLower(h.Name())))
 	for _, w := range d.Waiting {
 		t.Logf("waiting: %+v", w)
 	}

@@ -9,14 +9,11 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
-	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
@@ -48,18 +45,11 @@ type controllers struct {
 }
 
 // configure has hosts configured with a payload, if there is one.
-func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
+func (c *controllers) configure(p *payload.Payload) error {
 	if p == nil {
 		return nil
 	}
-	method, err := cluster.ReadJoinMethod(ctx, c.GetAPIReader())
-	if err != nil {
-		return err
-	}
-	if !method.Managed() {
-		klog.InfoS("This is an OpenShift cluster: hosts are watched and not configured, as they do not join it with bootstrap tokens")
-		return nil
-	}
+	var err error
 	c.desired, err = cluster.NewSource(cluster.Options{
 		Live: cluster.Live{
 			Cluster:  c.GetAPIReader(),
@@ -67,7 +57,7 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 			Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace),
 		},
 		Client: c.GetClient(),
-		Tokens: token.New(c.kube, clock.RealClock{}),
+		Issuer: csr.NewIssuer(c.GetClient(), c.kube, c.options.Hosts.Namespace),
 	})
 	return err
 }

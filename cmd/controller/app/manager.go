@@ -118,7 +118,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
 		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
 	}
-	if err := c.configure(ctx, shipped.payload); err != nil {
+	if err := c.configure(shipped.payload); err != nil {
 		return err
 	}
 	if err := c.add(ctx); err != nil {

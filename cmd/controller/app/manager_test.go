@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	configv1 "github.com/openshift/api/config/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -144,37 +143,14 @@ type readers struct {
 func (r readers) GetAPIReader() client.Reader { return r.cluster }
 func (r readers) GetClient() client.Client    { return r.cluster }
 
-// Hosts are only watched without a payload, and on OpenShift, where they do not join with tokens.
-func TestConfigureOnlyWatched(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := configv1.Install(scheme); err != nil {
-		t.Fatal(err)
-	}
-	openshift := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(&configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}).Build()
-	for name, p := range map[string]*payload.Payload{"no payload": nil, "OpenShift": {}} {
-		c := &controllers{Manager: readers{cluster: openshift}}
-		if err := c.configure(t.Context(), p); err != nil || c.desired != nil {
-			t.Errorf("%s: got %v, %v", name, c.desired, err)
-		}
-	}
-	unreadable := clientfake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
-	if err := (&controllers{Manager: readers{cluster: unreadable}}).configure(t.Context(), &payload.Payload{}); err == nil {
-		t.Error("how hosts join was guessed")
-	}
-}
-
-// Hosts of other clusters are configured once there is a payload.
+// Hosts are only watched without a payload.
 func TestConfigure(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := configv1.Install(scheme); err != nil {
-		t.Fatal(err)
-	}
 	for name, p := range map[string]*payload.Payload{"no payload": nil, "a payload": {}} {
 		c := &controllers{
-			Manager: readers{cluster: clientfake.NewClientBuilder().WithScheme(scheme).Build()},
+			Manager: readers{cluster: clientfake.NewClientBuilder().Build()},
 			hosts:   hosts{Client: agentclient.New(agentclient.Options{})}, kube: fake.NewClientset(), options: newOptions(),
 		}
-		if err := c.configure(t.Context(), p); err != nil || (c.desired != nil) != (p != nil) {
+		if err := c.configure(p); err != nil || (c.desired != nil) != (p != nil) {
 			t.Errorf("%s: got %v, %v", name, c.desired, err)
 		}
 	}

@@ -69,6 +69,9 @@ type Plan struct {
 	// Reboot says why the host has to be restarted before anything else is done. The
 	// items are those that are known to follow.
 	Reboot []string `json:"reboot,omitempty"`
+	// NodeName is what the kubelet will call its node. Empty: the document has no kubelet, or that is not
+	// known yet.
+	NodeName string `json:"nodeName,omitempty"`
 	// KubeletCertificate is the client certificate of the kubelet, compared with the document.
 	// Nil: the document says nothing of it.
 	KubeletCertificate *KubeletCertificate `json:"kubeletCertificate,omitempty"`

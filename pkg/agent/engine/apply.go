@@ -204,6 +204,9 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 	if a.plan, err = a.planner().diff(); err != nil {
 		return err
 	}
+	if a.plan.NodeName, err = a.nodeName(ctx, &b.Document, a.seen.values); err != nil {
+		return err
+	}
 	a.plan.Revision, err = a.desired.Document.Revision()
 	return err
 }

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -34,13 +35,7 @@ type kubeletCredentials struct {
 	// useless are paths of files that exist and that keep the kubelet from using the credentials
 	// that it is given to join.
 	useless []string
-	// requestKey is the path of the key of a request that has no certificate yet. Empty: there is none.
-	requestKey string
 }
-
-// requestKeyName is the file beside the certificate in which a kubelet keeps the key of its first
-// request (tmpPrivateKeyFile in k8s.io/kubernetes/pkg/kubelet/certificate/bootstrap).
-const requestKeyName = "kubelet-client.key.tmp"
 
 // credentialRules is what the credentials of a kubelet are compared with.
 type credentialRules struct {
@@ -85,13 +80,6 @@ func credentials(s System, d *config.Document, hostname string, values map[strin
 	if found.Problem != "" && certificateExists {
 		found.useless = append(found.useless, c.Path)
 	}
-	requestKey := c.Path[:strings.LastIndexByte(c.Path, '\\')+1] + requestKeyName
-	switch info, err := s.Stat(requestKey); {
-	case err != nil:
-		return nil, fmt.Errorf("read the credentials of the kubelet: %w", err)
-	case info.Kind != FileMissing:
-		found.requestKey = requestKey
-	}
 	// A kubeconfig without its certificate is no obstacle: a kubelet that joins writes it first.
 	switch other := !rules.trusts(kubeconfig); {
 	case other && kubeconfigExists:
@@ -118,6 +106,29 @@ func readIfExists(s System, path string) (content []byte, exists bool, err error
 		return nil, exists, fmt.Errorf("read the credentials of the kubelet: %w", err)
 	}
 	return content, exists, nil
+}
+
+// nodeName returns what the kubelet of a document will call its node: what it is told, or else the
+// name that the host gets or has (GetHostname in k8s.io/component-helpers/node/util). Empty: that is not
+// known yet.
+func (o *observer) nodeName(ctx context.Context, d *config.Document, values map[string]string) (string, error) {
+	c := d.ClientCertificate
+	switch {
+	case c == nil:
+		return "", nil
+	case c.NodeName != "" && missingValue(values, c.NodeName) != "":
+		return "", nil
+	case c.NodeName != "":
+		name, err := config.Expand(c.NodeName, values)
+		return strings.ToLower(strings.TrimSpace(name)), err
+	case d.Hostname != "":
+		return strings.ToLower(d.Hostname), nil
+	}
+	name, err := o.system.Value(ctx, config.Variable{Source: config.SourceHostname})
+	if err != nil {
+		return "", fmt.Errorf("read the host name: %w", err)
+	}
+	return strings.ToLower(strings.TrimSpace(name)), nil
 }
 
 // judge says what is wrong with the content of the file of a certificate, and what it is of.
@@ -194,12 +205,6 @@ func (p *planner) uselessCredentials(f config.File) {
 	}
 	for _, path := range p.seen.credentials.useless {
 		p.add(step{}, api.ActionDelete, api.KindFile, path, p.seen.credentials.String(), f.OnChange)
-	}
-	// A request has its name by its key. The kubelet would find the one that it made with other
-	// credentials, which is not approved any more, and wait for that.
-	key, with := p.seen.credentials.requestKey, desiredFile(f, p.bundle.Secrets, p.seen.values)
-	if key != "" && p.seen.files[fold(f.Path)].digest != with.digest {
-		p.add(step{}, api.ActionDelete, api.KindFile, key, "is of a request with other credentials", f.OnChange)
 	}
 }
 

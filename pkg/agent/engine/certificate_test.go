@@ -274,38 +274,19 @@ func TestCrashWhileJoining(t *testing.T) {
 	}
 }
 
-// A kubelet with a good certificate is started once for each token: that is how it comes to make
+// A kubelet with a good certificate is started once for each credentials that it gets: that is how it comes to make
 // its Node again.
-func TestJoinWithNewToken(t *testing.T) {
+func TestJoinWithNewCredentials(t *testing.T) {
 	n := newNode(t)
 	converge(t, n.fake, n.joining)
 	starts := n.starts()
 	converge(t, n.fake, n.joining)
 	if n.starts() != starts {
-		t.Error("the same token started the kubelet twice")
+		t.Error("the same credentials started the kubelet twice")
 	}
 	converge(t, n.fake, n.document(n.ca, "another token"))
 	if n.starts() == starts {
-		t.Error("another token did not start the kubelet")
-	}
-}
-
-// A kubelet whose request was not approved makes another one with other credentials: with the same key
-// it would find the one that it has made, under the same name.
-func TestRequestOfOtherCredentials(t *testing.T) {
-	n := newNode(t)
-	n.remove(testPEM)
-	converge(t, n.fake, n.joining)
-	const key = `C:\k\pki\kubelet-client.key.tmp`
-	n.put(key, "key")
-	starts := n.starts()
-	converge(t, n.fake, n.joining)
-	if !n.exists(key) || n.starts() != starts {
-		t.Error("the kubelet was disturbed while it waits for its certificate")
-	}
-	converge(t, n.fake, n.document(n.ca, "another token"))
-	if n.exists(key) || n.starts() == starts {
-		t.Error("the kubelet asks with the key of before")
+		t.Error("other credentials did not start the kubelet")
 	}
 }
 

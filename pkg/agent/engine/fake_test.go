@@ -230,6 +230,8 @@ func (f *fake) Value(_ context.Context, v config.Variable) (value string, err er
 			value = "ip-10-0-0-7"
 		case v.Source == config.SourceDefaultRouteAddress:
 			value = "10.0.0.7"
+		case v.Source == config.SourceHostname:
+			value = f.hostname
 		case v.Source == config.SourceHNSSubnet && f.networks[v.Network]:
 			value = "10.1.0.0/24"
 		default:

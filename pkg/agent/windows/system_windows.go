@@ -137,6 +137,8 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 	switch v.Source {
 	case config.SourceDefaultRouteAddress:
 		return nodeIP(v.Preferred)
+	case config.SourceHostname:
+		return computerName(windows.ComputerNamePhysicalDnsHostname)
 	case config.SourceFQDN:
 		return computerName(windows.ComputerNamePhysicalDnsFullyQualified)
 	case config.SourceAWSLocalHostname:

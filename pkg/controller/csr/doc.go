@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Package csr approves the certificate signing requests (CSRs) of the kubelets of
-// hosts: renewals of the client certificate of a node, and certificates to serve with.
+// hosts, for client certificates of a node and for those to serve with, and issues what hosts join with.
 // Package policy decides; this package gathers the inputs of its decisions, and approves.
 //
 // What a host is called and where it is must come from elsewhere than from its kubelet,
@@ -14,14 +14,13 @@
 // a certificate for it. The name of another Node is never a name of the host, whatever
 // the host calls itself, and neither are the names of Services.
 //
-// The first client certificate of a host is asked for with a bootstrap token. It is
-// approved only for the bearer of a token that was made for this very host, whom the API server
-// puts into a group of its own ([token.GroupOf]), only while the operation of the instance has the
-// host join, and only if there is no Node of that name or the
+// A host joins the cluster with a client certificate of its node that [Issuer] gives it, good for
+// an hour, with which its kubelet asks for its own, as that node. The key of the first request of a kubelet is only in its
+// memory, so nobody can prove that such a request, made with a token that many may have, is that of a host; what the
+// operation of an instance sends goes over a connection that has verified the host key, to nobody else. It is issued
+// only if there is no Node of that name or the
 // host is proven to be it: a host may be told to call itself as a node that it is not. A kubelet
 // that has lost its certificate reports no more, so the Node of one that does is not given away.
-// Hosts that others made nodes never were given one; they ask as themselves, with the
-// certificate that they have.
 //
 // A request that is refused is not denied, because somebody else may be responsible for
 // it. It stays pending; an event on the instance and the log say why, once, and only if

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -25,10 +24,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
-	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
@@ -50,11 +47,9 @@ const reasonNodeNameUnknown policy.Reason = "NodeNameUnknown"
 // Reconciler has requests decided about and approved. See the comment of the package.
 type Reconciler struct {
 	Options
+	hosts
 
-	client client.Client
-	// resolver confirms names of Nodes.
-	resolver identity.Resolver
-	clock    clock.PassiveClock
+	clock clock.PassiveClock
 	// decisions counts decisions, each request once for each of them.
 	decisions *prometheus.CounterVec
 
@@ -73,7 +68,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, client: c, resolver: &identity.Background{Resolver: net.DefaultResolver}, clock: clock.RealClock{}, told: map[string]told{},
+		Options: o, hosts: newHosts(c, o.Namespace), clock: clock.RealClock{}, told: map[string]told{},
 		decisions: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "windows_instance_certificate_requests_total",
 			Help: "Certificate signing requests of hosts, by kind (KubeletClient, KubeletServing), by what was decided (Approve; Refuse, which leaves them pending) and why.",
@@ -128,15 +123,9 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	if decision.Reason != policy.ReasonNotOurs {
 		return decision, nil, nil
 	}
-	hosts, err := r.hostsOf(ctx, decision.NodeName)
+	hosts, err := r.named(ctx, decision.NodeName, nil)
 	if err != nil || len(hosts) == 0 {
 		return decision, nil, err
-	}
-	var against *objection
-	if policy.Bootstraps(request) {
-		if against, err = r.admit(ctx, hosts, decision.NodeName); err != nil {
-			return decision, nil, err
-		}
 	}
 	instances := make([]policy.Instance, len(hosts))
 	for i, h := range hosts {
@@ -144,111 +133,16 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	}
 	decision = policy.Decide(request, instances)
 	switch {
-	case against != nil && decision.Reason == policy.ReasonNotJoining:
-		decision.Reason, decision.Message = against.reason, against.message
 	case decision.Reason == policy.ReasonNotOurs:
-		// hostsOf returns those whose Node is disputed, too.
+		// named returns those whose Node is disputed, too.
 		decision.Verdict, decision.Reason = policy.Refuse, reasonNodeNameUnknown
 		decision.Message = fmt.Sprintf("only the addresses that node %s itself reports connect it to this host: "+
 			"the host does not call itself so, and DNS has no such name with the address of the host", decision.NodeName)
 	case decision.Reason == policy.ReasonAmbiguous && !sameNamespace(concerned(decision, hosts)):
 		// Those who see the event may not see instances of other namespaces.
-		decision.Message = fmt.Sprintf("instances in several namespaces can be node %s", decision.NodeName)
+		decision.Message = ambiguousMessage(decision.NodeName)
 	}
 	return decision, hosts, nil
-}
-
-// admit finds out which of the hosts may join as that node. Where there is a Node of that name
-// that it is not proven to be, or a Machine whose Node is to have it, nobody may, and the objection says
-// why if somebody could otherwise: a host calls itself as it likes, and must not become the control
-// plane by that.
-func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName string) (against *objection, err error) {
-	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range hosts {
-		if !h.IsNamed(nodeName) || !h.Object.Status.Operation.Joining() {
-			continue
-		}
-		var o *objection
-		if node != nil {
-			o = objectionTo(h, node)
-		} else if o, err = r.objectionOfMachines(ctx, h, nodeName); err != nil {
-			return nil, err
-		}
-		if o != nil {
-			against = o
-			continue
-		}
-		h.JoinGroup = token.GroupOf(h.Object)
-	}
-	return against, nil
-}
-
-// hostsOf returns the hosts that can be the node, and those that are it only as far as
-// the node says.
-func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.Host, error) {
-	var instances v1alpha1.WindowsInstanceList
-	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the instances: %w", err)
-	}
-	nodes := identity.Nodes{Reader: r.client, Resolver: r.resolver}
-	var hosts []*identity.Host
-	for i := range instances.Items {
-		instance := &instances.Items[i]
-		if !instance.DeletionTimestamp.IsZero() || !instance.Status.Identified() && instance.Namespace != r.Namespace {
-			continue // whoever names a host has none by that, and must not make that of others ambiguous
-		}
-		h, err := nodes.Host(ctx, instance, nodeName)
-		if err != nil {
-			return nil, err
-		}
-		// What is not confirmed is refused with a reason that says so, and tried again.
-		if !h.IsNamed(nodeName) && !h.Disputed(nodeName) {
-			continue
-		}
-		if err := r.dropNamesOfOthers(ctx, h, nodeName); err != nil {
-			return nil, err
-		}
-		hosts = append(hosts, h)
-	}
-	return r.dropClaims(hosts, nodeName), nil
-}
-
-// dropClaims drops the hosts that only call themselves as the node, in other namespaces than that of the
-// instance which has it; before there is one, than that of the operator, if a host there may become it.
-// Otherwise a host of somebody else could keep the node from its certificates, or get the first one.
-func (r *Reconciler) dropClaims(hosts []*identity.Host, nodeName string) []*identity.Host {
-	i := slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.Node == nodeName })
-	if i < 0 {
-		i = slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.Object.Namespace == r.Namespace && h.IsNamed(nodeName) })
-	}
-	if i < 0 {
-		return hosts
-	}
-	namespace := hosts[i].Object.Namespace
-	return slices.DeleteFunc(hosts, func(h *identity.Host) bool {
-		return h.Node != nodeName && h.Object.Namespace != namespace && h.Object.Namespace != r.Namespace
-	})
-}
-
-// dropNamesOfOthers takes those names from a host that are names of other Nodes. A host
-// calls itself as it likes, and must not get a certificate to serve as another Node.
-func (r *Reconciler) dropNamesOfOthers(ctx context.Context, h *identity.Host, nodeName string) error {
-	for _, name := range slices.Clone(h.Names) {
-		if name == nodeName {
-			continue
-		}
-		node, err := object.Get(ctx, r.client, client.ObjectKey{Name: name}, &corev1.Node{})
-		if err != nil {
-			return err
-		}
-		if node != nil {
-			h.Drop(name)
-		}
-	}
-	return nil
 }
 
 // approve approves a request, unless it is not any more what was decided about.

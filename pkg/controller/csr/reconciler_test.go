@@ -241,10 +241,10 @@ func encode(t *testing.T, nodeName string, names ...string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-// bootstrapping is a request with the token of host1.
+// bootstrapping is a request with a bootstrap token.
 func bootstrapping(request *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	request.Spec.Username = "system:bootstrap:abcdef"
-	request.Spec.Groups = []string{"system:bootstrappers", "system:bootstrappers:windows-instances", "system:bootstrappers:windows-instances:i1", "system:authenticated"}
+	request.Spec.Groups = []string{"system:bootstrappers", "system:authenticated"}
 	return request
 }
 
@@ -351,8 +351,8 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "first client certificate", request: bootstrapping(renewal(t)), others: objects{host1(withoutNode)},
-			events: []string{"windows-hosts/one: Warning NotJoining: CertificateSigningRequest csr-1 for the kubelet client certificate of node win-1 is not approved and stays pending: " +
-				`requester "system:bootstrap:abcdef" is not node win-1 itself, and its host is not joining.`},
+			events: []string{"windows-hosts/one: Warning RequesterMismatch: CertificateSigningRequest csr-1 for the kubelet client certificate of node win-1 is not approved and stays pending: " +
+				`requester "system:bootstrap:abcdef" is not node win-1 itself.`},
 		},
 		{
 			name: "two instances that can be the node", request: serving(t, "win-1"),
@@ -653,7 +653,6 @@ func TestChangesOfInstancesThatMatter(t *testing.T) {
 		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
 		{name: "being deleted", edit: func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
-		{name: "joining", edit: joins, want: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -101,12 +101,12 @@ func isPending(object client.Object) bool {
 	return ok && concerns(request) && !policy.Decided(request)
 }
 
-// identityChanged lets pass what may change by what a host is recognized, and whether it joins.
+// identityChanged lets pass what may change by what a host is recognized.
 var identityChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
-		return okBefore && okAfter && (identity.Changed(before, after) || before.Status.Operation.Joining() != after.Status.Operation.Joining())
+		return okBefore && okAfter && identity.Changed(before, after)
 	},
 }
 

@@ -92,7 +92,7 @@ func (e *evaluation) configured() {
 	current, cannotReport := e.status.CurrentRevision, e.cannotReport()
 	switch {
 	case !e.managed:
-		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is configured on it.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, "The controller has no payload: the host is watched, and nothing is configured on it.")
 	case e.duplicate != "":
 		e.wait(condition)
 	case e.paused != "":

@@ -18,9 +18,6 @@ import (
 
 // conclude records the end of the operation, and sends the event about it.
 func (e *execution) conclude(ctx context.Context, phase v1alpha1.OperationPhase, message string) error {
-	if phase != v1alpha1.OperationSucceeded {
-		e.revoke(ctx)
-	}
 	now := e.clock.Now()
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		if op.Active() {

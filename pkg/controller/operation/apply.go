@@ -50,11 +50,18 @@ const mebibyte = 1 << 20
 // build returns the desired configuration of the host now, with the revision that it has in the
 // end. Trouble with the API server passes.
 func (e *execution) build(ctx context.Context) (*document.Result, error) {
-	return e.buildFor(ctx, e.joins())
+	joinAs := ""
+	if e.joins() {
+		var err error
+		if joinAs, err = e.joinName(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return e.buildFor(ctx, joinAs)
 }
 
-// buildFor is build for a host that joins, or does not.
-func (e *execution) buildFor(ctx context.Context, join bool) (*document.Result, error) {
+// buildFor is build for a host that joins as the node of that name; empty: it does not.
+func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Result, error) {
 	if e.Configuration == nil {
 		return nil, errors.New("this controller has no payload to configure hosts with, see its flag --payload")
 	}
@@ -67,11 +74,11 @@ func (e *execution) buildFor(ctx context.Context, join bool) (*document.Result, 
 	}
 	var built *document.Result
 	err := retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
-		if built, err = e.Configuration.Build(ctx, e.instance, node, join); err != nil || !join {
+		if built, err = e.Configuration.Build(ctx, e.instance, node, joinAs); err != nil || joinAs == "" {
 			return err
 		}
 		// The credentials to join are on the host for minutes. Revisions are compared without.
-		lasting, err := e.Configuration.Build(ctx, e.instance, node, false)
+		lasting, err := e.Configuration.Build(ctx, e.instance, node, "")
 		if err != nil {
 			return err
 		}
@@ -110,17 +117,17 @@ func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.
 	if err != nil {
 		return nil, e.blame(ctx, "the host does not return a plan", err)
 	}
+	e.nodeName = plan.NodeName
 	return plan, nil
 }
 
-// buildAndPlan returns the desired configuration of the host, and the plan of the host for it.
-func (e *execution) buildAndPlan(ctx context.Context, join bool) (*document.Result, *api.Plan, error) {
-	built, err := e.buildFor(ctx, join)
+// buildAndPlan returns the plan of the host for its desired configuration of now.
+func (e *execution) buildAndPlan(ctx context.Context) (*api.Plan, error) {
+	built, err := e.build(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	plan, err := e.planHost(ctx, built)
-	return built, plan, err
+	return e.planHost(ctx, built)
 }
 
 // change has the host changed by its agent and follows that until there is a result. A

@@ -300,7 +300,7 @@ func TestOperationOfAnEarlierRelease(t *testing.T) {
 			f.host.mu.Unlock()
 			f.rejoins()
 			f.kubeletIsGone()
-			if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.host.applies[0] != "new with token "+string(impact) {
+			if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.host.applies[0] != "new with credentials "+string(impact) {
 				t.Errorf("it is %s, applied %v: %s", op.Phase, f.host.applies, op.Message)
 			}
 		})

@@ -49,7 +49,11 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	built, plan, err := e.buildAndPlan(ctx, e.operation().Node == nil) // what an earlier plan found out may be over
+	built, err := e.buildFor(ctx, "") // what an earlier plan found out may be over
+	if err != nil {
+		return result{}, err
+	}
+	plan, err := e.planHost(ctx, built)
 	if err != nil {
 		return result{}, err
 	}
@@ -57,9 +61,18 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if again {
-		if built, plan, err = e.buildAndPlan(ctx, true); err != nil {
+	if again || e.operation().Node == nil {
+		joinAs, err := e.joinName(ctx)
+		if err != nil {
 			return result{}, err
+		}
+		if joinAs != "" {
+			if built, err = e.buildFor(ctx, joinAs); err != nil {
+				return result{}, err
+			}
+			if plan, err = e.planHost(ctx, built); err != nil {
+				return result{}, err
+			}
 		}
 	}
 	impact := planImpact(plan)
@@ -213,7 +226,7 @@ func (e *execution) transfer(ctx context.Context) (result, error) {
 	e.planned = nil
 	if plan == nil {
 		var err error
-		if _, plan, err = e.buildAndPlan(ctx, e.joins()); err != nil {
+		if plan, err = e.buildAndPlan(ctx); err != nil {
 			return result{}, err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -112,6 +113,7 @@ func TestConfigure(t *testing.T) {
 		},
 		{
 			name: "somebody works on a host that is no node yet", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.isNoNode()
 				f.host.impact, f.host.needsReboot, f.host.sessions, f.host.is = config.ImpactReboot, 1, []api.Session{{ID: 3, User: `W\bob`}}, ""
 			},
 			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{`W\bob (session 3)`},
@@ -149,7 +151,7 @@ func TestConfigure(t *testing.T) {
 				f.host.impact, f.host.needsFiles, f.host.is = config.ImpactRestart, true, ""
 				f.registers()
 			},
-			want: succeeded, wantSteps: "SSSS SSkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+			want: succeeded, wantSteps: "SSSS SSkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
 		},
 		{
 			name: "it joins after a restart", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
@@ -161,7 +163,7 @@ func TestConfigure(t *testing.T) {
 					applied(is)
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkkk SSSS SSSSS", wantApplies: []string{"new with token Reboot", "new Restart"}, wantRestarts: 1,
+			want: succeeded, wantSteps: "SSSS Skkkk SSSS SSSSS", wantApplies: []string{"new with credentials Reboot", "new Restart"}, wantRestarts: 1,
 		},
 		{
 			name: "it was installed anew", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -176,7 +178,7 @@ func TestConfigure(t *testing.T) {
 					})
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
 		},
 		{
 			name: "its certificate has expired", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -184,7 +186,7 @@ func TestConfigure(t *testing.T) {
 				f.kubeletIsGone()
 				f.rejoins()
 			},
-			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
 		},
 		{
 			name: "its certificate has expired, and the Node seems to be ready", set: func(f *fixture, _ *scriptedConfiguration) { f.losesCertificate() },
@@ -200,11 +202,19 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new Restart"},
 		},
 		{
+			name: "it has to join again, and calls itself otherwise", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.losesCertificate()
+				f.kubeletIsGone()
+				f.host.nodeName = "win-2"
+			},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"has to join again as Node win-1, but calls itself win-2: give it its name back"},
+		},
+		{
 			name: "its certificate has expired, and it gets no other one", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.losesCertificate()
 				f.kubeletIsGone()
 			},
-			want: failed, wantSteps: "SSSS Skkkk Skkk Fkkkk", wantApplies: []string{"new with token Restart"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkkk Skkk Fkkkk", wantApplies: []string{"new with credentials Restart"}, wantCordoned: true,
 			wantMissing: true,
 			wantMessage: []string{"did not get a client certificate within 10m", "expired at 2026-01-02T03:04:05Z by the clock of the host", "kubectl get csr"},
 		},
@@ -222,9 +232,16 @@ func TestConfigure(t *testing.T) {
 			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"the Node is probably that of another machine"},
 		},
 		{
-			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
+			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.isNoNode()
+				f.host.is = ""
+			}, want: failed,
 			wantSteps: "SSSS Skkkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts kubelet", "kubectl get csr"},
-			wantApplies: []string{"new with token None"},
+			wantApplies: []string{"new with credentials None"},
+		},
+		{
+			name: "its name is that of another node", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
+			wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"a kubelet reports for Node win-1", "The host was not changed"},
 		},
 		{
 			name: "a service waits for its input", change: withoutNode, set: func(f *fixture, c *scriptedConfiguration) {
@@ -232,7 +249,7 @@ func TestConfigure(t *testing.T) {
 				f.registers()
 				c.waiting = []document.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
 			},
-			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with token None", "new Restart"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with credentials None", "new Restart"},
 		},
 		{
 			name: "a service of a Node waits for its input", set: func(f *fixture, c *scriptedConfiguration) {
@@ -266,7 +283,7 @@ func TestConfigure(t *testing.T) {
 				}
 			},
 			want: failed, wantSteps: "SSSS Skkkk Skkk SFkkk", wantMessage: []string{"The remaining changes need a drain or a restart of the host", "has another content", "reconfigure it again"},
-			wantApplies: []string{"new with token None"}, wantCordoned: true,
+			wantApplies: []string{"new with credentials None"}, wantCordoned: true,
 		},
 		{
 			name: "the host changes after it was planned", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -479,11 +496,11 @@ func TestConfigure(t *testing.T) {
 			if f.host.recorded != f.host.is && op.Phase == succeeded {
 				t.Errorf("the host has written down %q and is %q", f.host.recorded, f.host.is)
 			}
-			if strings.Contains(op.Revision, "token") {
+			if strings.Contains(op.Revision, "credentials") {
 				t.Errorf("revision %q has the credentials to join in it", op.Revision)
 			}
-			if !c.revoked() {
-				t.Error("the host can still become a Node with the credentials that it got")
+			if got := c.issued.UnsortedList(); len(got) > 1 || len(got) == 1 && got[0] != testNode {
+				t.Errorf("the host got credentials of %q", got)
 			}
 		})
 	}
@@ -561,7 +578,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 				f.rejoins()
 			},
 			check: func(t *testing.T, f *fixture) {
-				if f.host.restarts() != 0 || f.drain.runs != 0 || len(f.host.applies) == 0 || f.host.applies[0] != "new with token Restart" {
+				if f.host.restarts() != 0 || f.drain.runs != 0 || len(f.host.applies) == 0 || f.host.applies[0] != "new with credentials Restart" {
 					t.Errorf("restarted %d times, drained %d times, applied %v", f.host.restarts(), f.drain.runs, f.host.applies)
 				}
 			},
@@ -581,8 +598,8 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 					}
 					op := f.finish()
 					node := f.node()
-					if op.Phase != v1alpha1.OperationSucceeded || f.host.is != "new" || node.Spec.Unschedulable || !c.revoked() || c.issued > 1 {
-						t.Errorf("killed at write %d: %s, the host is %q, cordoned %v, credentials %v, issued %d: %s", at, op.Phase, f.host.is, node.Spec.Unschedulable, c.token, c.issued, op.Message)
+					if op.Phase != v1alpha1.OperationSucceeded || f.host.is != "new" || node.Spec.Unschedulable || c.issued.Difference(sets.New(testNode)).Len() > 0 {
+						t.Errorf("killed at write %d: %s, the host is %q, cordoned %v, got credentials of %v: %s", at, op.Phase, f.host.is, node.Spec.Unschedulable, c.issued, op.Message)
 					}
 					tt.check(t, f)
 				}
@@ -705,8 +722,11 @@ func TestCancelConfiguration(t *testing.T) {
 			want: []string{"half way", "stays cordoned until"}, wantCordoned: true, wantIs: "old", wantAsked: true,
 		},
 		{
-			name: "while it joins", change: withoutNode, hang: "never", set: func(f *fixture) { f.host.needsFiles = false },
-			want: []string{"The host is configured, but whether it works as a node is not known."}, wantIs: "new with token",
+			name: "while it joins", change: withoutNode, hang: "never", set: func(f *fixture) {
+				f.isNoNode()
+				f.host.needsFiles = false
+			},
+			want: []string{"The host is configured, but whether it works as a node is not known."}, wantIs: "new with credentials",
 		},
 	}
 	for _, tt := range tests {
@@ -715,7 +735,7 @@ func TestCancelConfiguration(t *testing.T) {
 				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
 			f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
-			c := f.configure()
+			f.configure()
 			f.host.needsFiles = true
 			if tt.set != nil {
 				tt.set(f)
@@ -733,8 +753,8 @@ func TestCancelConfiguration(t *testing.T) {
 			})
 			f.reconcile(r)
 			op := f.waitForEnd()
-			if op.Phase != v1alpha1.OperationCanceled || f.host.is != tt.wantIs || f.node().Spec.Unschedulable != tt.wantCordoned || !c.revoked() {
-				t.Errorf("it is %s, the host is %q, cordoned %v, credentials %v", op.Phase, f.host.is, f.node().Spec.Unschedulable, c.token)
+			if op.Phase != v1alpha1.OperationCanceled || f.host.is != tt.wantIs || f.cordoned() != tt.wantCordoned {
+				t.Errorf("it is %s, the host is %q, cordoned %v", op.Phase, f.host.is, f.cordoned())
 			}
 			if got := strings.Contains(op.Message, "It was asked to restart."); got != tt.wantAsked {
 				t.Errorf("asked to restart: %v: %s", got, op.Message)
@@ -778,6 +798,12 @@ func TestConfigurationWithoutPayload(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
+}
+
+// cordoned says whether there is a Node, and it is cordoned.
+func (f *fixture) cordoned() bool {
+	node := f.findNode()
+	return node != nil && node.Spec.Unschedulable
 }
 
 // findNode returns the Node, nil if there is none.

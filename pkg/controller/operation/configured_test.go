@@ -4,8 +4,10 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,12 +16,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -53,6 +57,8 @@ type configured struct {
 	leaves []string
 	// networks are those of others.
 	networks []string
+	// nodeName is what the host says that its node is called. Empty: testNode.
+	nodeName string
 	// certificate is what the host says of the client certificate of its kubelet.
 	certificate *api.KubeletCertificate
 	// agentThere: our agent is on the host.
@@ -66,7 +72,7 @@ type configured struct {
 }
 
 func (h *scriptedHost) plan(want string) *api.Plan {
-	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}, KubeletCertificate: h.certificate}
+	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}, NodeName: cmp.Or(h.nodeName, testNode), KubeletCertificate: h.certificate}
 	if h.is != want {
 		p.Impact = h.impact
 		if p.Impact == "" || want == "" {
@@ -233,14 +239,16 @@ type scriptedConfiguration struct {
 	// warnings are about inputs that cannot be used.
 	warnings []string
 	err      func() error
-	// token: there are credentials to join.
-	token  bool
-	issued int
+	// issued are the names of the nodes that there were credentials for, each once, and given those that
+	// this process has given, and gives again.
+	issued, given sets.Set[string]
+	// reports says whether a kubelet reports for the node.
+	reports func() bool
 }
 
 var _ Configuration = (*scriptedConfiguration)(nil)
 
-func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInstance, _ *corev1.Node, join bool) (*document.Result, error) {
+func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInstance, _ *corev1.Node, joinAs string) (*document.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -249,45 +257,44 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 		}
 	}
 	text := c.want
-	if join {
-		text += " with token"
-		if !c.token {
-			c.token = true
-			c.issued++
+	if joinAs != "" {
+		text += " with credentials"
+		if !c.given.Has(joinAs) && c.reports() {
+			return nil, fmt.Errorf("a kubelet reports for Node %s", joinAs)
 		}
+		c.issued.Insert(joinAs)
+		c.given.Insert(joinAs)
 	}
 	return &document.Result{
 		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
 	}, nil
 }
 
-func (c *scriptedConfiguration) Revoke(context.Context, *v1alpha1.WindowsInstance) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.token = false
-	return nil
-}
-
-func (c *scriptedConfiguration) revoked() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.token
-}
-
 // configure has the hosts of the fixture configured, to a revision that the host does not have.
 func (f *fixture) configure() *scriptedConfiguration {
-	c := &scriptedConfiguration{want: "new"}
+	c := &scriptedConfiguration{want: "new", issued: sets.New[string](), given: sets.New[string]()}
+	c.reports = func() bool {
+		node, err := f.kube.CoreV1().Nodes().Get(context.Background(), testNode, metav1.GetOptions{})
+		return err == nil && object.KubeletReports(node)
+	}
 	f.configuration = c
 	f.host.is, f.host.recorded, f.host.impact = "old", "old", config.ImpactNone
 	return c
 }
 
-// registers has the host become a Node when it is configured.
-func (f *fixture) registers() {
+// isNoNode has the cluster without the Node of the host.
+func (f *fixture) isNoNode() {
 	if err := f.kube.CoreV1().Nodes().Delete(context.Background(), testNode, metav1.DeleteOptions{}); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// registers has the host become a Node when it is configured.
+func (f *fixture) registers() {
+	f.isNoNode()
+	f.host.certificate = &api.KubeletCertificate{Problem: api.CertificateMissing}
 	f.host.onApplied = func(string) {
+		f.host.certificate = &api.KubeletCertificate{}
 		if _, err := f.kube.CoreV1().Nodes().Create(context.Background(), readyNode("uid-of-node"), metav1.CreateOptions{}); err != nil {
 			return // it is one already
 		}

@@ -47,6 +47,8 @@ type execution struct {
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
+	// nodeName is what the host said last that its node is called. Empty: it was not asked by this execution.
+	nodeName string
 	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.
 	planned *api.Plan
 	// replans is how often this execution went back to the step Plan.

@@ -55,10 +55,9 @@ type Hosts interface {
 
 // Configuration knows the desired configurations of hosts. Its methods are called concurrently.
 type Configuration interface {
-	// Build returns the desired configuration of the host. node is its Node, nil if it has none. With
-	// join the host also gets credentials to become a node, the same ones again as long as
-	// they are good, except after a restart of this process: then those before are revoked.
-	Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error)
-	// Revoke revokes the credentials that Build has given to the host, if there are any.
-	Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error
+	// Build returns the desired configuration of the host. node is its Node, nil if it has none. A host
+	// that joins as joinAs also gets credentials to become that node, the same ones again as long as
+	// they are good and this process runs; empty: it does not join. Why it must not become that node is an
+	// error.
+	Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, joinAs string) (*document.Result, error)
 }

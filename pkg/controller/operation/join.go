@@ -5,11 +5,11 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -20,8 +20,7 @@ const (
 	slowJoin = 90 * time.Second
 )
 
-// join waits until the host has become a Node, which the reconciler of instances sees,
-// and revokes what the host could become one with.
+// join waits until the host has become a Node, which the reconciler of instances sees.
 func (e *execution) join(ctx context.Context) (result, error) {
 	if !e.joins() {
 		return result{skipped: true, message: isNodeAlready(e.operation().Node)}, nil
@@ -43,23 +42,43 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		}
 		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
 	}
-	if err := e.revokeUsed(ctx); err != nil {
-		return result{}, err
-	}
 	return result{message: fmt.Sprintf("The host is Node %s.", node.Name), node: node}, nil
 }
 
-// revokeUsed revokes what the host has joined with.
-func (e *execution) revokeUsed(ctx context.Context) error {
-	if err := e.ensureLeading(ctx); err != nil {
-		return err
+// joinName returns the name of the node that the host is given credentials to become. The host has to say it:
+// it may have it from the metadata service of its platform. Empty: it has joined meanwhile, and needs none.
+func (e *execution) joinName(ctx context.Context) (string, error) {
+	if e.nodeName == "" { // the step Plan was another execution's
+		if _, err := e.planWithoutJoin(ctx); err != nil {
+			return "", err
+		}
 	}
-	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", isFinal, func() error {
-		return e.Configuration.Revoke(ctx, e.instance)
-	}); err != nil {
-		return fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
+	switch node := e.operation().Node; {
+	case e.nodeName == "":
+		return "", errors.New("the host does not know yet what its node is called, and cannot join before: on platforms where that is in the metadata service, see whether the host reaches it")
+	case node != nil && node.Name != e.nodeName:
+		return "", fmt.Errorf("the host has to join again as Node %s, but calls itself %s: give it its name back, or delete the Node", node.Name, e.nodeName)
 	}
-	return nil
+	if node, err := e.readNode(ctx, e.nodeName); node == nil || err != nil {
+		return e.nodeName, err
+	}
+	plan, err := e.planWithoutJoin(ctx)
+	if err != nil {
+		return "", err
+	}
+	if c := plan.KubeletCertificate; c != nil && !c.Useless() {
+		return "", nil
+	}
+	return e.nodeName, nil
+}
+
+// planWithoutJoin asks the host for its plan for the configuration that it has in the end.
+func (e *execution) planWithoutJoin(ctx context.Context) (*api.Plan, error) {
+	built, err := e.buildFor(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return e.planHost(ctx, built)
 }
 
 // isNodeAlready says why a host does not join.
@@ -87,21 +106,4 @@ func notJoined(lacks string, since time.Duration, instance *v1alpha1.WindowsInst
 	}
 	return fmt.Sprintf("%s. Read its log: kubectl windows logs %s -n %s kubelet. Look for pending or denied CSRs: kubectl get csr",
 		lacks, instance.Name, instance.Namespace)
-}
-
-// revoke takes from the host what it could become a Node with, when the operation ends
-// without that. It ends by itself as well, so that a failure is no reason to go on.
-func (e *execution) revoke(ctx context.Context) {
-	op := e.operation()
-	planned := op.FindStep(v1alpha1.StepPlan)
-	if join := op.FindStep(v1alpha1.StepJoin); e.Configuration == nil || planned == nil || planned.StartedAt == nil || join == nil || join.Ended() {
-		return
-	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := retryAPI(bounded, e.clock, "Revoking the credentials to join", isFinal, func() error {
-		return e.Configuration.Revoke(bounded, e.instance)
-	}); err != nil {
-		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and expire within the hour")
-	}
 }

@@ -127,7 +127,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 	// Once the boot was recorded the request may have been made, by this process or another.
 	mayBeSent := e.operation().BootID != ""
 	if !mayBeSent && e.operation().Type == v1alpha1.OperationReconfigure {
-		_, plan, err := e.buildAndPlan(ctx, e.joins())
+		plan, err := e.buildAndPlan(ctx)
 		if err != nil {
 			return result{}, err
 		}

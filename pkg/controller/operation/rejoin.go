@@ -74,8 +74,7 @@ func (e *execution) awaitSilence(ctx context.Context, timeout time.Duration, why
 	return false, err
 }
 
-// joinAgain waits until the kubelet of a Node has a client certificate that it can use, and revokes
-// what it got that with.
+// joinAgain waits until the kubelet of a Node has a client certificate that it can use.
 func (e *execution) joinAgain(ctx context.Context) (result, error) {
 	name := e.operation().Node.Name
 	began := e.operation().FindStep(e.current).StartedAt.Time
@@ -94,9 +93,6 @@ func (e *execution) joinAgain(ctx context.Context) (result, error) {
 			return result{}, context.Cause(ctx)
 		}
 		return result{}, fmt.Errorf("the host is configured and the kubelet of its Node %s did not get a client certificate within %s: %w", name, joinTimeout, err)
-	}
-	if err := e.revokeUsed(ctx); err != nil {
-		return result{}, err
 	}
 	return result{message: fmt.Sprintf("The kubelet of Node %s has a new client certificate.", name), joined: true}, nil
 }

@@ -208,7 +208,7 @@ func TestJoiningAgainWaitsNoLonger(t *testing.T) {
 			if got := short(op); op.Phase != v1alpha1.OperationSucceeded || got != want || f.host.count("Facts") < before+2 {
 				t.Errorf("it is %s, %s: %s", op.Phase, got, op.Message)
 			}
-			if len(f.host.applies) == 0 || f.host.applies[0] != "new with token "+string(impact) || (f.drain.runs == 1) != (impact == config.ImpactDrain) || f.node().Spec.Unschedulable {
+			if len(f.host.applies) == 0 || f.host.applies[0] != "new with credentials "+string(impact) || (f.drain.runs == 1) != (impact == config.ImpactDrain) || f.node().Spec.Unschedulable {
 				t.Errorf("applied %v, drained %d times, cordoned %v", f.host.applies, f.drain.runs, f.node().Spec.Unschedulable)
 			}
 		})

@@ -86,7 +86,6 @@ func newChecker(nodes client.Reader, o Options) *checker {
 		Help: "1 if kube-apiserver refuses what the policy must refuse, 0 if it does not. Missing as long as that is not known.",
 	}, []string{"policy"})
 	c.policies = []*policy{
-		{name: "windows-controller-bootstrap-tokens", confines: "create and delete any Secret of kube-system", try: c.createSecret},
 		{name: "windows-controller-nodes", confines: "change and delete any Node", try: c.patchNode},
 	}
 	return c
@@ -136,14 +135,6 @@ func (c *checker) check(ctx context.Context, p *policy) bool {
 }
 
 var dryRun = []string{metav1.DryRunAll}
-
-// createSecret requests a Secret in kube-system that is no token.
-func (c *checker) createSecret(ctx context.Context) error {
-	_, err := c.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "windows-controller-policy-"}, Type: corev1.SecretTypeOpaque,
-	}, metav1.CreateOptions{DryRun: dryRun})
-	return err
-}
 
 // patchNode requests a change, which changes nothing, of a Node that does not run Windows.
 func (c *checker) patchNode(ctx context.Context) error {

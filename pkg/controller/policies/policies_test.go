@@ -25,7 +25,7 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-const tokens, nodes = "windows-controller-bootstrap-tokens", "windows-controller-nodes"
+const nodes = "windows-controller-nodes"
 
 // bench is a checker and a cluster, which refuses what answers say.
 type bench struct {
@@ -43,10 +43,7 @@ func start(t *testing.T, b *bench, list ...runtime.Object) {
 	kube := fake.NewClientset()
 	kube.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var dryRun []string
-		switch a := action.(type) {
-		case clienttesting.CreateActionImpl:
-			dryRun = a.CreateOptions.DryRun
-		case clienttesting.PatchActionImpl:
+		if a, ok := action.(clienttesting.PatchActionImpl); ok {
 			dryRun = a.PatchOptions.DryRun
 		}
 		if diff := cmp.Diff([]string{metav1.DryRunAll}, dryRun); diff != "" {
@@ -126,11 +123,10 @@ func TestEnforced(t *testing.T) {
 		told     int
 		requests string // those that are made once
 	}{
-		{"both refuse", []runtime.Object{node("linux", "linux")}, map[string]error{"secrets": forbidden("secrets"), "nodes": forbidden("nodes")}, map[string]float64{tokens: 1, nodes: 1}, 0, "create secrets,patch nodes"},
-		{"that of tokens is gone", []runtime.Object{node("linux", "linux")}, map[string]error{"nodes": forbidden("nodes")}, map[string]float64{tokens: 0, nodes: 1}, 1, "create secrets,patch nodes"},
-		{"that of Nodes is gone", []runtime.Object{node("linux", "linux")}, map[string]error{"secrets": forbidden("secrets")}, map[string]float64{tokens: 1, nodes: 0}, 1, "create secrets,patch nodes"},
-		{"no Node can show it", []runtime.Object{node("win-1", "windows")}, map[string]error{"secrets": forbidden("secrets")}, map[string]float64{tokens: 1}, 0, "create secrets"},
-		{"the API does not say", nil, map[string]error{"secrets": apierrors.NewServiceUnavailable("later")}, map[string]float64{}, 0, "create secrets"},
+		{"it refuses", []runtime.Object{node("win-1", "windows"), node("linux", "linux")}, map[string]error{"nodes": forbidden("nodes")}, map[string]float64{nodes: 1}, 0, "patch nodes"},
+		{"it is gone", []runtime.Object{node("linux", "linux")}, map[string]error{}, map[string]float64{nodes: 0}, 1, "patch nodes"},
+		{"no Node can show it", []runtime.Object{node("win-1", "windows")}, map[string]error{}, map[string]float64{}, 0, ""},
+		{"the API does not say", []runtime.Object{node("linux", "linux")}, map[string]error{"nodes": apierrors.NewServiceUnavailable("later")}, map[string]float64{}, 0, "patch nodes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -158,30 +154,30 @@ func TestEnforced(t *testing.T) {
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{answers: map[string]error{}}
-		start(t, b)
+		start(t, b, node("linux", "linux"))
 		synctest.Wait()
-		b.answer("secrets", forbidden("secrets"))
+		b.answer("nodes", forbidden("nodes"))
 		time.Sleep(secondTry) //nolint:forbidigo // the time of the bubble
 		synctest.Wait()
-		if got := b.told(); len(got) > 0 || b.enforced(t)[tokens] != 1 {
+		if got := b.told(); len(got) > 0 || b.enforced(t)[nodes] != 1 {
 			t.Errorf("at the installation: %q, %v", got, b.enforced(t))
 		}
-		b.answer("secrets", nil)
+		b.answer("nodes", nil)
 		time.Sleep(3 * interval) //nolint:forbidigo // likewise
 		synctest.Wait()
-		if got := b.told(); len(got) != 1 || !strings.Contains(got[0], tokens) || b.enforced(t)[tokens] != 0 {
+		if got := b.told(); len(got) != 1 || !strings.Contains(got[0], nodes) || b.enforced(t)[nodes] != 0 {
 			t.Errorf("gone: %q, %v", got, b.enforced(t))
 		}
-		b.answer("secrets", apierrors.NewServiceUnavailable("later"))
+		b.answer("nodes", apierrors.NewServiceUnavailable("later"))
 		time.Sleep(interval) //nolint:forbidigo // likewise
 		synctest.Wait()
-		if b.enforced(t)[tokens] != 0 {
+		if b.enforced(t)[nodes] != 0 {
 			t.Error("it counts as enforced because the API does not answer")
 		}
-		b.answer("secrets", forbidden("secrets"))
+		b.answer("nodes", forbidden("nodes"))
 		time.Sleep(interval) //nolint:forbidigo // likewise
 		synctest.Wait()
-		if got := b.told(); len(got) > 0 || b.enforced(t)[tokens] != 1 {
+		if got := b.told(); len(got) > 0 || b.enforced(t)[nodes] != 1 {
 			t.Errorf("back: %q, %v", got, b.enforced(t))
 		}
 	})

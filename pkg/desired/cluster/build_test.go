@@ -4,6 +4,7 @@
 package cluster_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/netip"
 	"os"
@@ -214,8 +215,7 @@ func TestRoutes(t *testing.T) {
 func TestBootstrap(t *testing.T) {
 	in := read(t, settings(), kubeadmCluster())
 	without := build(t, in, cluster.Host{Instance: instance()})
-	const token = "abcdef.0123456789abcdef"
-	with := build(t, in, cluster.Host{Instance: instance(), JoinToken: []byte(token)})
+	with := build(t, in, cluster.Host{Instance: instance(), Join: &cluster.Credentials{Certificate: []byte("a certificate"), Key: []byte("a key")}})
 	if with.Revision == without.Revision {
 		t.Error("both have the same revision")
 	}
@@ -237,7 +237,8 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("other files (-without +with):\n%s", diff)
 	}
 	text := string(with.Bundle.Secrets[`C:\k\bootstrap-kubeconfig`])
-	if !strings.Contains(text, token) || !strings.Contains(text, "https://10.0.0.1:6443") {
+	encoded := base64.StdEncoding.EncodeToString
+	if !strings.Contains(text, encoded([]byte("a certificate"))) || !strings.Contains(text, encoded([]byte("a key"))) || !strings.Contains(text, "https://10.0.0.1:6443") {
 		t.Errorf("the credentials are of no use: %d bytes", len(text))
 	}
 }

@@ -17,8 +17,7 @@
 //   - the Secret with the key of digests, see [EnsureDigestKey].
 //
 // [Source] keeps a snapshot current for the controllers, [Live] takes one each time for dry
-// runs. [ReadJoinMethod] says for both whether hosts of this cluster are configured, and by
-// which credentials they join it.
+// runs. An [Issuer] makes what hosts join with.
 //
 // The package must not import a controller, what reaches hosts, nor the packages that
 // serve the API.

@@ -27,14 +27,9 @@ type Live struct {
 	Settings Settings
 }
 
-// Build returns the desired configuration of the host of an instance. It is nil where hosts
-// are not configured. joins says that the host is no Node yet: it gets a token to join with
-// when it is configured, which is not part of the result.
+// Build returns the desired configuration of the host of an instance. joins says that the host is no Node
+// yet: when it is configured it gets what it joins with, which is not part of the result.
 func (l *Live) Build(ctx context.Context, instance *v1alpha1.WindowsInstance) (result *document.Result, joins bool, err error) {
-	method, err := ReadJoinMethod(ctx, l.Cluster)
-	if err != nil || !method.Managed() {
-		return nil, false, err
-	}
 	snapshot, err := Read(ctx, l.Cluster, l.Settings)
 	if err != nil {
 		return nil, false, err

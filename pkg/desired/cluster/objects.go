@@ -43,8 +43,11 @@ const (
 
 	clusterName          = "cluster"
 	controllerConfigName = "machine-config-controller"
-	pullSecretNamespace  = "openshift-config" //nolint:gosec // the name of a namespace
-	pullSecretName       = "pull-secret"
+
+	machineConfigNamespace = "openshift-machine-config-operator"
+	bootstrapCAConfigMap   = "kubeconfig-data"
+	pullSecretNamespace    = "openshift-config" //nolint:gosec // the name of a namespace
+	pullSecretName         = "pull-secret"
 )
 
 // AddToScheme adds the types of OpenShift that this package reads.

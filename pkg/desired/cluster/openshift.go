@@ -57,6 +57,21 @@ providers:
   - "*.dkr.ecr.*.sc2s.sgov.gov"
 `
 
+// readBootstrapCA reads the CA of the API server from where OpenShift's own nodes have it. It
+// follows a rotation at once, and has no other authorities as what pods get.
+func (r *reader) readBootstrapCA(ctx context.Context) error {
+	if !r.openShift {
+		return nil
+	}
+	object := &corev1.ConfigMap{}
+	if found, err := r.get(ctx, "ConfigMap", machineConfigNamespace, bootstrapCAConfigMap, object); !found {
+		return err
+	}
+	// Unlike those of all other ConfigMaps with certificates they are binary.
+	r.cluster.APIServerCA = object.BinaryData[trustedCAKey]
+	return nil
+}
+
 // readNetwork reads the networks of services, and refuses networks that Windows cannot be part of.
 func (r *reader) readNetwork(ctx context.Context) error {
 	network := &configv1.Network{}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -33,9 +32,8 @@ type Host struct {
 	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it. Nil:
 	// it is none yet.
 	Node *corev1.Node
-	// JoinToken is what the host joins the cluster with. Nil: it has joined, or does not
-	// join now.
-	JoinToken config.SecretValue
+	// Join is what the host joins the cluster with. Nil: it has joined, or does not join now.
+	Join *Credentials
 }
 
 // Build returns the desired configuration of a host. It is a pure function of the snapshot
@@ -49,8 +47,8 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 			inputs.Instance.Addresses = append(inputs.Instance.Addresses, address)
 		}
 	}
-	if h.JoinToken != nil {
-		inputs.Instance.Bootstrap = &document.TokenCredentials{CA: inputs.Cluster.APIServerCA, Token: string(h.JoinToken)}
+	if h.Join != nil {
+		inputs.Instance.Bootstrap = &document.CertificateCredentials{CA: inputs.Cluster.APIServerCA, Certificate: h.Join.Certificate, Key: h.Join.Key}
 	}
 	if h.Node != nil {
 		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}

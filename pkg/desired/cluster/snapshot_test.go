@@ -31,6 +31,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,6 +51,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/openshift"
 )
 
@@ -65,7 +67,9 @@ const (
 )
 
 // realCA is a certificate that can be parsed. Golden files have [fakeCA] in its place.
-var realCA = func() string {
+var realCA = newCA()
+
+func newCA() string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
@@ -76,7 +80,7 @@ var realCA = func() string {
 		panic(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}()
+}
 
 // manifest is a payload with everything that has to be there, an agent, and kubeadm, which
 // payloads of earlier releases have.
@@ -437,9 +441,9 @@ func TestSources(t *testing.T) {
 	}
 	s := settings()
 	s.APIServerURL = "https://10.0.0.2:6443"
-	const token = "abcdef.0123456789abcdef"
-	kubeconfig := summarize(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance(), JoinToken: []byte(token)}).Secrets[`C:\k\bootstrap-kubeconfig`]
-	for what, part := range map[string]string{"API server": s.APIServerURL, "CA": base64.StdEncoding.EncodeToString([]byte(realCA)), "token": token} {
+	join := &cluster.Credentials{Certificate: []byte("a certificate"), Key: []byte("a key")}
+	kubeconfig := summarize(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance(), Join: join}).Secrets[`C:\k\bootstrap-kubeconfig`]
+	for what, part := range map[string]string{"API server": s.APIServerURL, "CA": base64.StdEncoding.EncodeToString([]byte(realCA)), "key": base64.StdEncoding.EncodeToString(join.Key)} {
 		if !strings.Contains(kubeconfig, part) {
 			t.Errorf("hosts join with another %s than %s: %s", what, part, kubeconfig)
 		}
@@ -609,6 +613,10 @@ func TestFindings(t *testing.T) {
 			want:    []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
 		},
 		{
+			name: "the other operator runs", objects: append(openShiftCluster(), otherOperator(1)),
+			want: []string{"the Windows Machine Config Operator runs (Deployment openshift-windows-machine-config-operator/windows-machine-config-operator)", "--replicas=0"},
+		},
+		{
 			name:    "no hybrid networking",
 			objects: replaced(openShiftCluster(), &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}),
 			want:    []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
@@ -688,10 +696,40 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
+// otherOperator is the Deployment of WMCO.
+func otherOperator(replicas int32) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: wmco.Namespace, Name: wmco.Deployment},
+		Spec:       appsv1.DeploymentSpec{Replicas: &replicas}, Status: appsv1.DeploymentStatus{Replicas: replicas},
+	}
+}
+
+// TestOtherOperator: hosts are configured once WMCO has ended.
+func TestOtherOperator(t *testing.T) {
+	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
+}
+
+// TestAuthoritiesOfNodes: hosts verify the API server with what the cluster's own nodes do, which is not in the
+// usual place of a ConfigMap.
+func TestAuthoritiesOfNodes(t *testing.T) {
+	nodes := newCA()
+	given := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-config-operator", Name: "kubeconfig-data"},
+		BinaryData: map[string][]byte{"ca-bundle.crt": []byte(nodes)},
+	}
+	r := build(t, read(t, settings(), append(openShiftCluster(), given)), cluster.Host{Instance: instance()})
+	for _, f := range r.Bundle.Document.Files {
+		if f.Path == wmco.BootstrapCAPath && *f.Source.Text != nodes {
+			t.Error("hosts verify the API server with what pods do")
+		}
+	}
+}
+
 // Everything that is read has to be granted, see artifacts/rbac.
 func TestReadsNothingElse(t *testing.T) {
 	azure := openShiftClusterOn(configv1.AzurePlatformType)
 	want := []string{
+		"apps/v1 Deployment openshift-windows-machine-config-operator/windows-machine-config-operator",
 		"config.openshift.io/v1 ImageDigestMirrorSet /",
 		"config.openshift.io/v1 ImageTagMirrorSet /",
 		"config.openshift.io/v1 Infrastructure /cluster",
@@ -705,6 +743,7 @@ func TestReadsNothingElse(t *testing.T) {
 		"v1 ConfigMap kube-public/cluster-info",
 		"v1 ConfigMap kube-system/extension-apiserver-authentication",
 		"v1 ConfigMap kube-system/kubeadm-config",
+		"v1 ConfigMap openshift-machine-config-operator/kubeconfig-data",
 		"v1 ConfigMap windows/kube-root-ca.crt",
 		"v1 ConfigMap windows/trusted-ca",
 		"v1 Secret openshift-config/pull-secret",

@@ -36,8 +36,8 @@ type Options struct {
 	Live Live
 	// Client writes the key of digests. Required.
 	Client client.Client
-	// Tokens are issued to hosts that join. Required.
-	Tokens Tokens
+	// Issuer issues what hosts join with. Required.
+	Issuer Issuer
 	// Interval is the time between two snapshots. Default [DefaultInterval].
 	Interval time.Duration
 
@@ -75,8 +75,8 @@ type reading struct {
 
 // NewSource returns a Source, which reads nothing before it is started or called.
 func NewSource(o Options) (*Source, error) {
-	if o.Live.Cluster == nil || o.Live.ReadPool == nil || o.Client == nil || o.Tokens == nil {
-		return nil, errors.New("options of the source of desired configurations: Live, Client and Tokens are required")
+	if o.Live.Cluster == nil || o.Live.ReadPool == nil || o.Client == nil || o.Issuer == nil {
+		return nil, errors.New("options of the source of desired configurations: Live, Client and Issuer are required")
 	}
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
@@ -251,8 +251,9 @@ func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstanc
 }
 
 // Build returns the desired configuration of a host, by what is in the cluster now. node is
-// its Node, nil if it has none. A host that joins gets a token for it, which Revoke revokes.
-func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error) {
+// its Node, nil if it has none. A host that joins as joinAs gets credentials for it; empty: it does
+// not join.
+func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, joinAs string) (*document.Result, error) {
 	snapshot, err := s.refresh(ctx, freshFor)
 	if err != nil {
 		return nil, err
@@ -261,22 +262,12 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if host.Pool, err = s.o.Live.pool(ctx, instance); err != nil {
 		return nil, err
 	}
-	if join {
-		token, err := s.o.Tokens.Issue(ctx, instance)
-		if err != nil {
-			return nil, fmt.Errorf("creating a bootstrap token: %w", err)
+	if joinAs != "" {
+		if host.Join, err = s.o.Issuer.Issue(ctx, instance, joinAs); err != nil {
+			return nil, fmt.Errorf("issuing the certificate with which the host becomes Node %s: %w", joinAs, err)
 		}
-		host.JoinToken = []byte(token)
 	}
 	return snapshot.Build(host)
-}
-
-// Revoke revokes the token of a host.
-func (s *Source) Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
-	if err := s.o.Tokens.Revoke(ctx, instance); err != nil {
-		return fmt.Errorf("revoking the token to join with: %w", err)
-	}
-	return nil
 }
 
 // Published returns the services of hosts, for tools of others that read them.

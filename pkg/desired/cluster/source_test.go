@@ -38,26 +38,18 @@ import (
 
 const namespace = "windows"
 
-// tokens remembers who got one.
-type tokens struct {
-	mu      sync.Mutex
-	issued  []string
-	revoked []string
-	err     error
+// issuer remembers who got credentials, and as which node.
+type issuer struct {
+	mu     sync.Mutex
+	issued []string
+	err    error
 }
 
-func (f *tokens) Issue(_ context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+func (f *issuer) Issue(_ context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*Credentials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.issued = append(f.issued, instance.Name)
-	return "abcdef.0123456789abcdef", f.err
-}
-
-func (f *tokens) Revoke(_ context.Context, instance *v1alpha1.WindowsInstance) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.revoked = append(f.revoked, instance.Name)
-	return f.err
+	f.issued = append(f.issued, instance.Name+" as "+nodeName)
+	return &Credentials{Certificate: []byte("a certificate"), Key: []byte("a key")}, f.err
 }
 
 // authority is a certificate of an authority in PEM.
@@ -153,14 +145,14 @@ func clusterInfo(ca []byte, server string) *corev1.ConfigMap {
 		"apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: %q, certificate-authority-data: %s}\n", server, base64.StdEncoding.EncodeToString(ca))})
 }
 
-func newSource(t *testing.T, c *fakeCluster, f *tokens) *Source {
+func newSource(t *testing.T, c *fakeCluster, f *issuer) *Source {
 	t.Helper()
 	s, err := NewSource(Options{
 		Live: Live{
 			Cluster: c, ReadPool: c.readPool,
 			Settings: Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
 		},
-		Client: c, Tokens: f,
+		Client: c, Issuer: f,
 		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
 	})
 	if err != nil {
@@ -200,7 +192,7 @@ func next(t *testing.T, changed <-chan event.GenericEvent) {
 func TestInputsAreKeptCurrent(t *testing.T) {
 	ca := authority(t)
 	c := newCluster(t, ca)
-	s := newSource(t, c, &tokens{})
+	s := newSource(t, c, &issuer{})
 	changed := s.Changed()
 	run(t, s)
 	clock := s.o.clock.(*clocktesting.FakeClock)
@@ -263,24 +255,24 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
-	f := &tokens{}
+	f := &issuer{}
 	s := newSource(t, c, f)
 	host := instance()
 	host.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
 
-	joined, err := s.Build(t.Context(), host, nil, false)
+	joined, err := s.Build(t.Context(), host, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(f.issued) > 0 {
-		t.Error("a host that does not join got a token")
+		t.Error("a host that does not join got credentials")
 	}
-	joining, err := s.Build(t.Context(), host, nil, true)
+	joining, err := s.Build(t.Context(), host, nil, "win-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(f.issued, []string{"win-1"}) || !strings.Contains(string(joining.Bundle.Secrets[wmco.BootstrapKubeconfigPath]), "abcdef.0123456789abcdef") {
-		t.Errorf("tokens were issued for %v, and the bundle has not the one", f.issued)
+	if !slices.Equal(f.issued, []string{"win-1 as win-1"}) || !strings.Contains(string(joining.Bundle.Secrets[wmco.BootstrapKubeconfigPath]), base64.StdEncoding.EncodeToString([]byte("a key"))) {
+		t.Errorf("credentials were issued for %v, and the bundle has not the ones", f.issued)
 	}
 	if joining.Revision == joined.Revision {
 		t.Error("with and without credentials to join it is the same document")
@@ -294,20 +286,17 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	if !strings.Contains(text, `"maxPods":77`) {
 		t.Errorf("the pool has no say in the configuration of the kubelet: %s", text)
 	}
-	if err := s.Revoke(t.Context(), host); err != nil || !slices.Equal(f.revoked, []string{"win-1"}) {
-		t.Errorf("revoked %v, %v", f.revoked, err)
-	}
 	host.Spec.PoolRef.Name = "another"
-	if _, err := s.Build(t.Context(), host, nil, false); err != nil {
+	if _, err := s.Build(t.Context(), host, nil, ""); err != nil {
 		t.Errorf("a pool that is not there: %v", err)
 	}
-	f.err = errors.New("no tokens today")
-	if _, err := s.Build(t.Context(), host, nil, true); !errors.Is(err, f.err) {
-		t.Errorf("without a token: %v", err)
+	f.err = errors.New("no certificates today")
+	if _, err := s.Build(t.Context(), host, nil, "win-1"); !errors.Is(err, f.err) {
+		t.Errorf("without a certificate: %v", err)
 	}
 	c.setDown(apierrors.NewServiceUnavailable("away"))
 	s.o.clock.(*clocktesting.FakeClock).Step(freshFor)
-	if _, err := s.Build(t.Context(), host, nil, false); err == nil {
+	if _, err := s.Build(t.Context(), host, nil, ""); err == nil {
 		t.Error("an operation builds from what may be out of date")
 	}
 }
@@ -319,10 +308,10 @@ func TestOneLookForMany(t *testing.T) {
 	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
-	s := newSource(t, c, &tokens{})
+	s := newSource(t, c, &issuer{})
 	build := func() {
 		t.Helper()
-		if _, err := s.Build(t.Context(), instance(), nil, false); err != nil {
+		if _, err := s.Build(t.Context(), instance(), nil, ""); err != nil {
 			t.Error(err)
 		}
 	}
@@ -348,7 +337,7 @@ func TestOneLookForMany(t *testing.T) {
 func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 	ca := authority(t)
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
-	s := newSource(t, c, &tokens{})
+	s := newSource(t, c, &issuer{})
 	changed := s.Changed()
 	run(t, s)
 	clock := s.o.clock.(*clocktesting.FakeClock)

@@ -499,7 +499,9 @@ func (b *builder) credentials() {
 	}
 }
 
-func (b *builder) kubeconfig(c *TokenCredentials, user string) ([]byte, bool) {
+func (b *builder) kubeconfig(c interface {
+	Kubeconfig(server, user string) ([]byte, error)
+}, user string) ([]byte, bool) {
 	kubeconfig, err := c.Kubeconfig(b.in.Cluster.APIServerURL, user)
 	if err != nil {
 		b.errs = append(b.errs, fmt.Errorf("credentials of %s: %w", user, err))

@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
@@ -324,7 +325,7 @@ func TestWaiting(t *testing.T) {
 // TestSecrets: no secret is in what may be shown, and each is in what is sent.
 func TestSecrets(t *testing.T) {
 	in := inputs(configv1.AzurePlatformType)
-	in.Instance.Bootstrap = &document.TokenCredentials{CA: []byte("ca"), Token: "b00tstrap"}
+	in.Instance.Bootstrap = &document.CertificateCredentials{CA: []byte("ca"), Certificate: []byte("c"), Key: []byte("b00tstrap")}
 	in.Cluster.PullSecret = document.NewPullSecret(map[string]string{"mirror.example.com": "robot:hunter2"})
 	in.Cluster.Proxy = document.Proxy{HTTP: "http://user:pr0xy@proxy.example.com:3128", None: "localhost"}
 	r := build(t, in)
@@ -345,7 +346,7 @@ func TestSecrets(t *testing.T) {
 		all.Write(travels.Secrets[name])
 	}
 	printed := fmt.Sprintf("%+v %#v %+v %#v %v", r, r, in, in, in)
-	for _, secret := range []string{token, "b00tstrap", "cm9ib3Q6aHVudGVyMg==", "pr0xy", "a private key", "AzurePublicCloud"} {
+	for _, secret := range []string{token, base64.StdEncoding.EncodeToString([]byte("b00tstrap")), "cm9ib3Q6aHVudGVyMg==", "pr0xy", "a private key", "AzurePublicCloud"} {
 		if bytes.Contains(shown, []byte(secret)) {
 			t.Errorf("%s can be seen in the document", secret)
 		}
@@ -528,9 +529,9 @@ func TestBuildErrors(t *testing.T) {
 		}, want: "the versions v1 and v2"},
 		{name: "no configuration of the cloud", platform: configv1.AzurePlatformType, change: func(in *document.Inputs) { in.Cluster.CloudConfig = nil }, want: "--cloud-config"},
 		{name: "no credential provider", platform: configv1.AWSPlatformType, change: func(in *document.Inputs) { in.Cluster.CredentialProviderConfig = nil }, want: "credential provider"},
-		{name: "bootstrap without a token", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
-			in.Instance.Bootstrap = &document.TokenCredentials{CA: []byte("ca")}
-		}, want: "no token"},
+		{name: "bootstrap without a certificate", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
+			in.Instance.Bootstrap = &document.CertificateCredentials{CA: []byte("ca")}
+		}, want: "no certificate"},
 		{name: "image that is TOML", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Cluster.PauseImage = "a'\nroot = 'b" }, want: "not a reference"},
 		{name: "damaged trust", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
 			in.Cluster.TrustedCA = []byte("-----BEGIN CERTIFICATE-----\nAAAA\n")

@@ -102,9 +102,9 @@ type Instance struct {
 	Addresses []netip.Addr
 	// ProviderID is that of the machine at its provider. Empty: it is not known, or has none.
 	ProviderID string
-	// Bootstrap are the credentials by which the kubelet requests its first
-	// certificate. Nil: it has one.
-	Bootstrap *TokenCredentials
+	// Bootstrap are the credentials with which the kubelet, as its node, requests the first
+	// certificate that it keeps. Nil: it has one.
+	Bootstrap *CertificateCredentials
 }
 
 // Node is what the document takes from the Node of a host.

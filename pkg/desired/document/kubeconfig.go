@@ -12,13 +12,14 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
-// ErrNoToken and ErrNoCA mean that a part of credentials is missing.
+// ErrNoToken, ErrNoCertificate and ErrNoCA mean that a part of credentials is missing.
 var (
-	ErrNoToken = errors.New("there is no " + corev1.ServiceAccountTokenKey)
-	ErrNoCA    = errors.New("there is no " + corev1.ServiceAccountRootCAKey)
+	ErrNoToken       = errors.New("there is no " + corev1.ServiceAccountTokenKey)
+	ErrNoCertificate = errors.New("there is no certificate with its key")
+	ErrNoCA          = errors.New("there is no " + corev1.ServiceAccountRootCAKey)
 )
 
-// TokenCredentials are those of a service account or of a bootstrap token.
+// TokenCredentials are those of a service account.
 type TokenCredentials struct {
 	// CA has the certificates that the API server is verified with, in PEM.
 	CA []byte
@@ -51,10 +52,38 @@ func (c TokenCredentials) Kubeconfig(server, user string) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
+	return kubeconfig(server, user, c.CA, clientcmdv1.AuthInfo{Token: c.Token})
+}
+
+// CertificateCredentials are a client certificate.
+type CertificateCredentials struct {
+	// CA has the certificates that the API server is verified with, in PEM.
+	CA []byte
+	// Certificate and Key are the client certificate and its private key, in PEM.
+	Certificate, Key []byte
+}
+
+// Format implements [fmt.Formatter] without printing the credentials.
+func (CertificateCredentials) Format(state fmt.State, _ rune) {
+	_, _ = fmt.Fprint(state, "[certificate]")
+}
+
+// Kubeconfig returns a kubeconfig in JSON, with which user calls the API server. It is a secret.
+func (c CertificateCredentials) Kubeconfig(server, user string) ([]byte, error) {
+	switch {
+	case len(c.CA) == 0:
+		return nil, ErrNoCA
+	case len(c.Certificate) == 0 || len(c.Key) == 0:
+		return nil, ErrNoCertificate
+	}
+	return kubeconfig(server, user, c.CA, clientcmdv1.AuthInfo{ClientCertificateData: c.Certificate, ClientKeyData: c.Key})
+}
+
+func kubeconfig(server, user string, ca []byte, credentials clientcmdv1.AuthInfo) ([]byte, error) {
 	const cluster = "local"
 	encoded, err := json.Marshal(clientcmdv1.Config{
-		Clusters:       []clientcmdv1.NamedCluster{{Name: cluster, Cluster: clientcmdv1.Cluster{Server: server, CertificateAuthorityData: c.CA}}},
-		AuthInfos:      []clientcmdv1.NamedAuthInfo{{Name: user, AuthInfo: clientcmdv1.AuthInfo{Token: c.Token}}},
+		Clusters:       []clientcmdv1.NamedCluster{{Name: cluster, Cluster: clientcmdv1.Cluster{Server: server, CertificateAuthorityData: ca}}},
+		AuthInfos:      []clientcmdv1.NamedAuthInfo{{Name: user, AuthInfo: credentials}},
 		Contexts:       []clientcmdv1.NamedContext{{Name: user, Context: clientcmdv1.Context{Cluster: cluster, AuthInfo: user}}},
 		CurrentContext: user,
 	})

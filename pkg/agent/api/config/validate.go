@@ -351,7 +351,7 @@ func (v *validator) variables() {
 			if x.Value == "" || strings.ContainsAny(x.Value, "\x00\r\n") {
 				v.errorf("variable %s has no value of one line", x.Name)
 			}
-		case SourceKept, SourceDefaultRouteAddress, SourceFQDN, SourceAWSLocalHostname, SourceGCPHostname:
+		case SourceKept, SourceDefaultRouteAddress, SourceHostname, SourceFQDN, SourceAWSLocalHostname, SourceGCPHostname:
 		case SourceHNSSubnet, SourceHNSManagementAddress, SourceHNSEndpointAddress:
 			if v.document.HNS == nil || !slices.Contains(v.document.HNS.Networks, x.Network) {
 				v.errorf("variable %s: network %q is not in the document", x.Name, x.Network)

@@ -21,6 +21,8 @@ const (
 	// the first IPv4 address of the interface with the best default route. There is exactly one,
 	// also on a host with several such routes. Addresses that the host may not send from are none.
 	SourceDefaultRouteAddress VariableSource = "DefaultRouteAddress"
+	// SourceHostname is the DNS host name without the domain, by which a kubelet calls its node.
+	SourceHostname VariableSource = "Hostname"
 	// SourceFQDN is the host name with the primary DNS suffix.
 	SourceFQDN VariableSource = "FQDN"
 	// SourceAWSLocalHostname is local-hostname of the instance metadata service of

@@ -189,16 +189,6 @@ func (o *Operation) MustJoinAgain() bool {
 	return o.JoinsAgain || plan != nil && join != nil && plan.Ended() && !join.Ended() && join.Message != ""
 }
 
-// Joining says whether the operation is about to have the host join the cluster, for the first time
-// or again, and it has not yet. That of an instance which never had any, nil, is not.
-func (o *Operation) Joining() bool {
-	if !o.Active() {
-		return false
-	}
-	plan, join := o.FindStep(StepPlan), o.FindStep(StepJoin)
-	return plan != nil && plan.StartedAt != nil && join != nil && !join.Ended() && (o.Node == nil || o.MustJoinAgain())
-}
-
 // MayHaveChangedHost says whether the host was, or may have been, changed by an operation that
 // configured it. Otherwise its Node, if it has one, is what others made it, and nothing of ours
 // is on the host but our agent.

@@ -126,42 +126,6 @@ func TestMustJoinAgain(t *testing.T) {
 	}
 }
 
-// TestJoining: a host may ask for its first certificate from when it may have been given a token until
-// it has joined, or its operation has ended.
-func TestJoining(t *testing.T) {
-	now := new(metav1.Now())
-	operation := func(edits ...func(*Operation)) *Operation {
-		op := &Operation{Type: OperationReconfigure, Phase: OperationRunning, Steps: []OperationStep{
-			{Name: StepPlan, State: StepSucceeded, StartedAt: now}, {Name: StepApply, State: StepRunning, StartedAt: now}, {Name: StepJoin, State: StepPending},
-		}}
-		for _, edit := range edits {
-			edit(op)
-		}
-		return op
-	}
-	node := func(op *Operation) { op.Node = &OperationNode{Name: "n"} }
-	for _, tt := range []struct {
-		name string
-		op   *Operation
-		want bool
-	}{
-		{"none", nil, false},
-		{"a new host", operation(), true},
-		{"while it joins", operation(func(op *Operation) { op.Steps[2].State = StepRunning }), true},
-		{"it has joined", operation(func(op *Operation) { op.Steps[2].State = StepSucceeded }), false},
-		{"it waits to begin", operation(func(op *Operation) { op.Steps[0].StartedAt = nil }), false},
-		{"it has failed", operation(func(op *Operation) { op.Phase = OperationFailed }), false},
-		{"a node", operation(node), false},
-		{"a node that joins again", operation(node, func(op *Operation) { op.JoinsAgain = true }), true},
-		{"a drain", operation(func(op *Operation) { op.Steps = []OperationStep{{Name: StepCordon, StartedAt: now}} }), false},
-		{"only watched", operation(func(op *Operation) { op.Steps = op.Steps[:2] }), false},
-	} {
-		if got := tt.op.Joining(); got != tt.want {
-			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestHostUnreached(t *testing.T) {
 	for _, tt := range []struct {
 		phase OperationPhase

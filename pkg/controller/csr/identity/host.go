@@ -111,6 +111,14 @@ func (h *Host) confirm(nodeName string, addresses []netip.Addr) {
 	}
 }
 
+// Claim adds the name that the host itself says its node will have, unless it is that of something else.
+func (h *Host) Claim(nodeName string) {
+	h.add(nodeName, "the host")
+	if node := h.Object.Status.Node; node != nil && node.Name == nodeName && slices.Contains(h.Names, nodeName) {
+		h.Node = nodeName
+	}
+}
+
 // Drop removes a name.
 func (h *Host) Drop(name string) {
 	h.Names = slices.DeleteFunc(h.Names, func(n string) bool { return n == name })

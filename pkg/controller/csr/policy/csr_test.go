@@ -25,10 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
-const (
-	bootstrapper = "system:bootstrap:abcdef"
-	joinGroup    = "system:bootstrappers:windows-instances:u1"
-)
+const bootstrapper = "system:bootstrap:abcdef"
 
 // host is a host that is a node.
 func host() policy.Instance {
@@ -44,7 +41,6 @@ func host() policy.Instance {
 func joining() policy.Instance {
 	i := host()
 	i.Node = ""
-	i.JoinGroup = joinGroup
 	return i
 }
 
@@ -59,8 +55,8 @@ func client() *content {
 	return &content{
 		template: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:win-1", Organization: []string{"system:nodes"}}},
 		spec: certificatesv1.CertificateSigningRequestSpec{
-			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Username: bootstrapper,
-			Groups: []string{"system:bootstrappers", "system:bootstrappers:windows-instances", joinGroup, "system:authenticated"},
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Username: "system:node:win-1",
+			Groups: []string{"system:nodes", "system:authenticated"},
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
@@ -71,16 +67,7 @@ func serving() *content {
 	c.template.DNSNames = []string{"win-1", "win-1.example.com"}
 	c.template.IPAddresses = []net.IP{net.ParseIP("10.0.0.5"), net.ParseIP("fd00::5")}
 	c.spec.SignerName = certificatesv1.KubeletServingSignerName
-	c.spec.Username = "system:node:win-1"
-	c.spec.Groups = []string{"system:nodes", "system:authenticated"}
 	c.spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
-	return c
-}
-
-// renewal is the request of a node for its next client certificate.
-func renewal() *content {
-	c := client()
-	c.spec.Username, c.spec.Groups = "system:node:win-1", []string{"system:nodes", "system:authenticated"}
 	return c
 }
 
@@ -133,22 +120,6 @@ func namesAndMore(t testing.TB) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: append(names, asn1.NullBytes...)}
 }
 
-// TestBootstraps: only first client certificates are asked for with a token.
-func TestBootstraps(t *testing.T) {
-	service := client()
-	service.spec.Username = "system:serviceaccount:a:b"
-	toServe := serving()
-	toServe.spec.Username = bootstrapper
-	for name, tt := range map[string]struct {
-		content *content
-		want    bool
-	}{"first certificate": {client(), true}, "renewal": {renewal(), false}, "somebody else": {service, false}, "serving": {toServe, false}} {
-		if got := policy.Bootstraps(&certificatesv1.CertificateSigningRequest{Spec: tt.content.spec}); got != tt.want {
-			t.Errorf("%s: got %v, want %v", name, got, tt.want)
-		}
-	}
-}
-
 func TestDecide(t *testing.T) {
 	another := func(id, node string) policy.Instance {
 		return policy.Instance{ID: id, Names: []string{node}, Node: node, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.6")}}
@@ -172,18 +143,10 @@ func TestDecide(t *testing.T) {
 		{name: "first certificate with an RSA key's usages", content: client(), change: func(c *content) {
 			c.spec.Usages = append(c.spec.Usages, certificatesv1.UsageKeyEncipherment)
 		}, instances: []policy.Instance{joining()}, want: approve, reason: policy.ReasonApproved},
-		{name: "renewal by the node", content: renewal(), instances: []policy.Instance{host()}, want: approve, reason: policy.ReasonApproved},
-		{name: "host that lost its certificate and joins again", content: client(), instances: []policy.Instance{func() policy.Instance {
-			i := host()
-			i.JoinGroup = joinGroup
-			return i
-		}()}, want: approve, reason: policy.ReasonApproved},
-		{name: "node that exists and is not joining", content: client(), instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNotJoining},
-		{name: "token of another host", content: client(), change: func(c *content) { c.spec.Groups[2] += "2" }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
-		{name: "token of somebody else", content: client(), change: func(c *content) { c.spec.Groups = slices.Delete(c.spec.Groups, 2, 3) }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
-		{name: "member of the group without a token", content: client(), change: func(c *content) { c.spec.Username = "system:serviceaccount:a:b" }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
-		{name: "another node asks", content: renewal(), change: func(c *content) { c.spec.Username = "system:node:win-2" }, instances: []policy.Instance{host(), another("ns/win-2", "win-2")}, want: refuse, reason: policy.ReasonNotJoining},
-		{name: "node without its group", content: renewal(), change: func(c *content) { c.spec.Groups = []string{"system:authenticated"} }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonGroups},
+		{name: "renewal by the node", content: client(), instances: []policy.Instance{host()}, want: approve, reason: policy.ReasonApproved},
+		{name: "bearer of a bootstrap token", content: client(), change: func(c *content) { c.spec.Username = bootstrapper }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonRequester},
+		{name: "another node asks", content: client(), change: func(c *content) { c.spec.Username = "system:node:win-2" }, instances: []policy.Instance{host(), another("ns/win-2", "win-2")}, want: refuse, reason: policy.ReasonRequester},
+		{name: "node without its group", content: client(), change: func(c *content) { c.spec.Groups = []string{"system:authenticated"} }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonGroups},
 		{name: "administrators' group", content: client(), change: func(c *content) { c.template.Subject.Organization = []string{"system:masters"} }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonSubject},
 		{name: "administrators' group too", content: client(), change: func(c *content) {
 			c.template.Subject.Organization = append(c.template.Subject.Organization, "system:masters")
@@ -237,7 +200,9 @@ func TestDecide(t *testing.T) {
 		{name: "a part of the name of a host", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:win" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotOurs},
 		{name: "more than the name of a host", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:win-1.example.com.evil" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotOurs},
 		{name: "the domain of a host", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:example.com" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotOurs},
-		{name: "the full name of a host", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:win-1.example.com" }, instances: []policy.Instance{joining()}, want: approve, reason: policy.ReasonApproved},
+		{name: "the full name of a host", content: client(), change: func(c *content) {
+			c.template.Subject.CommonName, c.spec.Username = "system:node:win-1.example.com", "system:node:win-1.example.com"
+		}, instances: []policy.Instance{joining()}, want: approve, reason: policy.ReasonApproved},
 		{name: "another name of a node", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:win-1.example.com" }, instances: []policy.Instance{host()}, want: ignore, reason: policy.ReasonNotOurs},
 		{name: "two hosts of one name", content: client(), instances: []policy.Instance{joining(), func() policy.Instance {
 			i := joining()

@@ -20,8 +20,6 @@ const (
 	nodeUserPrefix = "system:node:"
 	nodesGroup     = "system:nodes"
 	authenticated  = "system:authenticated"
-	// bootstrapUserPrefix and the id of a bootstrap token are the user that its bearer is.
-	bootstrapUserPrefix = "system:bootstrap:"
 )
 
 // Kind is what a request asks for.
@@ -64,7 +62,6 @@ const (
 	ReasonUsages      Reason = "UsagesMismatch"
 	ReasonRequester   Reason = "RequesterMismatch"
 	ReasonGroups      Reason = "GroupsMissing"
-	ReasonNotJoining  Reason = "NotJoining"
 	ReasonNodeMissing Reason = "NodeMissing"
 	ReasonNames       Reason = "NamesNotAllowed"
 	ReasonNameUnknown Reason = "NameNotOfInstance"
@@ -118,9 +115,8 @@ var profiles = []profile{
 // Decide says what to do with a request, given the hosts of ours. The order of the
 // hosts does not matter.
 //
-// The kubelet of a host may ask for its first client certificate with a bootstrap token in the
-// JoinGroup of the instance, and only while there is one; from then on, and for
-// every other certificate, it asks as the node itself.
+// The kubelet of a host asks as the node itself, also for its first certificate: what it has until
+// then makes it that node.
 func Decide(request *certificatesv1.CertificateSigningRequest, instances []Instance) Decision {
 	if Decided(request) {
 		return Decision{Verdict: Ignore, Reason: ReasonDecided, Message: "the request is approved, denied or failed already"}
@@ -167,13 +163,6 @@ func Decide(request *certificatesv1.CertificateSigningRequest, instances []Insta
 	d.Verdict, d.Reason = Approve, ReasonApproved
 	d.Message = fmt.Sprintf("the request is that of instance %s", instance.ID)
 	return d
-}
-
-// Bootstraps says whether a request is for the first client certificate of a kubelet, by
-// whom a bootstrap token makes its bearer.
-func Bootstraps(request *certificatesv1.CertificateSigningRequest) bool {
-	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
-		strings.HasPrefix(request.Spec.Username, bootstrapUserPrefix)
 }
 
 // Decided says whether somebody approved or denied the request, or its signer failed.
@@ -226,23 +215,16 @@ func (p profile) checkUsages(usages []certificatesv1.KeyUsage) *problem {
 	return refuse(ReasonUsages, "the usages %q are not %q", usages, p.usages[0])
 }
 
-// checkRequester wants the node itself to ask, or, for the first certificate of a
-// client, whom the host joins as.
+// checkRequester wants the node itself to ask.
 func (p profile) checkRequester(request *certificatesv1.CertificateSigningRequest, nodeName string, instance *Instance) *problem {
 	user := request.Spec.Username
-	switch {
-	case user == nodeUserPrefix+nodeName:
-		for _, group := range []string{nodesGroup, authenticated} {
-			if !slices.Contains(request.Spec.Groups, group) {
-				return refuse(ReasonGroups, "requester %s is not in group %s", user, group)
-			}
-		}
-	case p.kind == KubeletServing:
+	if user != nodeUserPrefix+nodeName {
 		return refuse(ReasonRequester, "requester %q is not node %s itself", user, nodeName)
-	case instance.JoinGroup == "":
-		return refuse(ReasonNotJoining, "requester %q is not node %s itself, and its host is not joining", user, nodeName)
-	case !strings.HasPrefix(user, bootstrapUserPrefix) || !slices.Contains(request.Spec.Groups, instance.JoinGroup):
-		return refuse(ReasonRequester, "requester %q is neither node %s itself nor the bearer of the token that its host was given to join with", user, nodeName)
+	}
+	for _, group := range []string{nodesGroup, authenticated} {
+		if !slices.Contains(request.Spec.Groups, group) {
+			return refuse(ReasonGroups, "requester %s is not in group %s", user, group)
+		}
 	}
 	if p.kind != KubeletClient && instance.Node == "" {
 		return refuse(ReasonNodeMissing, "node %s does not exist", nodeName)

@@ -25,10 +25,6 @@ type Instance struct {
 	Addresses []netip.Addr
 	// Node is the name of the Node of the host. Empty: it has none yet.
 	Node string
-	// JoinGroup is the group that the bearer of the bootstrap token of the host is in, and
-	// nobody else: as one of it the kubelet may ask for its first certificate. Empty: the host
-	// is not joining, and only a kubelet that has a certificate may renew it.
-	JoinGroup string
 }
 
 // HostNames returns the names that a host may call itself by when it is known by

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
@@ -35,6 +36,11 @@ func Parse(request []byte) (*x509.CertificateRequest, error) {
 		return nil, fmt.Errorf("verify the signature of the request: %w", err)
 	}
 	return parsed, nil
+}
+
+// Subject is that of the certificates of a node, which make their bearer that node.
+func Subject(nodeName string) pkix.Name {
+	return pkix.Name{CommonName: nodeUserPrefix + nodeName, Organization: []string{nodesGroup}}
 }
 
 // hasOtherNames says whether the request asks for names of a kind that Go does not

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package csr
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// hosts finds the hosts that can be a node.
+type hosts struct {
+	client client.Client
+	// resolver confirms names of Nodes.
+	resolver identity.Resolver
+	// namespace is that of the operator.
+	namespace string
+}
+
+func newHosts(c client.Client, namespace string) hosts {
+	return hosts{client: c, resolver: &identity.Background{Resolver: net.DefaultResolver}, namespace: namespace}
+}
+
+// named returns the hosts that can be the node, and those that are it only as far as
+// the node says. joining is an instance whose host has just been asked, and says that it will be the node;
+// nil: none has.
+func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.WindowsInstance) ([]*identity.Host, error) {
+	var instances v1alpha1.WindowsInstanceList
+	if err := s.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the instances: %w", err)
+	}
+	nodes := identity.Nodes{Reader: s.client, Resolver: s.resolver}
+	var hosts []*identity.Host
+	for i := range instances.Items {
+		instance := &instances.Items[i]
+		joins := joining != nil && instance.UID == joining.UID
+		if joins {
+			instance = joining
+		}
+		if !instance.DeletionTimestamp.IsZero() || !instance.Status.Identified() && instance.Namespace != s.namespace {
+			continue // whoever names a host has none by that, and must not make that of others ambiguous
+		}
+		h, err := nodes.Host(ctx, instance, nodeName)
+		if err != nil {
+			return nil, err
+		}
+		if joins {
+			h.Claim(nodeName)
+		}
+		// What is not confirmed is refused with a reason that says so, and tried again.
+		if !h.IsNamed(nodeName) && !h.Disputed(nodeName) {
+			continue
+		}
+		if err := s.dropNamesOfOthers(ctx, h, nodeName); err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, h)
+	}
+	return s.dropClaims(hosts, nodeName), nil
+}
+
+// dropClaims drops the hosts that only call themselves as the node, in other namespaces than that of the
+// instance which has it; before there is one, than that of the operator, if a host there may become it.
+// Otherwise a host of somebody else could keep the node from its certificates, or get the first one.
+func (s hosts) dropClaims(hosts []*identity.Host, nodeName string) []*identity.Host {
+	i := slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.Node == nodeName })
+	if i < 0 {
+		i = slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.Object.Namespace == s.namespace && h.IsNamed(nodeName) })
+	}
+	if i < 0 {
+		return hosts
+	}
+	namespace := hosts[i].Object.Namespace
+	return slices.DeleteFunc(hosts, func(h *identity.Host) bool {
+		return h.Node != nodeName && h.Object.Namespace != namespace && h.Object.Namespace != s.namespace
+	})
+}
+
+// dropNamesOfOthers takes those names from a host that are names of other Nodes. A host
+// calls itself as it likes, and must not get a certificate to serve as another Node.
+func (s hosts) dropNamesOfOthers(ctx context.Context, h *identity.Host, nodeName string) error {
+	for _, name := range slices.Clone(h.Names) {
+		if name == nodeName {
+			continue
+		}
+		node, err := object.Get(ctx, s.client, client.ObjectKey{Name: name}, &corev1.Node{})
+		if err != nil {
+			return err
+		}
+		if node != nil {
+			h.Drop(name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// checkOtherOperator finds that WMCO runs, which configures the same hosts: two of them would undo
+// each other's work, and each restart what the other one has started.
+func (r *reader) checkOtherOperator(ctx context.Context) error {
+	if !r.openShift {
+		return nil
+	}
+	const what = "Deployment " + wmco.Namespace + "/" + wmco.Deployment
+	deployment := &appsv1.Deployment{}
+	found, err := r.get(ctx, "Deployment", wmco.Namespace, wmco.Deployment, deployment)
+	if !found {
+		return err
+	}
+	if replicas := deployment.Spec.Replicas; replicas != nil && *replicas == 0 && deployment.Status.Replicas == 0 {
+		return nil
+	}
+	r.find("the Windows Machine Config Operator runs ("+what+"), which configures the same hosts",
+		fmt.Sprintf("end it, which leaves its nodes as they are: delete its Subscription and ClusterServiceVersion, or try this one first with: oc scale deployment %s -n %s --replicas=0", wmco.Deployment, wmco.Namespace))
+	return nil
+}
