@@ -52,7 +52,10 @@ what to do about them, its host keys, its operations, and its events.`,
 					}
 				}
 				events, err := c.events(cmd.Context(), t)
-				if err != nil {
+				switch {
+				case cmd.Context().Err() != nil:
+					return cmd.Context().Err()
+				case err != nil:
 					e.note("the events cannot be read: %s", describeError(err))
 				}
 				if err := e.print(describe(t.WindowsInstance, events, time.Now())); err != nil {

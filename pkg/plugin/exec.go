@@ -115,7 +115,17 @@ func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) err
 	if err != nil {
 		return err
 	}
-	err = terminal.Safe(func() error { return executor.StreamWithContext(ctx, streams) })
+	err = terminal.Safe(func() error {
+		// Before the streams begin, the library waits for the server without regard to ctx.
+		ended := make(chan error, 1)
+		go func() { ended <- executor.StreamWithContext(ctx, streams) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

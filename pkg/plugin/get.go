@@ -225,7 +225,7 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, arg
 		}
 		switch {
 		case o.ignoreNotFound && noSuchHost(err):
-		case len(args) == 1:
+		case len(args) == 1 || ctx.Err() != nil:
 			return err
 		default:
 			e.note("%s", explain(err))
