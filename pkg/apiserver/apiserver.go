@@ -22,6 +22,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // ExtraConfig is what this server needs beyond what every API server needs.
@@ -102,9 +104,9 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("adding the shutdown hook: %w", err)
 	}
-	if budget := windowsinstance.MemoryBudget(); budget > 0 {
+	if budget := relief.Budget(); budget > 0 {
 		if err := server.AddPostStartHook("relieve-memory", func(hook genericapiserver.PostStartHookContext) error {
-			go c.Extra.Streams.Relieve(hook.Context, clock.RealClock{}, budget, windowsinstance.LiveMemory)
+			go c.Extra.Memory.Relieve(hook.Context, clock.RealClock{}, budget, relief.Live)
 			return nil
 		}); err != nil {
 			return nil, fmt.Errorf("adding the start hook: %w", err)
@@ -116,7 +118,7 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 // drainStreams ends the streams when the server stops. Readiness has failed by
 // now; for the shutdown delay kube-apiserver may still send requests here, so they
 // are served until it is over.
-func drainStreams(streams *windowsinstance.Streams, delay, timeout time.Duration) error {
+func drainStreams(streams *limits.Streams, delay, timeout time.Duration) error {
 	time.Sleep(delay)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

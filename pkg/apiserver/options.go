@@ -20,6 +20,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // etcdPrefix is where the objects are kept in etcd.
@@ -40,11 +42,11 @@ type Options struct {
 	// MaxPerNamespace is how many instances a namespace may have, and how many pools.
 	MaxPerNamespace int
 	// Streams limit log streams.
-	Streams windowsinstance.StreamLimits
+	Streams limits.Limits
 	// Sessions limit exec sessions, and port forwards likewise.
-	Sessions windowsinstance.StreamLimits
+	Sessions limits.Limits
 	// Queries limit checks, inspections and dry runs.
-	Queries windowsinstance.StreamLimits
+	Queries limits.Limits
 	// PortForwardPorts are the ports of a host that may be forwarded to.
 	PortForwardPorts []int
 	// Recording says whether exec sessions are recorded.
@@ -61,9 +63,9 @@ func NewOptions() *Options {
 		DataDir:         "/var/lib/windows-apiserver",
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
 		MaxPerNamespace: 5000,
-		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
-		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
-		Queries:         windowsinstance.StreamLimits{PerHost: 16, PerUser: 32, PerUserAndHost: 8, PerNamespace: 96, Total: 128},
+		Streams:         limits.Limits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
+		Sessions:        limits.Limits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
+		Queries:         limits.Limits{PerHost: 16, PerUser: 32, PerUserAndHost: 8, PerNamespace: 96, Total: 128},
 		DrainTimeout:    10 * time.Second,
 		Recording: windowsinstance.RecordingOptions{
 			MaxSize: resource.QuantityValue{Quantity: resource.MustParse("1Gi")},
@@ -220,12 +222,13 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 	}
 	return &Config{Generic: generic, Extra: ExtraConfig{
 		Options: windowsinstance.Options{
-			Streams: windowsinstance.NewStreams(map[windowsinstance.StreamKind]windowsinstance.StreamLimits{
-				windowsinstance.StreamLogs:        o.Streams,
-				windowsinstance.StreamExec:        o.Sessions,
-				windowsinstance.StreamPortForward: o.Sessions,
-				windowsinstance.StreamQuery:       o.Queries,
+			Streams: limits.New(map[limits.Kind]limits.Limits{
+				limits.Logs:        o.Streams,
+				limits.Exec:        o.Sessions,
+				limits.PortForward: o.Sessions,
+				limits.Query:       o.Queries,
 			}),
+			Memory:           relief.New(),
 			PortForwardPorts: o.PortForwardPorts,
 			Recording:        o.Recording,
 			Deleters:         base.Deleters{Controllers: o.ControllerUsers},

@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/words", "pkg/servingcert", "pkg/stream", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
+	"pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/stream/recording", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/kubelet", "test/openshift",
 }
@@ -63,10 +63,11 @@ var layers = map[string][]string{
 	// The desired configuration of a host: a pure function, and what reads its inputs.
 	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco"},
 	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},
+	"pkg/stream/relief":    {"pkg/stream"},
 	// The API server. It sees hosts through small interfaces of its own; the backend
 	// plugs them in.
 	"pkg/registry":          {"pkg/apis", "pkg/agent/api", "pkg/stream", "pkg/words"},
-	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry"},
+	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry", "pkg/stream/limits", "pkg/stream/relief"},
 	"pkg/apiserver/backend": {"pkg/apis", "pkg/agent/api", "pkg/apiserver", "pkg/apiservice", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
 	// The controllers. None knows another one, but whose Node is whose.
 	"pkg/controller/internal":  {"pkg/apis", "pkg/generated"},

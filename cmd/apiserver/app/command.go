@@ -86,7 +86,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer known.Close()
-	connector, agents, closePool, err := newHosts(o.hosts, config.Extra.Streams.Received, known, kube, own)
+	connector, agents, closePool, err := newHosts(o.hosts, config.Extra.Memory.Received, known, kube, own)
 	if err != nil {
 		return err
 	}

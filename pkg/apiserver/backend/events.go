@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apiserver"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // Reasons of the events about sessions, which are about the instance.
@@ -117,7 +118,7 @@ var (
 // describe says what the user of a session does, or did.
 func describe(info windowsinstance.SessionInfo, t tense) string {
 	switch {
-	case info.Kind == windowsinstance.StreamPortForward:
+	case info.Kind == limits.PortForward:
 		return t.forward + list(info.Ports)
 	case len(info.Command) == 0:
 		return t.shell

@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // withoutAnnotations is what people read of an event.
@@ -30,10 +31,10 @@ func withoutAnnotations(event string) string {
 
 func TestSessionEvents(t *testing.T) {
 	instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "win-1"}}
-	exec := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{"sc", "query", "a b", ""}}, AuditID: "id-1"}
-	shell := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{TTY: true}}
-	ports := windowsinstance.SessionInfo{Kind: windowsinstance.StreamPortForward, Instance: instance, User: "jane", Ports: []int32{3389, 9182}}
-	long := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{strings.Repeat("é", 2000)}}, AuditID: "id-1"}
+	exec := windowsinstance.SessionInfo{Kind: limits.Exec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{"sc", "query", "a b", ""}}, AuditID: "id-1"}
+	shell := windowsinstance.SessionInfo{Kind: limits.Exec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{TTY: true}}
+	ports := windowsinstance.SessionInfo{Kind: limits.PortForward, Instance: instance, User: "jane", Ports: []int32{3389, 9182}}
+	long := windowsinstance.SessionInfo{Kind: limits.Exec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{strings.Repeat("é", 2000)}}, AuditID: "id-1"}
 	end := func(result stream.Result) windowsinstance.SessionEnd {
 		return windowsinstance.SessionEnd{Result: result, Duration: 1500 * time.Millisecond}
 	}
@@ -87,14 +88,14 @@ func TestSessionEventsOfOthers(t *testing.T) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstance"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "win-1"},
 	}
-	forward := windowsinstance.SessionInfo{Kind: windowsinstance.StreamPortForward, Instance: instance, User: "jane"}
+	forward := windowsinstance.SessionInfo{Kind: limits.PortForward, Instance: instance, User: "jane"}
 	for port := range eventLimits.BurstSize + 10 {
 		forward.Ports = []int32{int32(1000 + port)}
 		e.Started(forward)
 	}
 	forward.User, forward.Ports = "joe", []int32{5985}
 	e.Started(forward)
-	e.Started(windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{"sc"}}})
+	e.Started(windowsinstance.SessionInfo{Kind: limits.Exec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{"sc"}}})
 	missing := map[string]bool{"joe forwards ports 5985.": true, "jane runs sc.": true}
 	for timeout := time.After(20 * time.Second); len(missing) > 0; {
 		select {
@@ -122,7 +123,7 @@ func TestEventsNameTheProgramOnly(t *testing.T) {
 		"a\x1b[2Jb":                          "a program",
 		`C:\tools\`:                          "a program",
 	} {
-		info := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: &v1alpha1.WindowsInstance{}, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{command, "S3cret-Pass"}}}
+		info := windowsinstance.SessionInfo{Kind: limits.Exec, Instance: &v1alpha1.WindowsInstance{}, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{command, "S3cret-Pass"}}}
 		recorder := record.NewFakeRecorder(3)
 		e := SessionEvents{recorder}
 		e.Started(info)

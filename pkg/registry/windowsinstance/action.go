@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // operationAnnotation is the key of the audit annotation with the ID of the operation
@@ -57,7 +58,7 @@ type ActionREST struct {
 	scheme  *runtime.Scheme
 	status  rest.Patcher
 	planner Planner
-	streams *Streams
+	streams *limits.Streams
 	now     func() time.Time
 	// body is an empty body of the action's kind.
 	body runtime.Object
@@ -87,11 +88,11 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	}
 	dryRun := len(options.DryRun) > 0
 	if dryRun && request.plan != nil {
-		release, err := r.streams.admitRequest(ctx, StreamQuery, name, 1)
+		admitted, err := admit(ctx, r.streams, limits.Query, name, 1)
 		if err != nil {
 			return nil, err
 		}
-		defer release()
+		defer admitted.Release()
 	}
 	// The rules declared on the type come first.
 	errs := append(r.scheme.Validate(ctx, nil, body), request.errs...)

@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // Checker tries the way to hosts.
@@ -29,7 +30,7 @@ type Checker interface {
 type CheckREST struct {
 	instances rest.Getter
 	checker   Checker
-	streams   *Streams
+	streams   *limits.Streams
 }
 
 var (
@@ -46,11 +47,11 @@ func (*CheckREST) Destroy() {}
 // Create implements [rest.NamedCreater]. A dry run is no different, as nothing is
 // changed anyway. A status in the body is ignored.
 func (r *CheckREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
-	release, err := r.streams.admitRequest(ctx, StreamQuery, name, 1)
+	admitted, err := admit(ctx, r.streams, limits.Query, name, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer admitted.Release()
 	body, ok := obj.(*windows.WindowsInstanceCheck)
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %T, want a WindowsInstanceCheck", obj))

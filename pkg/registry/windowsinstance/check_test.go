@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // checkerFunc is a Checker.
@@ -53,7 +54,7 @@ func TestCheck(t *testing.T) {
 		{"admission refuses", "win-1", named("", ""), refuse, metav1.CreateOptions{}, 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := &CheckREST{streams: NewStreams(nil), instances: instances{}, checker: checkerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
+			r := &CheckREST{streams: limits.New(nil), instances: instances{}, checker: checkerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 				if test.want != 0 {
 					t.Error("the host was contacted")
 				}

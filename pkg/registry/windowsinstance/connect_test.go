@@ -145,7 +145,7 @@ func TestSessionsAreGuarded(t *testing.T) {
 			if diff := cmp.Diff([]string{want}, s.rights()); diff != "" {
 				t.Errorf("asked for (-want +got)\n%s", diff)
 			}
-			if s.streams.Open() > 0 || len(s.streams.open) > 0 {
+			if s.streams.Open() > 0 || s.tracked.Load() > 0 {
 				t.Error("a session is still counted")
 			}
 		})

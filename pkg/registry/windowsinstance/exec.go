@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // ExecREST serves the subresource exec: a command or a shell on a host.
@@ -39,7 +40,7 @@ func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Obj
 	if err != nil {
 		return nil, err
 	}
-	return r.connect(ctx, name, StreamExec, 1, responder, func(w http.ResponseWriter, request *http.Request, session *session) error {
+	return r.connect(ctx, name, limits.Exec, 1, responder, func(w http.ResponseWriter, request *http.Request, session *session) error {
 		if !o.Stdin && !o.Stdout && !o.Stderr {
 			return apierrors.NewBadRequest("at least one of stdin, stdout and stderr must be true")
 		}
@@ -65,7 +66,7 @@ func (r *ExecREST) serveExec(w http.ResponseWriter, request *http.Request, sessi
 		return err
 	}
 	session.serve(ctx, quoteCommand(info.Command), func() stream.Result {
-		result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.open.backlog, Recorder: recorder}, command)
+		result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.memory.Backlog, Recorder: recorder}, command)
 		if err := finish(); err != nil {
 			session.notRecorded(ctx, err)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // Inspector inspects hosts.
@@ -35,7 +36,7 @@ type Inspector interface {
 type InspectREST struct {
 	instances rest.Getter
 	inspector Inspector
-	streams   *Streams
+	streams   *limits.Streams
 }
 
 var (
@@ -51,11 +52,11 @@ func (*InspectREST) Destroy() {}
 
 // Get implements [rest.Getter].
 func (r *InspectREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	release, err := r.streams.admitRequest(ctx, StreamQuery, name, 1)
+	admitted, err := admit(ctx, r.streams, limits.Query, name, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer admitted.Release()
 	instance, err := getKnown(ctx, r.instances, name)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // inspectorFunc is an Inspector.
@@ -41,7 +42,7 @@ func TestInspect(t *testing.T) {
 		{"host cannot be reached", "win-1", unreachable, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := &InspectREST{streams: NewStreams(nil), instances: instances{}, inspector: inspectorFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
+			r := &InspectREST{streams: limits.New(nil), instances: instances{}, inspector: inspectorFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 				if test.err != nil {
 					return nil, test.err
 				}

@@ -31,6 +31,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // command is one that says what it is given, and ends with its input.
@@ -140,7 +141,7 @@ func TestExec(t *testing.T) {
 	if diff := cmp.Diff([]stream.ExecOptions{wanted}, s.hosts.options); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	s.hosts.checkEvents(t, SessionInfo{Kind: StreamExec, ExecOptions: wanted}, stream.Result{End: stream.EndExited, ExitCode: 3, Received: 6, Sent: 6})
+	s.hosts.checkEvents(t, SessionInfo{Kind: limits.Exec, ExecOptions: wanted}, stream.Result{End: stream.EndExited, ExitCode: 3, Received: 6, Sent: 6})
 	if annotations["windows.openshift.io/session-command"] != `"cmd" "/c"` || !strings.HasPrefix(annotations["windows.openshift.io/session-end"], "end=Exited") {
 		t.Errorf("the audit log has %q", annotations)
 	}
@@ -149,7 +150,7 @@ func TestExec(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "hello") || !strings.Contains(string(text), "\ufffd") || s.hosts.notRecorded > 0 {
 		t.Errorf("its recording is %s, %v", text, err)
 	}
-	if len(s.streams.open) > 0 || s.streams.Open() > 0 {
+	if s.tracked.Load() > 0 || s.streams.Open() > 0 {
 		t.Error("the session is still counted")
 	}
 }

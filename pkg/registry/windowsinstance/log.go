@@ -23,6 +23,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // LogOpener opens logs on hosts.
@@ -55,7 +57,8 @@ const (
 type LogREST struct {
 	instances rest.Getter
 	logs      LogOpener
-	streams   *Streams
+	streams   *limits.Streams
+	track     tracker
 	rechecks  *rechecks
 	maxFollow time.Duration
 	now       func() time.Time
@@ -68,8 +71,8 @@ var (
 
 var _ io.WriterTo = &logReader{}
 
-func newLogREST(instances rest.Getter, logs LogOpener, streams *Streams, again *rechecks, maxFollow time.Duration) *LogREST {
-	return &LogREST{instances: instances, logs: logs, streams: streams, rechecks: again, maxFollow: maxFollow, now: time.Now}
+func newLogREST(instances rest.Getter, logs LogOpener, streams *limits.Streams, track tracker, again *rechecks, maxFollow time.Duration) *LogREST {
+	return &LogREST{instances: instances, logs: logs, streams: streams, track: track, rechecks: again, maxFollow: maxFollow, now: time.Now}
 }
 
 // New implements [rest.Storage]. As with the log of a Pod it is the parent's kind;
@@ -106,20 +109,20 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if err != nil {
 		return nil, err
 	}
-	release, err := r.streams.admitRequest(ctx, StreamLogs, name, 1)
+	admitted, err := admit(ctx, r.streams, limits.Logs, name, 1)
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.open(ctx, name, o, release)
+	s, err := r.open(ctx, name, o, admitted)
 	if err != nil {
-		release()
+		admitted.Release()
 		return nil, err
 	}
 	return s, nil
 }
 
 // open opens a log that was admitted. The streamer releases it.
-func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInstanceLogOptions, release func()) (*logStreamer, error) {
+func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInstanceLogOptions, admitted *limits.Stream) (*logStreamer, error) {
 	request, errs := logRequest(o, r.now())
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(windows.Kind("WindowsInstanceLogOptions"), name, errs)
@@ -134,7 +137,9 @@ func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInsta
 	}
 	s := &logStreamer{stream: log, request: request, cut: cutOf(ctx)}
 	s.close = sync.OnceFunc(func() { _ = log.Close() }) // the error says that the connection was closed before
-	s.open = r.streams.track(userOrUnknown(ctx), s.drain)
+	memory, untrack := r.track(userOrUnknown(ctx))
+	s.memory = memory
+	admitted.OnDrain(s.drain)
 	if request.Follow && r.maxFollow > 0 {
 		s.timer = time.AfterFunc(r.maxFollow, log.Stop)
 	}
@@ -145,8 +150,8 @@ func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInsta
 			s.timer.Stop()
 		}
 		s.close()
-		s.open.untrack()
-		release()
+		untrack()
+		admitted.Release()
 	})
 	// However the request ends, the stream ends with it.
 	context.AfterFunc(ctx, s.end)
@@ -162,7 +167,7 @@ type logStreamer struct {
 	draining atomic.Bool
 	// revoked is why the stream must not go on.
 	revoked atomic.Pointer[string]
-	open    *openStream
+	memory  *relief.Stream
 	// close ends the stream on the host, end releases everything that it holds, and cut breaks off the
 	// answer to the client.
 	close, end, cut func()
@@ -200,7 +205,7 @@ func (s *logStreamer) revoke(err error) {
 
 // watch ends the stream when it must not go on, or when its client reads nothing.
 func (s *logStreamer) watch(lasts context.Context, r *rechecks, instance *v1alpha1.WindowsInstance) {
-	err := r.watch(lasts, s.open.relieved, r.still(verbGet, instance), taking(&s.open.backlog))
+	err := r.watch(lasts, s.memory.Relieved(), r.still(verbGet, instance), taking(&s.memory.Backlog))
 	if err == nil {
 		return
 	}
@@ -250,12 +255,12 @@ type logReader struct {
 func (r *logReader) Read(p []byte) (int, error) {
 	if r.handed {
 		r.handed = false
-		r.open.backlog.End()
+		r.memory.Backlog.End()
 	}
 	n, err := r.read(p)
 	if n > 0 {
 		r.handed = true
-		r.open.backlog.Begin()
+		r.memory.Backlog.Begin()
 	}
 	return n, err
 }
@@ -291,7 +296,7 @@ func (r *logReader) finish(err error) (string, error) {
 
 // WriteTo implements [io.WriterTo], which saves a large log a copy.
 func (r *logReader) WriteTo(w io.Writer) (int64, error) {
-	to := &owing{w, &r.open.backlog}
+	to := &owing{w, &r.memory.Backlog}
 	n, err := io.Copy(to, r.stream)
 	last, err := r.finish(err)
 	if err != nil {

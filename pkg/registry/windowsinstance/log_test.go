@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // instances is a store with one instance.
@@ -76,12 +79,12 @@ func (s *scriptedStream) Close() error {
 }
 
 // logServer is a LogREST over one scripted stream.
-func logServer(stream *scriptedStream, maxFollow time.Duration) (*LogREST, *Streams) {
-	streams := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerUser: 1}})
+func logServer(stream *scriptedStream, maxFollow time.Duration) (*LogREST, *limits.Streams) {
+	streams := limits.New(map[limits.Kind]limits.Limits{limits.Logs: {PerUser: 1}})
 	opener := openerFunc(func(context.Context, *v1alpha1.WindowsInstance, api.LogRequest) (LogStream, error) {
 		return stream, nil
 	})
-	return newLogREST(instances{}, opener, streams, noRechecks(), maxFollow), streams
+	return newLogREST(instances{}, opener, streams, relief.New().Track, noRechecks(), maxFollow), streams
 }
 
 // noRechecks are those of a clock that never ticks.
@@ -133,11 +136,11 @@ func TestLogErrorsBeforeTheFirstByte(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opened := false
-			streams := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerUser: 1}})
+			streams := limits.New(map[limits.Kind]limits.Limits{limits.Logs: {PerUser: 1}})
 			r := newLogREST(instances{}, openerFunc(func(context.Context, *v1alpha1.WindowsInstance, api.LogRequest) (LogStream, error) {
 				opened = true
 				return nil, unreachable
-			}), streams, noRechecks(), endless)
+			}), streams, relief.New().Track, noRechecks(), endless)
 			_, err := r.Get(as("jane"), test.instance, test.options)
 			var status apierrors.APIStatus
 			if !asStatus(err, &status) || status.Status().Code != test.want {
@@ -166,7 +169,7 @@ func TestLogOpensWithTheInstanceAsServed(t *testing.T) {
 			t.Errorf("got request %+v", request)
 		}
 		return stream, nil
-	}), NewStreams(nil), noRechecks(), endless)
+	}), limits.New(nil), relief.New().Track, noRechecks(), endless)
 	reader, _, _, _ := openLog(t, r, as("jane"), following())
 	closeReader(t, reader)
 }
@@ -310,6 +313,8 @@ func TestEverythingIsReleased(t *testing.T) {
 			before := runtime.NumGoroutine()
 			stream := newScriptedStream()
 			r, streams := logServer(stream, time.Hour)
+			var tracked atomic.Int64
+			r.track = counting(&tracked)
 			ctx, cancel := context.WithCancel(as("jane"))
 			defer cancel()
 			reader, _, _, _ := openLog(t, r, ctx, following())
@@ -327,8 +332,8 @@ func TestEverythingIsReleased(t *testing.T) {
 			}
 			<-stream.closed
 			eventually(t, "the stream is no longer counted", func() bool { return streams.Open() == 0 })
-			if len(streams.open) > 0 {
-				t.Error("it would still be ended when the server stops")
+			if tracked.Load() > 0 {
+				t.Error("it would still be ended when memory is short")
 			}
 			cancel()
 			eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })

@@ -19,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 )
 
 // DefaultPortForwardPorts are the ports of a Windows node that people need: RDP, WinRM
@@ -67,7 +68,7 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 	if err != nil {
 		return nil, err
 	}
-	return r.connect(ctx, name, StreamPortForward, max(1, len(o.Ports)), responder, func(w http.ResponseWriter, request *http.Request, session *session) error {
+	return r.connect(ctx, name, limits.PortForward, max(1, len(o.Ports)), responder, func(w http.ResponseWriter, request *http.Request, session *session) error {
 		if r.recording.Required && !r.recording.AllowPortForward {
 			return apierrors.NewForbidden(windows.Resource("windowsinstances/portforward"), name,
 				errors.New("sessions must be recorded here, and what goes through a port forward cannot be (--session-recording-required)"))
@@ -83,7 +84,7 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 		session.info.Ports = o.Ports
 		info := &session.info
 		session.serve(request.Context(), describePorts(info.Ports), func() stream.Result {
-			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.open.backlog}, info.Ports, func(ctx context.Context, port int) (stream.Conn, error) {
+			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.memory.Backlog}, info.Ports, func(ctx context.Context, port int) (stream.Conn, error) {
 				return r.opener.DialPort(ctx, info.Instance, port)
 			})
 		})

@@ -8,10 +8,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,6 +29,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // pulse is a clock whose tickers tick when the test says so. A tick is taken when the work of the one before is done.
@@ -201,7 +200,12 @@ func TestRelievedSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
 			s.asked.decision = authorizer.DecisionAllow
-			asks := make(chan struct{}, 1)
+			asks, opened := make(chan struct{}, 1), make(chan *relief.Stream, 1)
+			s.Exec.track = func(user string) (*relief.Stream, func()) {
+				stream, untrack := relief.New().Track(user)
+				opened <- stream
+				return stream, untrack
+			}
 			pulse, asked := newPulse(), authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {
 				asks <- struct{}{}
 				<-ctx.Done()
@@ -224,7 +228,7 @@ func TestRelievedSession(t *testing.T) {
 				pulse.tick(t, 1)
 				within(t, asks, "the question whether it is allowed")
 			}
-			relieveAll(t, s.Exec.streams)
+			within(t, opened, "the session").End()
 			if err := within(t, told, "the end"); err == nil || !strings.Contains(err.Error(), "short of memory") {
 				t.Errorf("the client was told %v", err)
 			}
@@ -232,25 +236,6 @@ func TestRelievedSession(t *testing.T) {
 				t.Errorf("the audit log has %q", got)
 			}
 		})
-	}
-}
-
-// relieveAll ends the streams that are open, of which there is one at least, as when memory is short.
-func relieveAll(t *testing.T, s *Streams) {
-	t.Helper()
-	for patience := time.After(20 * time.Second); ; {
-		s.mu.Lock()
-		open := slices.Collect(maps.Keys(s.open))
-		s.mu.Unlock()
-		if len(open) > 0 {
-			s.relieve(t.Context(), open, 1, 0)
-			return
-		}
-		select {
-		case <-patience:
-			t.Fatal("no stream is open")
-		case <-time.After(time.Millisecond):
-		}
 	}
 }
 

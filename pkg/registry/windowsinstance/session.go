@@ -19,7 +19,6 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
@@ -27,7 +26,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 	"github.com/openshift/windows-instance-api/pkg/stream/recording"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // Keys of the audit annotations of sessions.
@@ -51,12 +52,12 @@ type SessionOpener interface {
 
 // SessionInfo describes a session: who, what, where. What is typed is not part of it.
 type SessionInfo struct {
-	Kind     StreamKind
+	Kind     limits.Kind
 	Instance *v1alpha1.WindowsInstance
 	User     string
-	// ExecOptions are for StreamExec.
+	// ExecOptions are for limits.Exec.
 	stream.ExecOptions
-	// Ports are those that are forwarded to, for StreamPortForward.
+	// Ports are those that are forwarded to, for limits.PortForward.
 	Ports []int32
 	// AuditID is that of the request, which also kube-apiserver's audit log has.
 	AuditID types.UID
@@ -103,7 +104,8 @@ type sessions struct {
 	rechecks   *rechecks
 	opener     SessionOpener
 	events     SessionEvents
-	streams    *Streams
+	streams    *limits.Streams
+	track      tracker
 	recording  RecordingOptions
 }
 
@@ -120,13 +122,13 @@ func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
 
 // connect returns a handler that admits a request, authorizes it, finds its instance, and serves the
 // session with that many connections. Errors of serve are those of before the upgrade.
-func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, connections int, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, *session) error) http.Handler {
+func (s *sessions) connect(ctx context.Context, name string, kind limits.Kind, connections int, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, *session) error) http.Handler {
 	handle := func(w http.ResponseWriter, request *http.Request) error {
-		release, err := s.streams.admitRequest(ctx, kind, name, connections)
+		admitted, err := admit(ctx, s.streams, kind, name, connections)
 		if err != nil {
 			return err
 		}
-		defer release()
+		defer admitted.Release()
 		if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
 			return err
 		}
@@ -134,8 +136,8 @@ func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, co
 		if err != nil {
 			return err
 		}
-		session := s.open(SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()})
-		defer session.open.untrack()
+		session := s.open(admitted, SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()})
+		defer session.untrack()
 		session.info.AuditID, _ = audit.AuditIDFrom(ctx)
 		return serve(w, request, session)
 	}
@@ -154,14 +156,16 @@ type session struct {
 	drain chan struct{}
 	// revoked takes why the session must not go on.
 	revoked chan error
-	open    *openStream
+	memory  *relief.Stream
+	untrack func()
 }
 
 // open makes a session of one that was admitted.
-func (s *sessions) open(info SessionInfo) *session {
+func (s *sessions) open(admitted *limits.Stream, info SessionInfo) *session {
 	drain := make(chan struct{})
-	open := s.streams.track(info.User, sync.OnceFunc(func() { close(drain) }))
-	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), open: open}
+	admitted.OnDrain(sync.OnceFunc(func() { close(drain) }))
+	memory, untrack := s.track(info.User)
+	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), memory: memory, untrack: untrack}
 }
 
 // serve runs a session to its end, and reports its begin and its end. What is the command
@@ -172,7 +176,7 @@ func (s *session) serve(ctx context.Context, what string, run func() stream.Resu
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if err := s.rechecks.watch(watching, s.open.relieved, s.rechecks.still(verbCreate, s.info.Instance)); err != nil {
+		if err := s.rechecks.watch(watching, s.memory.Relieved(), s.rechecks.still(verbCreate, s.info.Instance)); err != nil {
 			s.revoked <- err
 		}
 	})
@@ -213,14 +217,6 @@ type verbAttributes struct {
 
 // GetVerb implements [authorizer.Attributes].
 func (a verbAttributes) GetVerb() string { return a.verb }
-
-// userOrUnknown is the user of a request, for limits and events.
-func userOrUnknown(ctx context.Context) string {
-	if info, ok := genericapirequest.UserFrom(ctx); ok {
-		return info.GetName()
-	}
-	return "unknown"
-}
 
 // String is for audit logs and events.
 func (e SessionEnd) String() string {

@@ -20,6 +20,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 // LongRunningSubresources are the subresources whose requests may last for ever.
@@ -67,8 +69,10 @@ type Options struct {
 	MaxPerNamespace int
 	// Hosts is the way to hosts.
 	Hosts Hosts
-	// Streams limits and ends streams of logs, exec sessions and port forwards.
-	Streams *Streams
+	// Streams limits streams of logs, exec sessions and port forwards, and ends them with the server.
+	Streams *limits.Streams
+	// Memory ends streams when the server is short of memory.
+	Memory *relief.Memory
 	// SessionEvents receives the events of sessions.
 	SessionEvents SessionEvents
 	// PortForwardPorts are the ports of a host that may be forwarded to; see
@@ -103,7 +107,7 @@ func NewStorage(o Options) (*Storage, error) {
 	again := &rechecks{instances: store, authorizer: o.Authorizer, clock: clock.RealClock{}}
 	live := sessions{
 		instances: store, authorizer: o.Authorizer, rechecks: again,
-		opener: o.Hosts, events: o.SessionEvents, streams: o.Streams, recording: o.Recording,
+		opener: o.Hosts, events: o.SessionEvents, streams: o.Streams, track: o.Memory.Track, recording: o.Recording,
 	}
 	return &Storage{
 		Instance: &REST{
@@ -116,8 +120,8 @@ func NewStorage(o Options) (*Storage, error) {
 			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace, o.Deleters),
 		},
 		Status:      status,
-		Log:         newLogREST(store, o.Hosts, o.Streams, again, endless),
-		Logs:        newLogREST(store, o.Hosts, o.Streams, again, beforeFrontProxyTimeout),
+		Log:         newLogREST(store, o.Hosts, o.Streams, o.Memory.Track, again, endless),
+		Logs:        newLogREST(store, o.Hosts, o.Streams, o.Memory.Track, again, beforeFrontProxyTimeout),
 		Exec:        &ExecREST{live},
 		PortForward: &PortForwardREST{live, o.PortForwardPorts},
 		Inspect:     &InspectREST{instances: store, inspector: o.Hosts, streams: o.Streams},

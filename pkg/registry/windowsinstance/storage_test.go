@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
 const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
@@ -173,12 +176,28 @@ type fixture struct {
 	memory  *memory
 	asked   *recordingAuthorizer
 	hosts   *hosts
-	streams *Streams
+	streams *limits.Streams
+	tracked atomic.Int64
+}
+
+// counting counts the streams that a server that is short of memory may end.
+func counting(n *atomic.Int64) tracker {
+	memory := relief.New()
+	return func(user string) (*relief.Stream, func()) {
+		stream, untrack := memory.Track(user)
+		n.Add(1)
+		return stream, func() { n.Add(-1); untrack() }
+	}
 }
 
 func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.WindowsInstance) *fixture {
 	t.Helper()
-	s := &fixture{memory: &memory{objects: map[string]*windows.WindowsInstance{}, version: 40}, asked: &recordingAuthorizer{}, hosts: &hosts{}, streams: NewStreams(nil)}
+	return newStorageWith(t, deleters, limits.New(nil), instances...)
+}
+
+func newStorageWith(t *testing.T, deleters base.Deleters, streams *limits.Streams, instances ...*windows.WindowsInstance) *fixture {
+	t.Helper()
+	s := &fixture{memory: &memory{objects: map[string]*windows.WindowsInstance{}, version: 40}, asked: &recordingAuthorizer{}, hosts: &hosts{}, streams: streams}
 	for _, instance := range instances {
 		s.memory.write("/windowsinstances/"+instance.Namespace+"/"+instance.Name, instance, &windows.WindowsInstance{})
 	}
@@ -187,7 +206,7 @@ func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.Wind
 	config := &storagebackend.Config{Codec: serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)}
 	var err error
 	s.Storage, err = NewStorage(Options{
-		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, SessionEvents: s.hosts, PortForwardPorts: []int{3389, hangingPort}, Recording: RecordingOptions{Directory: t.TempDir()},
+		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, Memory: relief.New(), SessionEvents: s.hosts, PortForwardPorts: []int{3389, hangingPort}, Recording: RecordingOptions{Directory: t.TempDir()},
 		RESTOptionsGetter: generic.RESTOptions{
 			ResourcePrefix: "windowsinstances", DeleteCollectionWorkers: 1, StorageConfig: config.ForResource(windows.Resource("windowsinstances")),
 			Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
@@ -199,6 +218,7 @@ func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.Wind
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.Exec.track, s.PortForward.track = counting(&s.tracked), counting(&s.tracked)
 	return s
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windowsinstance
+package relief
 
 import (
 	"context"
@@ -17,21 +17,21 @@ import (
 )
 
 // relieved runs a test beside Relieve, in a bubble. held is what is live of what hosts sent.
-func relieved(t *testing.T, budget uint64, test func(t *testing.T, s *Streams, held *atomic.Int64)) {
+func relieved(t *testing.T, budget uint64, test func(t *testing.T, m *Memory, held *atomic.Int64)) {
 	synctest.Test(t, func(t *testing.T) {
-		s, ctx, held := NewStreams(nil), t.Context(), &atomic.Int64{}
+		m, ctx, held := New(), t.Context(), &atomic.Int64{}
 		ctx, cancel := context.WithCancel(ctx)
 		var collections uint64
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			s.Relieve(ctx, clock.RealClock{}, budget, func(bool) (live, collection uint64) {
+			m.Relieve(ctx, clock.RealClock{}, budget, func(bool) (live, collection uint64) {
 				collections++
 				return uint64(held.Load()), collections
 			})
 		}()
 		synctest.Wait()
-		test(t, s, held)
+		test(t, m, held)
 		cancel()
 		<-over
 	})
@@ -44,10 +44,10 @@ func pass(measurements int) {
 }
 
 // ended says whether a stream was ended for want of memory.
-func ended(t *testing.T, o *openStream) bool {
+func ended(t *testing.T, o *Stream) bool {
 	t.Helper()
 	select {
-	case err := <-o.relieved:
+	case err := <-o.Relieved():
 		if !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("ended with %v", err)
 		}
@@ -60,13 +60,13 @@ func ended(t *testing.T, o *openStream) bool {
 // However many hosts send, and however fast, to clients that read nothing, no more is held than the budget.
 func TestInflowIsBounded(t *testing.T) {
 	const budget, hosts, packet, base = 100 << 20, 500, 32 << 10, 20 << 20
-	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
+	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
 		held.Store(base)
 		pass(1)
 		done := make(chan struct{})
 		for range hosts {
-			o := s.track("u", func() {})
-			o.backlog.Begin()
+			o, untrack := m.Track("u")
+			o.Backlog.Begin()
 			// What is closed holds nothing from then on, also while its host is not heard.
 			var mu sync.Mutex
 			kept, closed := int64(0), false
@@ -80,13 +80,13 @@ func TestInflowIsBounded(t *testing.T) {
 					kept += packet * perByte
 					held.Add(packet * perByte)
 					mu.Unlock()
-					s.Received(packet)
+					m.Received(packet)
 				}
 			}()
 			go func() {
-				defer o.untrack()
+				defer untrack()
 				select {
-				case <-o.relieved:
+				case <-o.Relieved():
 				case <-done:
 				}
 				mu.Lock()
@@ -105,11 +105,11 @@ func TestInflowIsBounded(t *testing.T) {
 		if limit := int64(budget + (hosts+1)*packet*perByte + minUntaken*minInflow); highest > limit || highest < budget/2 {
 			t.Errorf("%d MiB were held, of %d", highest>>20, limit>>20)
 		}
-		s.mu.Lock()
-		if len(s.open) > budget/4*3/window {
-			t.Errorf("%d streams are left", len(s.open))
+		m.mu.Lock()
+		if len(m.open) > budget/4*3/window {
+			t.Errorf("%d streams are left", len(m.open))
 		}
-		s.mu.Unlock()
+		m.mu.Unlock()
 		close(done)
 	})
 }
@@ -118,14 +118,14 @@ func TestInflowIsBounded(t *testing.T) {
 // slowly, or wait for the host.
 func TestRelieve(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
-	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
-		open := func(user string) *openStream {
-			o := s.track(user, func() {})
-			o.backlog.Begin()
+	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
+		open := func(user string) *Stream {
+			o, _ := m.Track(user)
+			o.Backlog.Begin()
 			return o
 		}
 		waiting, reading := open("w"), open("r")
-		waiting.backlog.End()
+		waiting.Backlog.End()
 		stop := make(chan struct{})
 		defer close(stop)
 		go func() { // slowly
@@ -134,8 +134,8 @@ func TestRelieve(t *testing.T) {
 				case <-stop:
 					return
 				case <-ticker.C:
-					reading.backlog.Begin()
-					reading.backlog.End()
+					reading.Backlog.Begin()
+					reading.Backlog.End()
 				}
 			}
 		}()
@@ -153,7 +153,7 @@ func TestRelieve(t *testing.T) {
 		held.Store(enough)
 		pass(2 * minUntaken)
 		for name, test := range map[string]struct {
-			stream *openStream
+			stream *Stream
 			want   bool
 		}{"waiting": {waiting, false}, "reading": {reading, false}, "first": {first, true}, "second": {second, true}, "third": {third, false}} {
 			if got := ended(t, test.stream); got != test.want {
@@ -173,14 +173,14 @@ func TestRelieve(t *testing.T) {
 // Who has the most streams that nobody reads is the first to lose some.
 func TestRelieveByUser(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
-	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
-		one := s.track("one", func() {})
-		one.backlog.Begin()
+	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
+		one, _ := m.Track("one")
+		one.Backlog.Begin()
 		pass(1)
-		var many []*openStream
+		var many []*Stream
 		for range 3 {
-			o := s.track("many", func() {})
-			o.backlog.Begin()
+			o, _ := m.Track("many")
+			o.Backlog.Begin()
 			many = append(many, o)
 		}
 		pass(2 * minUntaken)
@@ -201,19 +201,20 @@ func TestRelieveByUser(t *testing.T) {
 // When all read, and memory stays short, those that read least are ended: they would hold it for ever.
 func TestRelieveOfSlowReaders(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
-	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
-		slow, fast := s.track("a", func() {}), s.track("b", func() {})
+	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
+		slow, _ := m.Track("a")
+		fast, _ := m.Track("b")
 		read := func() {
 			for range 2 {
-				fast.backlog.Begin()
-				fast.backlog.End()
+				fast.Backlog.Begin()
+				fast.Backlog.End()
 			}
-			slow.backlog.Begin()
-			slow.backlog.End()
+			slow.Backlog.Begin()
+			slow.Backlog.End()
 			pass(1)
 		}
-		slow.backlog.Begin()
-		fast.backlog.Begin()
+		slow.Backlog.Begin()
+		fast.Backlog.Begin()
 		held.Store(enough + 1)
 		for range minUntaken - 1 {
 			read()
@@ -232,14 +233,14 @@ func TestRelieveOfSlowReaders(t *testing.T) {
 func TestInflowGoesOn(t *testing.T) {
 	const budget = 100 << 20
 	received := make(chan struct{})
-	var streams *Streams
-	relieved(t, budget, func(t *testing.T, s *Streams, held *atomic.Int64) {
-		received, streams = make(chan struct{}), s
+	var memory *Memory
+	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
+		received, memory = make(chan struct{}), m
 		held.Store(budget)
 		pass(1)
-		s.Received(minInflow) // more than that is not allowed
+		m.Received(minInflow) // more than that is not allowed
 		go func() {
-			s.Received(1)
+			m.Received(1)
 			received <- struct{}{}
 		}()
 		synctest.Wait()
@@ -254,20 +255,20 @@ func TestInflowGoesOn(t *testing.T) {
 		held.Store(budget)
 		pass(1)
 	})
-	streams.Received(budget)
-	streams.Received(budget)
+	memory.Received(budget)
+	memory.Received(budget)
 }
 
-func TestMemoryBudget(t *testing.T) {
-	if got := MemoryBudget(); got != 0 {
+func TestBudget(t *testing.T) {
+	if got := Budget(); got != 0 {
 		t.Errorf("without a limit: %d", got)
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(3 << 30))
-	if got := MemoryBudget(); got != 2<<30 {
+	if got := Budget(); got != 2<<30 {
 		t.Errorf("got %d", got)
 	}
-	_, before := LiveMemory(false)
-	live, collection := LiveMemory(true)
+	_, before := Live(false)
+	live, collection := Live(true)
 	if live == 0 || collection <= before {
 		t.Errorf("%d bytes are live after collection %d, which follows %d", live, collection, before)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windowsinstance
+package relief
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,19 +38,24 @@ const (
 	minInflow = 1 << 20
 )
 
-// openStream is a stream that is open.
-type openStream struct {
-	// stop ends it in good order.
-	stop func()
-	// backlog is told what its client takes.
-	backlog stream.Backlog
-	// relieved takes why the server had to end it. What owns the stream receives it.
-	relieved chan error
-	// untrack must be called once, when the stream is over, before its release.
-	untrack func()
+// Memory knows the open streams of this server, and what hosts send for them. It is safe for
+// concurrent use.
+type Memory struct {
+	inflow inflow     // of all hosts
+	mu     sync.Mutex // guards what follows
+	open   map[*Stream]struct{}
+}
 
-	// user is whose it is.
-	user string
+// New returns a Memory without any stream.
+func New() *Memory { return &Memory{open: map[*Stream]struct{}{}} }
+
+// Stream is a stream that is open.
+type Stream struct {
+	// Backlog is told what its client takes.
+	Backlog stream.Backlog
+
+	user     string
+	relieved chan error
 
 	// What Relieve saw last, and did, which alone uses them: how much was taken, how much of it since the time before,
 	// and how many times in a row that was nothing.
@@ -59,9 +65,30 @@ type openStream struct {
 	ending bool
 }
 
-// MemoryBudget is how much live memory this process should have at most, by GOMEMLIMIT; 0 when that is not set.
+// Track makes a stream of a user one that Relieve may end. The returned untrack must be called when it is over.
+func (m *Memory) Track(user string) (s *Stream, untrack func()) {
+	s = &Stream{user: user, relieved: make(chan error, 1)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open[s] = struct{}{}
+	return s, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.open, s)
+	}
+}
+
+// Relieved receives why the stream has to end, once, if it has to. What owns the stream ends it.
+func (s *Stream) Relieved() <-chan error { return s.relieved }
+
+// End asks what owns the stream to end it, for want of memory. It must be called once at most.
+func (s *Stream) End() {
+	s.relieved <- apierrors.NewServiceUnavailable("it was ended because what the host sent was read too slowly, and the server is short of memory")
+}
+
+// Budget is how much live memory this process should have at most, by GOMEMLIMIT; 0 when that is not set.
 // The third above it is for what is not live any more and for what does not belong to the heap.
-func MemoryBudget() uint64 {
+func Budget() uint64 {
 	limit := debug.SetMemoryLimit(-1)
 	if limit == math.MaxInt64 {
 		return 0
@@ -69,9 +96,9 @@ func MemoryBudget() uint64 {
 	return uint64(limit) / 3 * 2
 }
 
-// LiveMemory is what the last collection of garbage has left of the heap of this process, and its stacks, and which
+// Live is what the last collection of garbage has left of the heap of this process, and its stacks, and which
 // collection that was. It can make one first.
-func LiveMemory(collect bool) (live, collection uint64) {
+func Live(collect bool) (live, collection uint64) {
 	if collect {
 		runtime.GC()
 	}
@@ -81,40 +108,40 @@ func LiveMemory(collect bool) (live, collection uint64) {
 }
 
 // Received counts what hosts send, and waits while they have to send more slowly because memory is short.
-func (s *Streams) Received(bytes int) { s.inflow.take(bytes) }
+func (m *Memory) Received(bytes int) { m.inflow.take(bytes) }
 
 // Relieve keeps live memory within the budget until ctx is done. Until it is measured again, hosts may send half of
 // what is left of the budget, so that they are slowed down and it is not exceeded. From three quarters of it on, streams
 // are ended: first those whose clients have taken nothing for a second or more, of what their hosts sent; when
 // there are none and memory stays short for a second, those that take least. A server without memory would end all.
-func (s *Streams) Relieve(ctx context.Context, c clock.WithTicker, budget uint64, memory func(collect bool) (live, collection uint64)) {
+func (m *Memory) Relieve(ctx context.Context, c clock.WithTicker, budget uint64, memory func(collect bool) (live, collection uint64)) {
 	ticker := c.NewTicker(reliefInterval)
 	defer ticker.Stop()
-	defer s.inflow.release()
+	defer m.inflow.release()
 	enough := budget / 4 * 3
 	var last, since uint64 // the last collection, and what was received since
 	short := 0             // how many times in a row memory was short while all clients took something
 	for {
-		stalled, others := s.owed()
+		stalled, others := m.owed()
 		live, collection := memory(false)
 		if collection != last {
 			last, since = collection, 0
 		}
-		since += s.inflow.count()
+		since += m.inflow.count()
 		if live+perByte*since > enough && (len(stalled)+len(others) > 0 || since > budget/16) {
 			// Much of it may be garbage by now.
 			live, last = memory(true)
 			since = 0
 		}
 		have := live + perByte*since
-		s.inflow.allow(max(budget-min(budget, have), minInflow) / perByte)
+		m.inflow.allow(max(budget-min(budget, have), minInflow) / perByte)
 		if have <= enough || len(stalled) > 0 {
 			short = 0
 		} else if short++; short >= minUntaken {
 			stalled, short = others, 0
 		}
 		if have > enough && len(stalled) > 0 {
-			s.relieve(ctx, stalled[:min(len(stalled), int((have-enough)/window)+1)], have, enough)
+			relieve(ctx, stalled[:min(len(stalled), int((have-enough)/window)+1)], have, enough)
 		}
 		select {
 		case <-ctx.Done():
@@ -125,42 +152,42 @@ func (s *Streams) Relieve(ctx context.Context, c clock.WithTicker, budget uint64
 }
 
 // relieve ends streams.
-func (*Streams) relieve(ctx context.Context, streams []*openStream, have, enough uint64) {
+func relieve(ctx context.Context, streams []*Stream, have, enough uint64) {
 	klog.FromContext(ctx).Info("Ending streams that are read too slowly, because memory is short", "streams", len(streams), "live", have, "enough", enough)
-	for _, o := range streams {
-		o.ending = true
-		o.relieved <- apierrors.NewServiceUnavailable("it was ended because what the host sent was read too slowly, and the server is short of memory")
+	for _, s := range streams {
+		s.ending = true
+		s.End()
 	}
 }
 
 // owed are the streams whose clients have not taken what was sent: those that take nothing, of the users with most of
 // them first, and of these the longest, and those that take something, the least first.
-func (s *Streams) owed() (stalled, others []*openStream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (m *Memory) owed() (stalled, others []*Stream) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	of := map[string]int{}
-	for o := range s.open {
-		if o.ending {
+	for s := range m.open {
+		if s.ending {
 			continue
 		}
-		taken, owed := o.backlog.Taken()
-		o.taken, o.late = taken, taken-o.taken
-		if !owed || o.late > 0 {
-			o.untaken = 0
+		taken, owed := s.Backlog.Taken()
+		s.taken, s.late = taken, taken-s.taken
+		if !owed || s.late > 0 {
+			s.untaken = 0
 		} else {
-			o.untaken++
+			s.untaken++
 		}
 		switch {
-		case o.untaken >= minUntaken:
-			stalled = append(stalled, o)
-			of[o.user]++
+		case s.untaken >= minUntaken:
+			stalled = append(stalled, s)
+			of[s.user]++
 		case owed:
-			others = append(others, o)
+			others = append(others, s)
 		}
 	}
-	slices.SortFunc(stalled, func(a, b *openStream) int {
+	slices.SortFunc(stalled, func(a, b *Stream) int {
 		return cmp.Or(cmp.Compare(of[b.user], of[a.user]), cmp.Compare(b.untaken, a.untaken))
 	})
-	slices.SortFunc(others, func(a, b *openStream) int { return cmp.Compare(a.late, b.late) })
+	slices.SortFunc(others, func(a, b *Stream) int { return cmp.Compare(a.late, b.late) })
 	return stalled, others
 }

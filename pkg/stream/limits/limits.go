@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windowsinstance
+package limits
 
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// StreamLimits bound the streams of one kind that are open at one time. A port forward counts
+// Limits bound the streams of one kind that are open at one time. A port forward counts
 // once for each of its ports. 0 means no limit.
-type StreamLimits struct {
+type Limits struct {
 	PerHost        int // on one host
 	PerUser        int // by one user
 	PerUserAndHost int // by one user on one host, so that nobody keeps all others from it
@@ -26,22 +23,22 @@ type StreamLimits struct {
 }
 
 // Negative says whether any of the limits is.
-func (l StreamLimits) Negative() bool {
+func (l Limits) Negative() bool {
 	return min(l.PerHost, l.PerUser, l.PerUserAndHost, l.PerNamespace, l.Total) < 0
 }
 
-// StreamKind is what a stream is for. Each kind has limits of its own, so that many
+// Kind is what a stream is for. Each kind has limits of its own, so that many
 // readers of logs do not keep out who has to repair a host. Its value is its name in messages,
 // in the plural.
-type StreamKind string
+type Kind string
 
 // The kinds of streams.
 const (
-	StreamLogs        StreamKind = "logs"
-	StreamExec        StreamKind = "exec sessions"
-	StreamPortForward StreamKind = "port forwards"
-	// StreamQuery is what asks a host, and is over when it has answered.
-	StreamQuery StreamKind = "checks, inspections and dry runs"
+	Logs        Kind = "logs"
+	Exec        Kind = "exec sessions"
+	PortForward Kind = "port forwards"
+	// Query is what asks a host, and is over when it has answered.
+	Query Kind = "checks, inspections and dry runs"
 )
 
 // retryAfterSeconds is the Retry-After of a refusal: when a stream ends cannot be
@@ -53,17 +50,15 @@ const retryAfterSeconds = 5
 // done here. It is safe for concurrent use.
 type Streams struct {
 	mu       sync.Mutex // guards what follows
-	kinds    map[StreamKind]*kindOfStreams
-	open     map[*openStream]struct{}
-	admitted int // open, or about to be
+	kinds    map[Kind]*kindOfStreams
+	open     map[*Stream]struct{} // or about to be
 	draining bool
-	inflow   inflow        // of all hosts
 	changed  chan struct{} // closed and replaced when a stream ends
 }
 
 // kindOfStreams counts the connections of the admitted streams of a kind.
 type kindOfStreams struct {
-	limits StreamLimits
+	limits Limits
 	counts map[share]int
 }
 
@@ -89,24 +84,30 @@ func (k *kindOfStreams) shares(at types.NamespacedName, user string) []struct {
 	}
 }
 
-// NewStreams returns a Streams without any stream. A kind without limits in the map
+// New returns a Streams without any stream. A kind without limits in the map
 // has none.
-func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
+func New(limits map[Kind]Limits) *Streams {
 	s := &Streams{
-		kinds:   map[StreamKind]*kindOfStreams{},
-		open:    map[*openStream]struct{}{},
+		kinds:   map[Kind]*kindOfStreams{},
+		open:    map[*Stream]struct{}{},
 		changed: make(chan struct{}),
 	}
-	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward, StreamQuery} {
+	for _, kind := range []Kind{Logs, Exec, PortForward, Query} {
 		s.kinds[kind] = &kindOfStreams{limits: limits[kind], counts: map[share]int{}}
 	}
 	return s
 }
 
-// admit counts a stream of user with the host of an instance, with as many connections as it has to the
-// host, or refuses it: 429 when it would exceed a limit, 503 when the server is stopping. The returned
-// release must be called once, when the stream is over.
-func (s *Streams) admit(kind StreamKind, at types.NamespacedName, user string, connections int) (release func(), err error) {
+// Stream is one that was admitted.
+type Stream struct {
+	streams *Streams
+	stop    func() // ends it in good order; nil when nothing does
+	give    func() // back what it has of the limits
+}
+
+// Admit counts a stream of user with the host of an instance, with as many connections as it has to the
+// host, or refuses it: 429 when it would exceed a limit, 503 when the server is stopping.
+func (s *Streams) Admit(kind Kind, at types.NamespacedName, user string, connections int) (*Stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
@@ -122,51 +123,47 @@ func (s *Streams) admit(kind StreamKind, at types.NamespacedName, user string, c
 	for _, of := range shares {
 		k.counts[of.share] += connections
 	}
-	s.admitted++
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	admitted := &Stream{streams: s, give: func() {
 		for _, of := range shares {
 			if k.counts[of.share] -= connections; k.counts[of.share] == 0 {
 				delete(k.counts, of.share)
 			}
 		}
-		s.admitted--
-		close(s.changed)
-		s.changed = make(chan struct{})
-	}), nil
+	}}
+	s.open[admitted] = struct{}{}
+	return admitted, nil
 }
 
-// admitRequest is admit for a request about the instance of that name, whether there is one or not: what else is
-// asked of it may be costly.
-func (s *Streams) admitRequest(ctx context.Context, kind StreamKind, name string, connections int) (release func(), err error) {
-	at := types.NamespacedName{Namespace: genericapirequest.NamespaceValue(ctx), Name: name}
-	return s.admit(kind, at, userOrUnknown(ctx), connections)
-}
-
-// track makes an admitted stream of a user one that Drain ends through stop, and Relieve through what it returns.
-func (s *Streams) track(user string, stop func()) *openStream {
-	o := &openStream{stop: stop, user: user, relieved: make(chan error, 1)}
-	o.untrack = func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.open, o)
-	}
-	s.mu.Lock()
-	s.open[o] = struct{}{}
-	draining := s.draining
-	s.mu.Unlock()
+// OnDrain has stop end the stream in good order when the server stops, or now when it does already.
+func (s *Stream) OnDrain(stop func()) {
+	s.streams.mu.Lock()
+	s.stop = stop
+	draining := s.streams.draining
+	s.streams.mu.Unlock()
 	if draining {
 		stop()
 	}
-	return o
+}
+
+// Release must be called when the stream is over. More calls do nothing.
+func (s *Stream) Release() {
+	all := s.streams
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if _, open := all.open[s]; !open {
+		return
+	}
+	delete(all.open, s)
+	s.give()
+	close(all.changed)
+	all.changed = make(chan struct{})
 }
 
 // Open is the number of streams that are open or being opened.
 func (s *Streams) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.admitted
+	return len(s.open)
 }
 
 // Drain admits no stream any more, asks all to end in good order, and waits until
@@ -174,14 +171,19 @@ func (s *Streams) Open() int {
 func (s *Streams) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining = true
-	open := slices.Collect(maps.Keys(s.open))
+	var stops []func()
+	for stream := range s.open {
+		if stream.stop != nil {
+			stops = append(stops, stream.stop)
+		}
+	}
 	s.mu.Unlock()
-	for _, o := range open {
-		o.stop()
+	for _, stop := range stops {
+		stop()
 	}
 	for {
 		s.mu.Lock()
-		left, changed := s.admitted, s.changed
+		left, changed := len(s.open), s.changed
 		s.mu.Unlock()
 		if left == 0 {
 			return nil
