@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/stream/recording", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
+	"pkg/words", "pkg/servingcert", "pkg/stream", "pkg/stream/limits", "pkg/volume", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/desired/machineconfig", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/kubelet", "test/openshift",
 }
@@ -64,6 +64,8 @@ var layers = map[string][]string{
 	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco"},
 	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},
 	"pkg/stream/relief":    {"pkg/stream"},
+	"pkg/stream/recording": {"pkg/volume"},
+	"pkg/storage":          {"pkg/volume"},
 	// The API server. It sees hosts through small interfaces of its own; the backend
 	// plugs them in.
 	"pkg/registry":          {"pkg/apis", "pkg/agent/api", "pkg/stream", "pkg/words"},

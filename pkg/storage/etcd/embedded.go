@@ -2,8 +2,8 @@
 // Copyright The Windows Instance API Authors.
 
 // Package etcd is where the objects of the API server are kept when no etcd
-// cluster is given: a single etcd member in the server's own process. It imports
-// no other package of this project.
+// cluster is given: a single etcd member in the server's own process. It must not
+// import any other package of this module but volume.
 package etcd
 
 import (

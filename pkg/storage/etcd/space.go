@@ -15,8 +15,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
-	"golang.org/x/sys/unix"
 	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/volume"
 )
 
 const (
@@ -107,11 +108,10 @@ func (e *Embedded) shrink(ctx context.Context) {
 // defragment writes what is in use to a new file, if the volume has room for it.
 func (e *Embedded) defragment() error {
 	backend := e.etcd.Server.Backend()
-	var volume unix.Statfs_t
-	if err := unix.Statfs(e.dir, &volume); err != nil {
-		return fmt.Errorf("reading how much space is free in %s: %w", e.dir, err)
+	free, err := volume.Free(e.dir)
+	if err != nil {
+		return err
 	}
-	free := int64(volume.Bavail) * int64(volume.Bsize) //nolint:unconvert // it has another type on s390x
 	if needed := backend.SizeInUse() + spareRoom; free < needed {
 		return fmt.Errorf("defragmenting the embedded etcd needs %d MiB in %s, and %d MiB are free", needed>>20, e.dir, free>>20)
 	}

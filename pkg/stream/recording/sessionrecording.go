@@ -5,7 +5,7 @@
 // asciicast v2 format (https://docs.asciinema.org/manual/asciicast/v2/), which players
 // such as asciinema play back. What is typed into a terminal is recorded as far as it is shown.
 //
-// It must not import any other package of this module.
+// It must not import any other package of this module but volume.
 package recording
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"github.com/openshift/windows-instance-api/pkg/volume"
 )
 
 // The size of a terminal whose size is not known.
@@ -129,11 +129,10 @@ func (d Directory) checkSpace() error {
 	if d.MinFree == 0 {
 		return nil
 	}
-	var volume unix.Statfs_t
-	if err := unix.Statfs(d.Path, &volume); err != nil {
-		return fmt.Errorf("reading how much space is free in %s: %w", d.Path, err)
+	free, err := volume.Free(d.Path)
+	if err != nil {
+		return err
 	}
-	free := int64(volume.Bavail) * int64(volume.Bsize) //nolint:unconvert // it has another type on s390x
 	if free < d.MinFree {
 		return fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
 	}
