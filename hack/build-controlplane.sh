@@ -19,7 +19,7 @@ holds them as the only line on stdout. Progress goes to stderr.
 The directory is ${XDG_CACHE_HOME:-$HOME/.cache}/windows-instance-api/controlplane-<hash>,
 where the hash covers everything that decides what is built. If it is there,
 nothing is built. Any number of runs may go on at once: one builds, the others
-wait for it. Directories of earlier versions are left alone and can be deleted.
+wait for it. Of earlier versions those stay that are in use, and one more.
 
 Needs the Go tool chain, flock (util-linux), and the Go module proxy or a filled
 module cache. Takes about 7 minutes on 2 cores with an empty Go build cache,
@@ -35,11 +35,12 @@ case ${1-} in
   *) usage >&2; exit 2 ;;
 esac
 
-say() { printf 'build-controlplane: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
-
 script=$(realpath "${BASH_SOURCE[0]}")
-cd "$(dirname "$script")/../test/controlplane/binaries"
+# shellcheck source=hack/lib.sh
+source "$(dirname "$script")/lib.sh"
+say() { printf 'build-controlplane: %s\n' "$*" >&2; } # lib.sh has one without the name
+die() { say "$*"; exit 1; }
+cd "$ROOT/test/controlplane/binaries"
 
 command -v go >/dev/null || die "go is not in PATH; install the Go tool chain that go.mod names"
 command -v flock >/dev/null || die "flock is not in PATH; it is part of util-linux (hack/install-deps.sh installs it)"
@@ -50,78 +51,56 @@ unset GOOS GOARCH
 export GOWORK=off
 
 hash=$({ cat go.mod go.sum "$script"; go version; go env GOARCH CGO_ENABLED; } | sha256sum | cut -c1-16)
-cache=${XDG_CACHE_HOME:-${HOME:?neither XDG_CACHE_HOME nor HOME is set}/.cache}/windows-instance-api
-dir=$cache/controlplane-$hash
+dir=$CACHE_DIR/controlplane-$hash
 
-# The directory gets its name by a rename once everything is in it, so its being
-# there means that the build is complete.
-if [[ -d $dir ]]; then
-  say "already built"
-  echo "$dir"
-  exit 0
-fi
-
-mkdir -p "$cache"
-exec 9>"$dir.lock"
-if ! flock --nonblock 9; then
-  say "another run is building the same binaries; waiting for it (up to about 7 minutes)"
-  flock 9
-fi
-if [[ -d $dir ]]; then
-  say "built by the other run"
-  echo "$dir"
-  exit 0
-fi
-
-# Whatever has this prefix was left by a run that was killed: we hold the lock.
-rm -rf "$dir".tmp.*
-tmp=$(mktemp -d "$dir.tmp.XXXXXX")
-trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-start=$SECONDS
+binaries() {
+  local start=$SECONDS bin=$1/content
+  mkdir "$bin"
 
-say "step 1 of 3: downloading modules (about 1 minute, seconds if they are in the module cache)"
-go mod download
+  say "step 1 of 3: downloading modules (about 1 minute, seconds if they are in the module cache)"
+  go mod download
 
-# Without these the API server would call itself v0.0.0, and clients and the
-# emulation version would draw wrong conclusions from that.
-version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
-IFS=. read -r major minor _ <<<"${version#v}"
-ldflags="-s -w"
-for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-  ldflags+=" -X $package.gitVersion=$version -X $package.gitMajor=$major -X $package.gitMinor=$minor"
-  ldflags+=" -X $package.gitTreeState=clean"
-done
+  # Without these the API server would call itself v0.0.0, and clients and the
+  # emulation version would draw wrong conclusions from that.
+  local version major minor ldflags package total check
+  version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+  IFS=. read -r major minor _ <<<"${version#v}"
+  ldflags="-s -w"
+  for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+    ldflags+=" -X $package.gitVersion=$version -X $package.gitMajor=$major -X $package.gitMinor=$minor"
+    ldflags+=" -X $package.gitTreeState=clean"
+  done
 
-total=$(go list -deps tool | wc -l)
-say "step 2 of 3: compiling Kubernetes $version, etcd and kubectl: up to $total packages (about 7 minutes on 2 cores, 15 seconds if they are in the Go build cache)"
+  total=$(go list -deps tool | wc -l)
+  say "step 2 of 3: compiling Kubernetes $version, etcd and kubectl: up to $total packages (about 7 minutes on 2 cores, 15 seconds if they are in the Go build cache)"
 
-# -v names each package when its compilation starts; packages from the build
-# cache are not named. Everything else that go says is passed on.
-go build -v -trimpath -ldflags "$ldflags" -o "$tmp/" tool 2>&1 9>&- |
-  awk -v total="$total" -v began="$(date +%s)" '
-    /^[A-Za-z0-9_.~\/-]+$/ {
-      if (++n % 100 == 0) {
-        "date +%s" | getline now; close("date +%s")
-        printf "build-controlplane:   %d of up to %d packages after %d s\n", n, total, now - began
-        fflush()
+  # -v names each package when its compilation starts; packages from the build
+  # cache are not named. Everything else that go says is passed on.
+  go build -v -trimpath -ldflags "$ldflags" -o "$bin/" tool 2>&1 9>&- |
+    awk -v total="$total" -v began="$(date +%s)" '
+      /^[A-Za-z0-9_.~\/-]+$/ {
+        if (++n % 100 == 0) {
+          "date +%s" | getline now; close("date +%s")
+          printf "build-controlplane:   %d of up to %d packages after %d s\n", n, total, now - began
+          fflush()
+        }
+        next
       }
-      next
-    }
-    { print; fflush() }' >&2
+      { print; fflush() }' >&2
 
-say "step 3 of 3: checking that the binaries run"
-# The tool directive names the binary of go.etcd.io/etcd/server/v3 after its directory.
-mv "$tmp/server" "$tmp/etcd"
-for check in "etcd --version" "kube-apiserver --version" "kube-controller-manager --version" "kubectl version --client"; do
-  # shellcheck disable=SC2086 # the words of the check are meant to be split
-  "$tmp"/$check >/dev/null || die "the binary that was built does not run: $check"
-done
+  say "step 3 of 3: checking that the binaries run"
+  # The tool directive names the binary of go.etcd.io/etcd/server/v3 after its directory.
+  mv "$bin/server" "$bin/etcd"
+  for check in "etcd --version" "kube-apiserver --version" "kube-controller-manager --version" "kubectl version --client"; do
+    # shellcheck disable=SC2086 # the words of the check are meant to be split
+    "$bin"/$check >/dev/null || die "the binary that was built does not run: $check"
+  done
+  say "done after $((SECONDS - start)) s"
+}
 
-chmod 0755 "$tmp"
-mv -T "$tmp" "$dir"
-trap - EXIT
-say "done after $((SECONDS - start)) s"
+[[ ! -d $dir ]] || say "already built"
+make_once "$dir" binaries
 echo "$dir"

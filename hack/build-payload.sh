@@ -34,7 +34,8 @@ run at a time (default: one for each CPU).
 Everything is kept below ${XDG_CACHE_HOME:-$HOME/.cache}/windows-instance-api: programs in
 payload-programs-<key>, payloads in payload-<key>, where the keys cover all that decides what
 is built. What is there is not built again. Any number of runs may go on at once: one builds,
-the others wait. Directories of earlier versions are left alone and can be deleted.
+the others wait. Two of each are kept, those that were asked for last, and those that are in use: give
+OUT for what is to stay.
 
 Needs the Go tool chain, flock (util-linux), and the Go module proxy or a filled module cache.
 
@@ -168,31 +169,6 @@ if [[ $check ]]; then
   exit 0
 fi
 
-# with_lock DIR FUNCTION: FUNCTION TMP fills a directory, which then becomes DIR. A
-# directory that has its name is complete.
-with_lock() {
-  local dir=$1 tmp
-  [[ -d $dir ]] && return
-  mkdir -p "$CACHE_DIR"
-  exec 9>"$dir.lock"
-  if ! flock --nonblock 9; then
-    say "another run is building the same; waiting for it"
-    flock 9
-  fi
-  if [[ ! -d $dir ]]; then
-    # Whatever has this prefix was left by a run that was killed: we hold the lock.
-    rm -rf "$dir".tmp.*
-    tmp=$(mktemp -d "$dir.tmp.XXXXXX")
-    # shellcheck disable=SC2064 # the value of now
-    trap "rm -rf '$tmp'" EXIT
-    "$2" "$tmp"
-    chmod 0755 "$tmp/content"
-    mv -T "$tmp/content" "$dir"
-    rm -rf "$tmp"
-    trap - EXIT
-  fi
-  exec 9>&-
-}
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -216,7 +192,7 @@ programs() {
 start=$SECONDS
 key=$({ cat ./*/go.mod ./*/go.sum "$script"; go version; } | sha256sum | cut -c1-16)
 programs=$CACHE_DIR/payload-programs-$key
-with_lock "$programs" programs
+make_once "$programs" programs
 
 # The agent changes with our own source, which the go tool knows best, so it is always
 # built: that takes a second when nothing changed.
@@ -257,8 +233,8 @@ pack() {
   "$work/pack" -list files.json -bin "$work/bin" -version "$version" ${image[@]+"${image[@]}"} \
     ${added[@]+"${added[@]}"} ${overrides:+-overrides "$overrides"} -out "$1/content" >&2 9>&-
 }
-# with_lock ends what the trap does with one of its own, hence in a shell of its own.
-(with_lock "$payload" pack)
+# make_once ends what the trap does with one of its own, hence in a shell of its own.
+(make_once "$payload" pack)
 
 if [[ $out ]]; then
   mkdir -p "$(dirname "$out")"

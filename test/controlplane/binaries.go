@@ -16,6 +16,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 )
 
 // BinDirEnv names the environment variable with the directory of the binaries:
@@ -76,7 +78,32 @@ func runBuildScript(ctx context.Context, script string, logf func(string, ...any
 		return "", fmt.Errorf("running %s: %w; it said:\n%s", script, err, strings.Join(said[max(0, len(said)-10):], "\n"))
 	}
 	lines := strings.Split(strings.TrimSpace(stdout.String()), "\n")
-	return lines[len(lines)-1], nil
+	dir := lines[len(lines)-1]
+	return dir, use(dir)
+}
+
+// inUse has the locks of the directories that this process uses, by their names.
+var inUse sync.Map
+
+// use keeps the script, until this process ends, from removing a directory that it has made when it
+// makes those of later versions.
+func use(dir string) error {
+	lock, err := os.Open(dir + ".lock")
+	if err != nil {
+		return err
+	}
+	for {
+		if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_SH); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("locking %s: %w", lock.Name(), err), lock.Close())
+	}
+	if _, there := inUse.LoadOrStore(dir, lock); there {
+		return lock.Close()
+	}
+	return nil
 }
 
 // moduleRoot returns the root of the module the working directory belongs to.

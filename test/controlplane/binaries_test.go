@@ -7,6 +7,7 @@ package controlplane
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,7 +20,7 @@ const buildScript = "../../hack/build-controlplane.sh"
 // it writes programs that do nothing, and counts that in a file.
 const fakeGo = `#!/bin/sh
 case $1 in
-version) echo "go version fake" ;;
+version) echo "go version fake$FAKE_GO_VERSION" ;;
 env) echo amd64; echo 1 ;;
 list) echo v1.2.3 ;;
 mod) ;;
@@ -95,6 +96,37 @@ func TestBuildScript(t *testing.T) {
 		if _, ok := said.Load(want); !ok {
 			t.Errorf("the script did not say %q", want)
 		}
+	}
+}
+
+// When a new version is made, the old ones are removed but for the one that was asked for last, and
+// those that are in use.
+func TestBuildScriptRemovesOld(t *testing.T) {
+	fakeBuild(t)
+	ask := func(version string) string {
+		t.Helper()
+		t.Setenv("FAKE_GO_VERSION", version)
+		out, err := exec.CommandContext(t.Context(), buildScript).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	t.Setenv("FAKE_GO_VERSION", "used")
+	used, err := runBuildScript(t.Context(), buildScript, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, forgotten := ask("asked"), ask("forgotten")
+	ask("asked")
+	newest := ask("newest")
+	for dir, want := range map[string]bool{used: true, asked: true, forgotten: false, newest: true} {
+		if err := checkBinaries(dir); (err == nil) != want {
+			t.Errorf("%s (used %s, asked %s, forgotten %s, newest %s) is there: %v, want %v", dir, used, asked, forgotten, newest, err == nil, want)
+		}
+	}
+	if again := ask("forgotten"); again != forgotten {
+		t.Errorf("the version that was removed is in %s now, and was in %s", again, forgotten)
 	}
 }
 

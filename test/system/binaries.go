@@ -9,7 +9,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,8 +48,13 @@ func Build(ctx context.Context, logf func(format string, args ...any)) (dir stri
 	if err != nil {
 		return "", fmt.Errorf("finding the cache directory: %w", err)
 	}
-	sum := sha256.Sum256([]byte(root))
-	dir = filepath.Join(cache, "windows-instance-api", "checkout-"+hex.EncodeToString(sum[:8]))
+	cache = filepath.Join(cache, "windows-instance-api")
+	if dir, err = directoryOf(cache, root); err != nil {
+		return "", err
+	}
+	if err := removeOfGone(cache); err != nil {
+		return "", err
+	}
 	for _, b := range builds {
 		logf("building %s", filepath.Base(b.output))
 		// The linker replaces the file, so that a process that runs the old one goes on.
@@ -60,6 +67,43 @@ func Build(ctx context.Context, logf func(format string, args ...any)) (dir stri
 		}
 	}
 	return dir, nil
+}
+
+// checkoutFile has the path of the checkout that a directory of the cache belongs to.
+const checkoutFile = "checkout"
+
+// directoryOf makes the directory of a checkout.
+func directoryOf(cache, root string) (string, error) {
+	sum := sha256.Sum256([]byte(root))
+	dir := filepath.Join(cache, "checkout-"+hex.EncodeToString(sum[:8]))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, checkoutFile), []byte(root), 0o644)
+}
+
+// removeOfGone removes the directories of checkouts that are gone, which have 250 MB each.
+func removeOfGone(cache string) error {
+	files, err := filepath.Glob(filepath.Join(cache, "checkout-*", checkoutFile))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		root, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // somebody else removes it
+		}
+		if err != nil {
+			return err
+		}
+		// One that is empty is being written.
+		if _, err := os.Stat(string(root)); len(root) > 0 && errors.Is(err, fs.ErrNotExist) {
+			if err := os.RemoveAll(filepath.Dir(file)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func binariesIn(dir string) binaries {

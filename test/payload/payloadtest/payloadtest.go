@@ -120,7 +120,7 @@ func (b *builder) kubernetes(ctx context.Context) (dir string, versions map[stri
 			return "", nil, err
 		}
 	}
-	dir = filepath.Join(b.cache, "payload-test-kubernetes-"+hex.EncodeToString(key.Sum(nil))[:16])
+	dir = filepath.Join(b.cache, programsPrefix+hex.EncodeToString(key.Sum(nil))[:16])
 	return dir, versions, once(dir, func(tmp string) error {
 		b.Logf("building kubelet.exe %s for the tests; the first time this takes minutes", version)
 		return forHosts(ctx, module, slices.Concat(arguments, []string{"-o", tmp + string(filepath.Separator)}, packages)...)
@@ -194,11 +194,10 @@ func (b *builder) pack(ctx context.Context, kubernetes string, versions map[stri
 		}
 		sources = append(sources, s)
 	}
-	const prefix = "payload-test-files-"
-	if err := removeUnused(b.cache, prefix, time.Now()); err != nil {
+	if err := errors.Join(removeUnused(b.cache, filesPrefix, unusedFiles, time.Now()), removeUnused(b.cache, programsPrefix, unusedPrograms, time.Now())); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(b.cache, prefix+hex.EncodeToString(key.Sum(nil))[:16])
+	dir := filepath.Join(b.cache, filesPrefix+hex.EncodeToString(key.Sum(nil))[:16])
 	return dir, once(dir, func(tmp string) error {
 		// Build wants to make the directory itself.
 		if err := os.Remove(tmp); err != nil {
@@ -208,12 +207,18 @@ func (b *builder) pack(ctx context.Context, kubernetes string, versions map[stri
 	})
 }
 
-// unused is for how long nobody has asked for a payload that is removed. Each version of the
-// agent has one of its own, of some 170 MB; no test takes as long.
-const unused = 4 * time.Hour
+// What the names of directories in the cache begin with, and for how long nobody has asked for those
+// that are removed. Each version of the agent has a payload of its own, of some 170 MB; no test takes
+// as long. What is real in it takes minutes to build.
+const (
+	filesPrefix    = "payload-test-files-"
+	unusedFiles    = 4 * time.Hour
+	programsPrefix = "payload-test-kubernetes-"
+	unusedPrograms = 7 * 24 * time.Hour
+)
 
 // removeUnused removes directories with a prefix that once has not been asked for lately.
-func removeUnused(cache, prefix string, now time.Time) error {
+func removeUnused(cache, prefix string, unused time.Duration, now time.Time) error {
 	list, err := filepath.Glob(filepath.Join(cache, prefix+"*"))
 	if err != nil {
 		return err

@@ -51,11 +51,11 @@ func TestRemoveUnused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now := time.Now().Add(unused + time.Minute)
+	now := time.Now().Add(unusedFiles + time.Minute)
 	if err := os.Chtimes(filepath.Join(cache, "files-used"), now, now); err != nil {
 		t.Fatal(err)
 	}
-	if err := removeUnused(cache, "files-", now); err != nil {
+	if err := removeUnused(cache, "files-", unusedFiles, now); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"files-used": true, "files-unused": false, "files-unused.lock": true, "other": true} {
