@@ -81,7 +81,7 @@ conformance: ## Prove on a real Windows host that it does what we rely on (HOST=
 	go test -trimpath -count=1 -timeout 2h -v -run '^TestHost$$' ./test/conformance -host='$(HOST)' -key='$(abspath $(KEY))' $(ARGS)
 
 # The packages that decide whether something is done.
-GUARDS := ./pkg/drain ./pkg/apis/windows/validation ./pkg/registry/... ./pkg/stream/limits ./pkg/stream/relief ./pkg/controller/... ./pkg/host ./pkg/host/agentclient/... ./pkg/host/ssh ./cmd/controller/app
+GUARDS := ./pkg/drain ./pkg/apis/windows/validation ./pkg/registry/... ./pkg/stream/limits ./pkg/stream/recheck ./pkg/stream/relief ./pkg/controller/... ./pkg/host ./pkg/host/agentclient/... ./pkg/host/ssh ./cmd/controller/app
 
 .PHONY: mutate
 mutate: ## List mistakes in guards that the unit tests would not notice (PACKAGES="./pkg/drain", ARGS=-minimum=85).

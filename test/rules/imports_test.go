@@ -63,6 +63,7 @@ var layers = map[string][]string{
 	// The desired configuration of a host: a pure function, and what reads its inputs.
 	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco"},
 	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},
+	"pkg/stream/recheck":   {"pkg/stream"},
 	"pkg/stream/relief":    {"pkg/stream"},
 	"pkg/stream/recording": {"pkg/volume"},
 	"pkg/storage":          {"pkg/volume"},

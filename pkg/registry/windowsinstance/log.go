@@ -24,6 +24,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
 	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/stream/recheck"
 	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
@@ -205,7 +206,7 @@ func (s *logStreamer) revoke(err error) {
 
 // watch ends the stream when it must not go on, or when its client reads nothing.
 func (s *logStreamer) watch(lasts context.Context, r *rechecks, instance *v1alpha1.WindowsInstance) {
-	err := r.watch(lasts, s.memory.Relieved(), r.still(verbGet, instance), taking(&s.memory.Backlog))
+	err := r.watch(lasts, s.memory.Relieved(), r.still(verbGet, instance), recheck.Taking(&s.memory.Backlog))
 	if err == nil {
 		return
 	}

@@ -28,7 +28,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
-	"github.com/openshift/windows-instance-api/pkg/stream"
 	"github.com/openshift/windows-instance-api/pkg/stream/relief"
 )
 
@@ -364,24 +363,4 @@ func TestLogThatNobodyReads(t *testing.T) {
 		t.Error("what came of it looks complete")
 	}
 	eventually(t, "the stream is no longer counted", func() bool { return streams.Open() == 0 })
-}
-
-// A reader that is slow, and one that waits for lines, keep their log.
-func TestSlowReaderKeepsItsLog(t *testing.T) {
-	var backlog stream.Backlog
-	ask := taking(&backlog)
-	for range 3 * maxUntaken {
-		backlog.Begin()
-		for range maxUntaken - 1 {
-			if err := ask(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		backlog.End()
-	}
-	for range 3 * maxUntaken {
-		if err := ask(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
