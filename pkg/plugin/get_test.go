@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // elsewhere is an instance of another namespace.
@@ -173,7 +174,7 @@ func TestGetWatches(t *testing.T) {
 	a := newAPI(t, instance("w1", ""), instance("w2", ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out buffer
+	var out output.Buffer
 	done := make(chan int, 1)
 	go func() {
 		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "get", "w2", "-w"))
@@ -211,7 +212,7 @@ func TestGetWatchesObjects(t *testing.T) {
 			a := newAPI(t, instance("w1", "node-1"), instance("w2", ""))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var out, errOut buffer
+			var out, errOut output.Buffer
 			done := make(chan int, 1)
 			go func() {
 				done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, a.args("hosts", append([]string{"get"}, tc.args...)...))
@@ -344,8 +345,8 @@ func TestComplete(t *testing.T) {
 			args := append([]string{"__complete"}, a.args(tc.namespace, tc.args...)...)
 			// cobra completes the last argument, and flags may stand anywhere.
 			last := len(args) - 1
-			var out buffer
-			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &buffer{}}, args)
+			var out output.Buffer
+			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &output.Buffer{}}, args)
 			got, _, _ := strings.Cut(out.String(), ":4")
 			if code != 0 || got != tc.want {
 				t.Errorf("%q: exit code %d, got %q, want %q", args[last], code, got, tc.want)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 func TestDescribe(t *testing.T) {
@@ -351,7 +352,7 @@ func TestAskForKey(t *testing.T) {
 	}{
 		{"yes\n", true}, {"yes", true}, {"y\n", false}, {"\n", false}, {"", false},
 	} {
-		var out buffer
+		var out output.Buffer
 		e := &env{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(tc.typed), Out: io.Discard, ErrOut: &out}}
 		err := askForKey(t.Context(), e, target{changed(instance("w1", ""), old, presented)}, presented)
 		if (err == nil) != tc.want {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // TestInterrupted has Ctrl-C while the server does not answer.
@@ -50,7 +52,7 @@ func TestInterrupted(t *testing.T) {
 				<-t.Context().Done()
 			})
 			command, rest, _ := strings.Cut(tc.args, " ")
-			var out buffer
+			var out output.Buffer
 			code := Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", append([]string{command}, strings.Fields(rest)...)...))
 			result{out.String(), "", code}.want(t, ExitInterrupted)
 			if got := out.String(); strings.Contains(got, "context canceled") {

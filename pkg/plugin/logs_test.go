@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 func TestLogParameters(t *testing.T) {
@@ -124,7 +126,7 @@ func TestLogsFollowGoesOn(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out, errOut buffer
+	var out, errOut output.Buffer
 	done := make(chan int, 1)
 	go func() {
 		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, a.args("hosts", "logs", "w1", "kubelet", "-f", "--tail=5"))

@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // operation is one that anna asked for a minute ago.
@@ -151,7 +152,7 @@ func TestFollowEndsEarly(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out buffer
+	var out output.Buffer
 	done := make(chan int, 1)
 	before := len(a.asked("watch=true"))
 	go func() {
@@ -342,7 +343,7 @@ func TestRebootFlags(t *testing.T) {
 }
 
 func TestProgressOnTerminal(t *testing.T) {
-	var out buffer
+	var out output.Buffer
 	p := newProgress(&env{IOStreams: genericiooptions.IOStreams{ErrOut: &out}, live: true}, target{instance("w1", "")})
 	width := 200
 	p.width = func() int { return width }
@@ -368,7 +369,7 @@ func TestProgressOnTerminal(t *testing.T) {
 
 // A program that writes no ends of lines does not fill the memory.
 func TestPrefixOfEndlessLine(t *testing.T) {
-	var out buffer
+	var out output.Buffer
 	w := &prefixWriter{to: &out, prefix: "[w1] ", mu: &sync.Mutex{}}
 	part := strings.Repeat("x", 1<<16)
 	for range 40 {

@@ -4,7 +4,6 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // api is an API server that has instances, and subresources as tests define them.
@@ -317,7 +317,7 @@ func (a *api) runIn(ctx context.Context, namespace, stdin string, args ...string
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var stdout, stderr buffer
+	var stdout, stderr output.Buffer
 	code := Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &stdout, ErrOut: &stderr}, a.args(namespace, args...))
 	return result{stdout.String(), stderr.String(), code}
 }
@@ -345,24 +345,6 @@ func (r result) want(t *testing.T, code int, texts ...string) {
 	if t.Failed() {
 		t.Logf("stdout:\n%s\nstderr:\n%s", r.stdout, r.stderr)
 	}
-}
-
-// buffer can be written to and read at the same time.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // eventually polls a condition.

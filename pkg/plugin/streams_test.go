@@ -23,6 +23,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // echo is a program that repeats its input, says something on its error stream, and
@@ -173,7 +174,7 @@ func TestPortForward(t *testing.T) {
 	a.serveForward()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out buffer
+	var out output.Buffer
 	done := make(chan int, 1)
 	go func() {
 		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "port-forward", "w1", "--address=127.0.0.1", ":5985", ":5986"))
@@ -230,7 +231,7 @@ func TestRDP(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out buffer
+	var out output.Buffer
 	done := make(chan int, 1)
 	go func() {
 		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "rdp", "w1", "--user=anna"))

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 func TestVisible(t *testing.T) {
@@ -65,7 +67,7 @@ func TestLogsOnTerminal(t *testing.T) {
 		{"no terminal", false, []string{"logs", "w1"}, "\x1b[2Jgone\n\x1b"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var out, errOut buffer
+			var out, errOut output.Buffer
 			e := newEnv(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 			e.terminal = tc.terminal
 			cmd := newCommand(e)

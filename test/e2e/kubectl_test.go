@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/test/output"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -158,7 +159,7 @@ func TestKubectlWatchesAndWaits(t *testing.T) {
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	watch := sys.KubectlCommand(t.Context(), sys.KubeconfigPath(), "get", "wi", "-n", ns, "--watch")
-	var seen lockedBuffer
+	var seen output.Buffer
 	watch.Stdout = &seen
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/openshift/windows-instance-api/test/output"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -87,7 +88,7 @@ func (a answer) refused(t *testing.T, code int, reason metav1.StatusReason) meta
 
 // follower reads a log stream in the background.
 type follower struct {
-	out  lockedBuffer
+	out  output.Buffer
 	done chan struct{}
 	err  error // how the stream ended; set when done is closed
 	stop func()
@@ -98,7 +99,7 @@ func followWithKubectl(t *testing.T, path string) *follower {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &follower{done: make(chan struct{}), stop: cancel}
-	var stderr lockedBuffer
+	var stderr output.Buffer
 	cmd := sys.KubectlCommand(ctx, sys.KubeconfigPath(), "get", "--raw", path)
 	cmd.Stdout, cmd.Stderr = &f.out, &stderr
 	if err := cmd.Start(); err != nil {

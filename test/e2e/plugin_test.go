@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/test/output"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -33,7 +34,7 @@ func plugin(t *testing.T, s *system.System, args ...string) (stdout, stderr stri
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var out, errOut lockedBuffer
+	var out, errOut output.Buffer
 	cmd := pluginCommand(ctx, s, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
@@ -108,9 +109,9 @@ func TestPluginOperations(t *testing.T) {
 	says(0, []string{"Memory", "16.0 GiB", "sshd"}, "inspect", "plugin")
 	says(0, []string{"DISK FREE", "plugin"}, "top", "node/plugin")
 
-	drain := func() (stderr *lockedBuffer, wait func() int) {
+	drain := func() (stderr *output.Buffer, wait func() int) {
 		t.Helper()
-		stderr = &lockedBuffer{}
+		stderr = &output.Buffer{}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := pluginCommand(ctx, sys, "drain", "plugin", "--force")
 		cmd.Stderr = stderr
@@ -126,7 +127,7 @@ func TestPluginOperations(t *testing.T) {
 		}()
 		return stderr, func() int { return <-ended }
 	}
-	untilItSays := func(stderr *lockedBuffer, want string) {
+	untilItSays := func(stderr *output.Buffer, want string) {
 		t.Helper()
 		eventually(t, "the drain says "+want, func() error {
 			if !strings.Contains(stderr.String(), want) {
@@ -170,7 +171,7 @@ func TestPluginFollowsThroughRestart(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &follower{done: make(chan struct{}), stop: cancel}
-	var stderr lockedBuffer
+	var stderr output.Buffer
 	cmd := pluginCommand(ctx, s, "logs", "w", "kubelet", "-f", "--tail=1")
 	cmd.Stdout, cmd.Stderr = &f.out, &stderr
 	if err := cmd.Start(); err != nil {

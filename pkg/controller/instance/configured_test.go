@@ -246,13 +246,7 @@ func TestEvaluateConfigured(t *testing.T) {
 				t.Errorf("got phase %s, want %s", got.Phase, test.wantPhase)
 			}
 
-			again := test.snapshot
-			again.instance = test.snapshot.instance.DeepCopy()
-			again.instance.Status = got
-			again.now = testNow.Add(time.Hour)
-			if second := evaluate(again); !equality.Semantic.DeepEqual(got, second) {
-				t.Errorf("an unchanged snapshot changed the status\n%s", cmp.Diff(got, second))
-			}
+			wantSettled(t, test.snapshot, got)
 		})
 	}
 }

@@ -217,15 +217,19 @@ func TestEvaluate(t *testing.T) {
 				}
 			}
 
-			// The same snapshot later on gives the same status: nothing is to be written.
-			again := test.snapshot
-			again.instance = test.snapshot.instance.DeepCopy()
-			again.instance.Status = got
-			again.now = testNow.Add(time.Hour)
-			if second := evaluate(again); !equality.Semantic.DeepEqual(got, second) {
-				t.Errorf("an unchanged snapshot changed the status\n%s", cmp.Diff(got, second))
-			}
+			wantSettled(t, test.snapshot, got)
 		})
+	}
+}
+
+// wantSettled wants that the same snapshot gives the same status later on: nothing is to be written.
+func wantSettled(t *testing.T, s snapshot, status v1alpha1.WindowsInstanceStatus) {
+	t.Helper()
+	s.instance = s.instance.DeepCopy()
+	s.instance.Status = status
+	s.now = testNow.Add(time.Hour)
+	if again := evaluate(s); !equality.Semantic.DeepEqual(status, again) {
+		t.Errorf("an unchanged snapshot changed the status\n%s", cmp.Diff(status, again))
 	}
 }
 

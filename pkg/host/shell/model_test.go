@@ -82,27 +82,33 @@ func programAndArgs(s string) []string {
 	return append([]string{program}, commandLineToArgvW(s)...)
 }
 
+// escapeAsServer has backslashes before quotes doubled, and one more before each quote. It also returns
+// how many backslashes are at the end.
+func escapeAsServer(s string) (escaped string, slashes int) {
+	var b strings.Builder
+	for _, c := range s {
+		switch c {
+		case '\\':
+			slashes++
+		case '"':
+			b.WriteString(strings.Repeat(`\`, slashes+1))
+			slashes = 0
+		default:
+			slashes = 0
+		}
+		b.WriteRune(c)
+	}
+	return b.String(), slashes
+}
+
 // conhosts are how conhost.exe puts together what it has split.
 var conhosts = map[string]func([]string) string{
 	"2019": func(args []string) string { return strings.Join(args, " ") },
 	"2022": func(args []string) string {
 		quoted := make([]string, len(args))
 		for i, arg := range args {
-			var b strings.Builder
-			slashes := 0
-			for _, c := range arg {
-				switch c {
-				case '\\':
-					slashes++
-				case '"':
-					b.WriteString(strings.Repeat(`\`, slashes+1))
-					slashes = 0
-				default:
-					slashes = 0
-				}
-				b.WriteRune(c)
-			}
-			quoted[i] = b.String()
+			var slashes int
+			quoted[i], slashes = escapeAsServer(arg)
 			if arg == "" || strings.ContainsAny(arg, " \t") {
 				quoted[i] = `"` + quoted[i] + strings.Repeat(`\`, slashes) + `"`
 			}
@@ -267,21 +273,7 @@ func parseCmd(line string) (program, rest string, err error) {
 // viaServer is the command line that the server starts PowerShell with when there is no terminal: see
 // build_commandline_string in misc.c. Backslashes at the end are not doubled, which is a mistake.
 func viaServer(shell, line string) string {
-	var b strings.Builder
-	slashes := 0
-	for _, c := range line {
-		switch c {
-		case '\\':
-			slashes++
-		case '"':
-			b.WriteString(strings.Repeat(`\`, slashes+1))
-			slashes = 0
-		default:
-			slashes = 0
-		}
-		b.WriteRune(c)
-	}
-	quoted := b.String()
+	quoted, _ := escapeAsServer(line)
 	if strings.Contains(line, " ") && !strings.HasPrefix(line, "'") {
 		quoted = `"` + quoted + `"`
 	}

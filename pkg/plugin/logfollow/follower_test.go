@@ -26,6 +26,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // engine answers requests with what runs on hosts, and breaks streams off.
@@ -151,28 +152,10 @@ func (s *stream) Read(p []byte) (int, error) {
 
 func (s *stream) Close() error { s.end(); return nil }
 
-// buffer can be written to and read at the same time.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // follow follows until stop is called; stop returns what Run did.
-func (e *engine) follow(t *testing.T, q url.Values, chunk int64) (out *buffer, stop func() error) {
+func (e *engine) follow(t *testing.T, q url.Values, chunk int64) (out *output.Buffer, stop func() error) {
 	t.Helper()
-	out = &buffer{}
+	out = &output.Buffer{}
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &Follower{
 		Open:  func(ctx context.Context, q url.Values) (io.ReadCloser, error) { return e.open(t, ctx, q) },

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/test/output"
 )
 
 // serve serves a port of a host, one connection after the other, with the server that the
@@ -65,9 +66,9 @@ func serve(t *testing.T, config stream.Config, handle func(*net.TCPConn)) string
 }
 
 // listen forwards a local port to a server until the end of the test.
-func listen(t *testing.T, url string) (address string, said *lockedBuffer) {
+func listen(t *testing.T, url string) (address string, said *output.Buffer) {
 	t.Helper()
-	said = &lockedBuffer{}
+	said = &output.Buffer{}
 	dial := func(ctx context.Context, _ uint16) (*Conn, error) {
 		return Dial(ctx, &rest.Config{Host: url}, url+"/?ports=5985")
 	}
@@ -85,23 +86,6 @@ func listen(t *testing.T, url string) (address string, said *lockedBuffer) {
 		}
 	})
 	return fmt.Sprintf("127.0.0.1:%d", f.Ports()[0].Local), said
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.String()
 }
 
 func connect(t *testing.T, address string) *net.TCPConn {
@@ -447,7 +431,7 @@ func TestParsePorts(t *testing.T) {
 // A port that is taken, and addresses to listen on.
 func TestListen(t *testing.T) {
 	dial := func(context.Context, uint16) (*Conn, error) { return nil, errors.New("not dialed here") }
-	var out lockedBuffer
+	var out output.Buffer
 	f, err := Listen(t.Context(), []string{"localhost"}, []Port{{0, 80}}, dial, &out, io.Discard)
 	if err != nil {
 		t.Fatal(err)
