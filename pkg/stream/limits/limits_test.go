@@ -36,6 +36,9 @@ func TestStreamLimits(t *testing.T) {
 		{"per host", Limits{PerHost: 2}, []stream{{"h1", "a"}, {"h1", "b"}}, stream{"h1", "c"}, stream{"h2", "c"}},
 		{"per user", Limits{PerUser: 2}, []stream{{"h1", "a"}, {"h2", "a"}}, stream{"h3", "a"}, stream{"h1", "b"}},
 		{"per user and host", Limits{PerUserAndHost: 2}, []stream{{"h1", "a"}, {"h1", "a"}}, stream{"h1", "a"}, stream{"h1", "b"}},
+		{"per host of each namespace", Limits{PerHost: 2}, []stream{{"h1", "a"}, {"h1", "b"}}, stream{"h1", "c"}, stream{"team/h1", "c"}},
+		{"per user and each host", Limits{PerUserAndHost: 2}, []stream{{"h1", "a"}, {"h1", "a"}}, stream{"h1", "a"}, stream{"h2", "a"}},
+		{"per user and host of each namespace", Limits{PerUserAndHost: 2}, []stream{{"h1", "a"}, {"h1", "a"}}, stream{"h1", "a"}, stream{"team/h1", "a"}},
 		{"per namespace", Limits{PerNamespace: 2}, []stream{{"team/h1", "a"}, {"team/h2", "b"}}, stream{"team/h3", "c"}, stream{"h1", "a"}},
 		{"in total", Limits{Total: 2}, []stream{{"h1", "a"}, {"h2", "b"}}, stream{"h3", "c"}, stream{}},
 	} {
@@ -83,6 +86,17 @@ func TestStreamLimits(t *testing.T) {
 					t.Errorf("%d streams are left, %+v", n, s.kinds[Logs])
 				}
 			})
+		}
+	}
+}
+
+func TestNegative(t *testing.T) {
+	for limits, want := range map[Limits]bool{
+		{}: false, {PerHost: 1, PerUser: 1, PerUserAndHost: 1, PerNamespace: 1, Total: 1}: false,
+		{PerHost: -1}: true, {PerUser: -1}: true, {PerUserAndHost: -1}: true, {PerNamespace: -1}: true, {Total: -1}: true,
+	} {
+		if limits.Negative() != want {
+			t.Errorf("%+v: got %v", limits, !want)
 		}
 	}
 }

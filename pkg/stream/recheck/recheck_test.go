@@ -6,11 +6,13 @@ package recheck
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
@@ -20,7 +22,7 @@ import (
 // A stream lasts while the answers allow it, and while there is one now and then.
 func TestWatch(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "win-1", nil)
-	away, unavailable := errors.New("away"), apierrors.NewServiceUnavailable("away")
+	away, failed := errors.New("away"), apierrors.NewInternalError(errors.New("away"))
 	for _, test := range []struct {
 		name    string
 		answers []error // then nobody asks any more
@@ -29,15 +31,17 @@ func TestWatch(t *testing.T) {
 	}{
 		{"allowed", make([]error, 20), nil, 20},
 		{"refused", []error{nil, refused}, apierrors.IsForbidden, 2},
-		{"no answer for a while", []error{away, unavailable, away, away, away, nil, away, away, away, away, away}, nil, 11},
-		{"no answer for long", []error{nil, away, unavailable, away, away, away, away}, apierrors.IsServiceUnavailable, 7},
+		{"refused when it is over", []error{nil, refused}, nil, 2},
+		{"no answer for a while", []error{away, failed, away, away, away, nil, away, away, away, away, away}, nil, 11},
+		{"no answer for long", []error{nil, away, failed, away, away, away, away}, apierrors.IsServiceUnavailable, 7},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				began, asked := time.Now(), 0
-				err := Watch(ctx, clock.RealClock{}, nil, func(context.Context) error {
+				allowed := func(context.Context) error { return nil }
+				err := Watch(ctx, clock.RealClock{}, nil, allowed, func(context.Context) error {
 					answer := test.answers[asked]
 					if asked++; asked == len(test.answers) && test.ends == nil {
 						cancel()
@@ -76,18 +80,24 @@ func TestWatchIsRelieved(t *testing.T) {
 	}
 }
 
-// Whoever takes nothing for some minutes loses the stream.
+// Whoever takes nothing for some minutes loses the stream, also after something was taken.
 func TestTaking(t *testing.T) {
 	var backlog stream.Backlog
 	ask := Taking(&backlog)
 	backlog.Begin()
-	for range maxUntaken - 1 {
+	backlog.End()
+	backlog.Begin()
+	for range maxUntaken {
 		if err := ask(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := ask(t.Context()); !apierrors.IsTimeout(err) || !IsRefusal(err) {
+	err := ask(t.Context())
+	if !apierrors.IsTimeout(err) || !IsRefusal(err) || err.Error() != "nothing was read for 10m0s" {
 		t.Errorf("got %v", err)
+	}
+	if status, ok := errors.AsType[*apierrors.StatusError](err); !ok || status.ErrStatus.Status != metav1.StatusFailure || status.ErrStatus.Code != http.StatusRequestTimeout {
+		t.Errorf("got %+v", status)
 	}
 }
 
