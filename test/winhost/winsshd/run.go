@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -93,7 +94,12 @@ func (r *runner) runInJob(ctx context.Context, c sshserver.Command) (uint32, err
 		_, _ = io.Copy(stdin, c.Stdin)
 		_ = stdin.Close()
 	}()
-	_ = cmd.Wait() // the exit code says it all
+	err = cmd.Wait()
+	// A program that was left running has the output for longer than WaitDelay. What else is wrong
+	// lost some of it, whatever the exit code says.
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended && !errors.Is(err, exec.ErrWaitDelay) {
+		return 0, fmt.Errorf("passing on the output: %w", err)
+	}
 	code := uint32(cmd.ProcessState.ExitCode())
 	if code == wineNotFound {
 		code = 1
