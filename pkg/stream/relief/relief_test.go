@@ -6,6 +6,7 @@ package relief
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,6 +36,106 @@ func relieved(t *testing.T, budget uint64, test func(t *testing.T, m *Memory, he
 		cancel()
 		<-over
 	})
+}
+
+// heap is memory in which garbage stays until it is collected.
+type heap struct {
+	held, live, collections atomic.Uint64
+	forced                  atomic.Int64
+}
+
+func (h *heap) measure(collect bool) (live, collection uint64) {
+	if collect {
+		h.forced.Add(1)
+		h.collect()
+	}
+	return h.live.Load(), h.collections.Load()
+}
+
+func (h *heap) collect() {
+	h.live.Store(h.held.Load())
+	h.collections.Add(1)
+}
+
+// What came since the last collection counts, and is collected before it ends a stream: it may be garbage.
+func TestRelieveCollectsFirst(t *testing.T) {
+	const budget, much = 100 << 20, 40 << 20 // perByte of it is too much
+	stalled := func(m *Memory) *Stream {
+		s, _ := m.Track("u")
+		s.Backlog.Begin()
+		pass(2 * minUntaken)
+		return s
+	}
+	for name, test := range map[string]func(t *testing.T, m *Memory, h *heap) (s *Stream, ends bool, forced int64){
+		"it is kept": func(_ *testing.T, m *Memory, h *heap) (*Stream, bool, int64) {
+			s := stalled(m)
+			h.held.Store(perByte * much)
+			m.Received(much)
+			pass(1)
+			h.held.Store(0)
+			h.collect()
+			return s, true, 1
+		},
+		"it is garbage": func(_ *testing.T, m *Memory, _ *heap) (*Stream, bool, int64) {
+			s := stalled(m)
+			m.Received(much)
+			return s, false, 1
+		},
+		"garbage of before": func(_ *testing.T, m *Memory, h *heap) (*Stream, bool, int64) {
+			s := stalled(m)
+			h.held.Store(budget / 5 * 4)
+			h.collect()
+			h.held.Store(0)
+			return s, false, 1
+		},
+		"it was collected meanwhile": func(_ *testing.T, m *Memory, h *heap) (*Stream, bool, int64) {
+			s := stalled(m)
+			for range 3 {
+				m.Received(much / 2)
+				pass(1)
+				h.collect()
+				pass(1)
+			}
+			return s, false, 0
+		},
+		"nobody has a stream, and little came": func(_ *testing.T, m *Memory, h *heap) (*Stream, bool, int64) {
+			h.held.Store(budget / 5 * 4)
+			h.collect()
+			pass(1)
+			m.Received(budget / 16)
+			return nil, false, 0
+		},
+		"nobody has a stream": func(_ *testing.T, m *Memory, h *heap) (*Stream, bool, int64) {
+			h.held.Store(budget / 5 * 4)
+			h.collect()
+			pass(1)
+			m.Received(budget/16 + 1)
+			return nil, false, 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, h := New(), &heap{}
+				ctx, cancel := context.WithCancel(t.Context())
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					m.Relieve(ctx, clock.RealClock{}, budget, h.measure)
+				}()
+				synctest.Wait()
+				s, ends, forced := test(t, m, h)
+				pass(3)
+				if s != nil && ended(t, s) != ends {
+					t.Errorf("the stream ended: %v", !ends)
+				}
+				if got := h.forced.Load(); got != forced {
+					t.Errorf("memory was collected %d times, want %d", got, forced)
+				}
+				cancel()
+				<-over
+			})
+		})
+	}
 }
 
 // pass lets that many measurements be made.
@@ -167,6 +268,12 @@ func TestRelieve(t *testing.T) {
 		if !ended(t, third) {
 			t.Error("nothing more was ended")
 		}
+		held.Store(enough + 1)
+		pass(1)
+		held.Store(enough)
+		if ended(t, reading) || ended(t, waiting) {
+			t.Error("a stream that is read was ended")
+		}
 	})
 }
 
@@ -202,28 +309,44 @@ func TestRelieveByUser(t *testing.T) {
 func TestRelieveOfSlowReaders(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
 	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
+		waiting, _ := m.Track("c")
 		slow, _ := m.Track("a")
-		fast, _ := m.Track("b")
+		var fast []*Stream
+		for range 8 {
+			s, _ := m.Track("b")
+			s.Backlog.Begin()
+			fast = append(fast, s)
+		}
 		read := func() {
-			for range 2 {
-				fast.Backlog.Begin()
-				fast.Backlog.End()
+			for _, s := range fast {
+				for range 2 {
+					s.Backlog.Begin()
+					s.Backlog.End()
+				}
 			}
 			slow.Backlog.Begin()
 			slow.Backlog.End()
 			pass(1)
 		}
 		slow.Backlog.Begin()
-		fast.Backlog.Begin()
+		anyFast := func() bool { return slices.ContainsFunc(fast, func(s *Stream) bool { return ended(t, s) }) }
+		for range 2 { // not short for long
+			held.Store(enough + 1)
+			for range minUntaken - 1 {
+				read()
+			}
+			held.Store(enough)
+			read()
+		}
 		held.Store(enough + 1)
 		for range minUntaken - 1 {
 			read()
 		}
-		if ended(t, slow) || ended(t, fast) {
+		if ended(t, slow) || anyFast() {
 			t.Error("a reader was ended at once")
 		}
 		read()
-		if !ended(t, slow) || ended(t, fast) {
+		if !ended(t, slow) || anyFast() || ended(t, waiting) {
 			t.Error("not the slower one was ended")
 		}
 	})
@@ -267,7 +390,11 @@ func TestBudget(t *testing.T) {
 	if got := Budget(); got != 2<<30 {
 		t.Errorf("got %d", got)
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	_, before := Live(false)
+	if _, again := Live(false); again != before {
+		t.Error("measuring collects")
+	}
 	live, collection := Live(true)
 	if live == 0 || collection <= before {
 		t.Errorf("%d bytes are live after collection %d, which follows %d", live, collection, before)
