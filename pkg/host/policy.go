@@ -62,7 +62,8 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 // Policy returns the rule on which addresses may be dialed. ours are addresses of the API server
 // and of the process, with what they are; see [OurAddresses]. cluster says the same of addresses of
 // the cluster as it knows them at that moment, or that it does not know them yet, when nothing is
-// dialed but what Allowed opens; see package networks. Nil: nothing is known of these.
+// dialed but what Allowed opens, by an error with ssh.ErrUndecided; see package networks. Nil: nothing is
+// known of these.
 func (r AddressRules) Policy(ours map[netip.Addr]string, cluster func(netip.Addr) (string, error)) func(netip.Addr) error {
 	if cluster == nil {
 		cluster = func(netip.Addr) (string, error) { return "", nil }

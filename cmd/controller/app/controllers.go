@@ -34,6 +34,8 @@ type controllers struct {
 	hosts    hosts
 	kube     kubernetes.Interface
 	recorder record.EventRecorder
+	// ready waits until hosts can be connected to.
+	ready func(ctx context.Context) error
 	// leads says whether this process still has the hosts of the cluster.
 	leads   func(ctx context.Context) (bool, error)
 	options *options
@@ -119,6 +121,7 @@ func (c *controllers) wanted(ctx context.Context, instance *v1alpha1.WindowsInst
 func (c *controllers) addOperation(context.Context) error {
 	o := operation.Options{
 		Hosts:       c.hosts,
+		Ready:       c.ready,
 		Kube:        c.kube,
 		Recorder:    c.recorder,
 		Concurrent:  c.options.ConcurrentOperations,

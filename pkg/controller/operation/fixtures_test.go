@@ -294,6 +294,8 @@ type fixture struct {
 	restartLimit          int
 	// concurrent is how many operations run at the same time. 0: 2.
 	concurrent int
+	// ready is [Options.Ready].
+	ready func(ctx context.Context) error
 	// superseded is what is said of an instance that is about to be removed.
 	superseded string
 	// represented is asked before a host is changed for the first time. Nil: nobody is.
@@ -417,7 +419,7 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.disruptions, f.restarts = rollout.NewDisruptionSlots(rollout.DefaultDisruptions), rollout.NewRestartSlots(cmp.Or(f.restartLimit, rollout.DefaultRestarts))
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
-		Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
+		Ready: f.ready, Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
 		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
 		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 			if f.represented == nil {

@@ -23,6 +23,9 @@ type Options struct {
 	Hosts Hosts
 	// Kube reads and writes Nodes and Pods, not from a cache. Required.
 	Kube kubernetes.Interface
+	// Ready waits until hosts can be connected to. No operation runs before, or goes on: it would fail
+	// for what is no failure of its host. Nil: they can be at once.
+	Ready func(ctx context.Context) error
 	// Configuration says the desired configuration of hosts. Nil: a Reconfigure brings the agent to
 	// the host and nothing else.
 	Configuration Configuration

@@ -44,7 +44,7 @@ func newReconciler(c client.Client, live client.Reader, o Options) *Reconciler {
 		runner: newRunner(o.Concurrent), wake: make(chan event.GenericEvent),
 	}
 	r.metrics = newMetrics(o.Registerer, r.runner)
-	r.runner.execute = r.execute
+	r.runner.execute, r.runner.ready = r.execute, o.Ready
 	r.runner.notify = func(ctx context.Context, key types.NamespacedName) { watch.Wake(ctx, r.wake, key) }
 	return r
 }

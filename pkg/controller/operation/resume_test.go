@@ -21,6 +21,37 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
+// Operations go on when hosts can be connected to, and not before: that is no failure of a host.
+func TestOperationsWaitUntilHostsCanBeReached(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(drainOperation()))
+		known := make(chan struct{})
+		f.ready = func(ctx context.Context) error {
+			select {
+			case <-known:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		r, stop := f.process()
+		f.reconcile(r)
+		synctest.Wait()
+		if op := f.get().Status.Operation; op.Phase != v1alpha1.OperationPending {
+			t.Errorf("it is %s", op.Phase)
+		}
+		stop()
+		r, stop = f.process()
+		defer stop()
+		f.reconcile(r)
+		close(known)
+		if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
+
 // TestDeadline: time goes by while nobody works, and then there is enough for one attempt.
 func TestDeadline(t *testing.T) {
 	began := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)

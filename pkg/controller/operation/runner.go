@@ -29,6 +29,8 @@ type runner struct {
 	// With yield it gives its worker to another execution and goes on without one: to be
 	// called by one that waits for others and does nothing meanwhile.
 	execute func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func())
+	// ready is [Options.Ready].
+	ready func(ctx context.Context) error
 	// notify is called when an execution has ended and the instance is free for the next one.
 	notify func(ctx context.Context, key types.NamespacedName)
 
@@ -51,6 +53,14 @@ func newRunner(workers int) *runner {
 		Pool:  workpool.New(map[workpool.Lane]workpool.Limits{laneLimited: {Workers: workers}, laneShort: {}}),
 		tasks: map[types.NamespacedName]*task{}, ended: map[types.NamespacedName]string{},
 	}
+}
+
+// Start runs operations until ctx ends.
+func (r *runner) Start(ctx context.Context) error {
+	if r.ready != nil && r.ready(ctx) != nil {
+		return nil //nolint:nilerr // it only fails when ctx has ended
+	}
+	return r.Pool.Start(ctx)
 }
 
 // submit has an operation run, unless it does already or the instance is busy

@@ -49,7 +49,7 @@ func IsUnsent(err error) bool {
 func IsInconclusive(err error) bool {
 	if e, ok := ssh.AsError(err); ok {
 		switch e.Reason {
-		case ssh.ReasonLimitReached, ssh.ReasonSessionLimitReached, ssh.ReasonPoolClosed,
+		case ssh.ReasonAddressUndecided, ssh.ReasonLimitReached, ssh.ReasonSessionLimitReached, ssh.ReasonPoolClosed,
 			ssh.ReasonCanceled, ssh.ReasonSessionClosed:
 			return true
 		}

@@ -26,6 +26,7 @@ func TestErrorsOfHosts(t *testing.T) {
 	}{
 		{"no address", failed(ssh.LayerDNS, ssh.ReasonNameNotResolved), true, true},
 		{"address not allowed", failed(ssh.LayerConnect, ssh.ReasonAddressRefused), false, true},
+		{"not known whether it is allowed", failed(ssh.LayerConnect, ssh.ReasonAddressUndecided), true, true},
 		{"down", failed(ssh.LayerConnect, ssh.ReasonConnectionRefused), true, true},
 		{"starting", failed(ssh.LayerHandshake, ssh.ReasonConnectionReset), true, true},
 		{"another host key", failed(ssh.LayerHostKey, ssh.ReasonHostKeyChanged), false, true},

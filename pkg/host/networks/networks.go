@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // source is a kind of objects that say something about addresses. Our programs have the rights
@@ -115,6 +117,32 @@ func (n *Networks) Kind(address netip.Addr) (string, error) {
 	return kindOf(address, all), nil
 }
 
+// Wait returns when all is known, or with the cause of ctx when that is done before.
+func (n *Networks) Wait(ctx context.Context) error {
+	for _, w := range n.watches {
+		select {
+		case <-w.informer.HasSyncedChecker().Done():
+		case <-w.refused:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// unknownError says what cannot be read.
+type unknownError struct {
+	resource schema.GroupResource
+	cause    error
+}
+
+func (e *unknownError) Error() string {
+	return fmt.Sprintf("which addresses are those of the cluster itself is not known yet, as its %s cannot be read: %v", e.resource, e.cause)
+}
+
+// Unwrap lets a connection that is not made for it be told from one that is refused.
+func (e *unknownError) Unwrap() []error { return []error{ssh.ErrUndecided, e.cause} }
+
 // unknown says what is not known yet, and why. Nil: all is.
 func (n *Networks) unknown() error {
 	for _, w := range n.watches {
@@ -147,7 +175,7 @@ func (w *watch) unknown() error {
 	if failure := w.failure.Load(); failure != nil {
 		cause = *failure
 	}
-	return fmt.Errorf("which addresses are those of the cluster itself is not known yet, as its %s cannot be read: %w", w.source.GroupResource(), cause)
+	return &unknownError{w.source.GroupResource(), cause}
 }
 
 // watch makes the watch of a source, which does not run yet.
@@ -159,11 +187,23 @@ func (s source) watch(client dynamic.Interface) (*watch, error) {
 	}).Informer()
 	w := &watch{source: s, informer: informer, refused: make(chan struct{})}
 	var once sync.Once
+	var since time.Time // of the refusals without anything else in between; the reflector calls one by one
 	return w, errors.Join(
 		informer.SetTransform(s.transform),
 		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			w.failure.Store(&err)
-			if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+			switch {
+			case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err): // and not what is before the API server
+			case apierrors.IsForbidden(err):
+				// An API server that has just started refuses what it will allow as soon as it has read the roles.
+				if since.IsZero() {
+					since = time.Now()
+				}
+				if time.Since(since) < Patience {
+					return
+				}
+			default:
+				since = time.Time{}
 				cache.DefaultWatchErrorHandler(ctx, r, err)
 				return
 			}

@@ -6,10 +6,12 @@ package networks
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +23,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // cluster is a client of a cluster with these objects.
@@ -160,15 +164,62 @@ func (n *Networks) eventually(t *testing.T, address, want string) {
 	}
 }
 
-// TestWhatCannotBeRead leaves the rest in force, and delays nothing.
+// TestWhatCannotBeRead leaves the rest in force. What the cluster does not have delays nothing; what it does
+// not let us read may be for a moment.
 func TestWhatCannotBeRead(t *testing.T) {
-	client := cluster(t, serviceCIDR, endpointSlice, linuxNode)
-	refuse := func(resource string, err error) {
-		client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+	synctest.Test(t, func(t *testing.T) {
+		client := cluster(t, serviceCIDR, endpointSlice, linuxNode)
+		refuse := func(resource string, err error) {
+			client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+		}
+		refuse("servicecidrs", apierrors.NewNotFound(schema.GroupResource{Resource: "servicecidrs"}, ""))
+		began := time.Now()
+		n := watching(t, client)
+		n.expect(t, map[string]string{"192.0.2.10": kindAPIServer, "10.96.0.1": "", "192.0.2.20": kindNode})
+		n.Close()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %s", took)
+		}
+		refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil))
+		n = watching(t, client)
+		if err := n.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n.expect(t, map[string]string{"192.0.2.10": kindAPIServer, "10.96.0.1": "", "192.0.2.20": ""})
+		n.Close()
+	})
+}
+
+// An API server that has just started refuses what it allows a moment later, and a load balancer before it knows
+// nothing of the API: neither opens anything.
+func TestRefusedForAMoment(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"roles are not read yet": apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil),
+		"a load balancer":        apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{Resource: "nodes"}, "", "<html>", 0, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := cluster(t, linuxNode)
+				refusals := 2
+				client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+					refusals--
+					return refusals >= 0, nil, refusal
+				})
+				n, err := Watch(t.Context(), client, time.Nanosecond)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer n.Close()
+				if _, err := n.Kind(netip.MustParseAddr("192.0.2.20")); !errors.Is(err, ssh.ErrUndecided) {
+					t.Errorf("got %v", err)
+				}
+				if err := n.Wait(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				n.expect(t, map[string]string{"192.0.2.20": kindNode})
+			})
+		})
 	}
-	refuse("servicecidrs", apierrors.NewNotFound(schema.GroupResource{Resource: "servicecidrs"}, ""))
-	refuse("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil))
-	watching(t, client).expect(t, map[string]string{"192.0.2.10": kindAPIServer, "10.96.0.1": "", "192.0.2.20": ""})
 }
 
 // TestAPIIsAway: nothing is known until the API answers, and that is waited for; what is known stays.

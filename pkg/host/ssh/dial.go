@@ -95,7 +95,7 @@ func (p *Pool) dialTCP(ctx context.Context, t Target, pr *progress) (net.Conn, e
 
 // Resolve returns the addresses that would be dialed for the target, in order. It
 // connects to none of them. The error is an *Error of LayerDNS, or of LayerConnect
-// with ReasonAddressRefused when Options.AllowAddress refuses every address.
+// with ReasonAddressRefused when Options.AllowAddress refuses every address, or with ReasonAddressUndecided.
 func (p *Pool) Resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.DialTimeout)
 	defer cancel()
@@ -105,7 +105,11 @@ func (p *Pool) Resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
 	}
 	allowed, err := allowedAddresses(addrs, p.opts.AllowAddress)
 	if err != nil {
-		return nil, &Error{Layer: LayerConnect, Reason: ReasonAddressRefused, Address: t.Endpoint(), Err: err}
+		reason := ReasonAddressRefused
+		if errors.Is(err, ErrUndecided) {
+			reason = ReasonAddressUndecided
+		}
+		return nil, &Error{Layer: LayerConnect, Reason: reason, Address: t.Endpoint(), Err: err}
 	}
 	return allowed, nil
 }

@@ -43,6 +43,8 @@ const (
 	ReasonNameNotResolved Reason = "NameNotResolved"
 	// ReasonAddressRefused means that Options.AllowAddress refused every resolved address.
 	ReasonAddressRefused Reason = "AddressRefused"
+	// ReasonAddressUndecided means that Options.AllowAddress could not decide yet, see ErrUndecided.
+	ReasonAddressUndecided Reason = "AddressUndecided"
 	// ReasonConnectionRefused means that nothing listens on the port: of the host, or,
 	// for Dial, of the host's own loopback interface.
 	ReasonConnectionRefused Reason = "ConnectionRefused"
@@ -90,6 +92,9 @@ const (
 	ReasonPoolClosed Reason = "PoolClosed"
 )
 
+// ErrUndecided is wrapped by the errors of Options.AllowAddress that say nothing about the address.
+var ErrUndecided = errors.New("it is not known yet")
+
 // Error is a failure to reach a host or to use the connection to it.
 type Error struct {
 	// Layer is how far the attempt came.
@@ -107,6 +112,7 @@ type Error struct {
 var explanations = map[Reason]string{
 	ReasonNameNotResolved:     "the name has no address",
 	ReasonAddressRefused:      "the address is not allowed",
+	ReasonAddressUndecided:    "whether the address is allowed is not known yet",
 	ReasonConnectionRefused:   "the connection was refused",
 	ReasonConnectionTimedOut:  "the host did not answer in time",
 	ReasonHostUnreachable:     "the host is unreachable",

@@ -117,7 +117,7 @@ func TestTail(t *testing.T) {
 
 func TestEveryReasonIsExplained(t *testing.T) {
 	for _, r := range []Reason{
-		ReasonNameNotResolved, ReasonAddressRefused, ReasonConnectionRefused, ReasonConnectionTimedOut, ReasonHostUnreachable,
+		ReasonNameNotResolved, ReasonAddressRefused, ReasonAddressUndecided, ReasonConnectionRefused, ReasonConnectionTimedOut, ReasonHostUnreachable,
 		ReasonConnectionReset, ReasonHandshakeTimedOut, ReasonNotSSH, ReasonHandshakeFailed, ReasonHostKeyUnknown,
 		ReasonHostKeyChanged, ReasonCredentialsRefused, ReasonSessionRefused, ReasonSessionLimitReached, ReasonConnectionLost,
 		ReasonTimedOut, ReasonCanceled, ReasonSessionClosed, ReasonLimitReached, ReasonPoolClosed,

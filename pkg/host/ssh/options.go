@@ -48,7 +48,7 @@ type Options struct {
 	MaxConns int
 	// AllowAddress decides about each resolved address right before it would be dialed, so a
 	// name cannot be pointed elsewhere between a check and its use. An error is the
-	// refusal and its explanation, which names the address. Default: every address is allowed.
+	// refusal and its explanation, which names the address; one that wraps ErrUndecided is none. Default: every address is allowed.
 	AllowAddress func(netip.Addr) error
 	// Resolver resolves names. Default net.DefaultResolver.
 	Resolver Resolver
