@@ -175,7 +175,12 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 			return t.refused()
 		}
 		if deadline := t.options.Deadline; !deadline.IsZero() && !now.Before(deadline) {
-			return t.timeout()
+			if t.options.Extend == nil {
+				return t.timeout()
+			}
+			if t.options.Deadline = t.options.Extend(); !now.Before(t.options.Deadline) {
+				return t.timeout()
+			}
 		}
 		timer := d.alarm(t.next(), now)
 		select {

@@ -252,6 +252,26 @@ func TestRunGivesUpAtTheDeadline(t *testing.T) {
 	}
 }
 
+// A deadline may be put off, and what was evicted once and came back is left alone all the same.
+func TestRunIsExtended(t *testing.T) {
+	f := newFixture(t, newPod("kept"))
+	f.answer("kept", overBudget("web"))
+	asked := 0
+	wait := f.run(t.Context(), Options{Deadline: testNow.Add(time.Minute), Extend: func() time.Time {
+		if asked++; asked == 3 {
+			return time.Time{}
+		}
+		return f.clock.Now().Add(time.Minute)
+	}})
+	eventually(t, "the pod to be asked", func() bool { return f.askedFor("kept") == 1 })
+	f.pace = time.Minute
+	err := wait()
+	var timeout *TimeoutError
+	if !errors.As(err, &timeout) || asked != 3 {
+		t.Errorf("it ended after it was asked %d times: %v", asked, err)
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	f := newFixture(t, newPod("kept"))
 	f.answer("kept", overBudget("web"))

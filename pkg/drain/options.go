@@ -16,6 +16,9 @@ type Options struct {
 	GracePeriodSeconds *int64
 	// Deadline is when to give up. The zero value: never.
 	Deadline time.Time
+	// Extend is asked at the deadline for another one, which ends the drain unless it is later. It is called
+	// from the goroutine of Run. Nil: there is none.
+	Extend func() time.Time
 	// IgnoreDaemonSets lets pods of DaemonSets stay. While false a Node that has any is
 	// not drained.
 	IgnoreDaemonSets bool

@@ -124,17 +124,20 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		before = *op.Progress
 	}
 	latest := drain.Progress{}
-	if err := e.endIfAwaited(o, func(o drain.Options) error {
-		if p := e.operation().Progress; p != nil && latest.Total > 0 {
-			before = *p
-		}
-		return follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
-			return retryDrain(ctx, e.clock, o, func(o drain.Options) error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
-		}, func(p drain.Progress) error {
-			latest = p
-			return e.progress(ctx, op.Node.Name, countPods(before, p), p)
+	awaited := false
+	err = follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
+		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
+			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
 		})
-	}); err != nil {
+	}, func(p drain.Progress) error {
+		latest = p
+		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
+	})
+	var timeout *drain.TimeoutError
+	switch {
+	case awaited && errors.As(err, &timeout):
+		return result{}, fmt.Errorf("hosts of other namespaces wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(awaitedDrain), err)
+	case err != nil:
 		return result{}, err
 	}
 	message := "Pods that left: 0."
@@ -154,26 +157,31 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	return result{message: message}, nil
 }
 
-// endIfAwaited runs a drain until its own deadline. One that has taken awaitedDrain ends as soon as hosts
-// of other namespaces wait for the slot of this one; what needs no slot has its own deadline only.
-func (e *execution) endIfAwaited(o drain.Options, run func(drain.Options) error) error {
+// untilAwaited are the options of a drain that ends at its own deadline or, when it has taken awaitedDrain, as
+// soon as hosts of other namespaces wait for the slot of this one: then it sets awaited. What needs no slot
+// has its own deadline only.
+func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
 	if e.operation().Type != v1alpha1.OperationReconfigure {
-		return run(o)
+		return o
 	}
-	for patient := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, awaitedDrain); ; patient = e.clock.Now().Add(awaitedInterval) {
-		bounded := o
-		if o.Deadline.IsZero() || patient.Before(o.Deadline) {
-			bounded.Deadline = patient
+	own := o.Deadline
+	sooner := func(t time.Time) time.Time {
+		if !own.IsZero() && own.Before(t) {
+			return own
 		}
-		err := run(bounded)
-		var timeout *drain.TimeoutError
-		switch {
-		case bounded.Deadline.Equal(o.Deadline) || !errors.As(err, &timeout):
-			return err
-		case e.Disruptions.Awaited(e.key):
-			return fmt.Errorf("hosts of other namespaces wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(awaitedDrain), err)
-		}
+		return t
 	}
+	o.Deadline = sooner(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, awaitedDrain))
+	o.Extend = func() time.Time {
+		now := e.clock.Now()
+		if own.IsZero() || now.Before(own) {
+			if *awaited = e.Disruptions.Awaited(e.key); *awaited {
+				return now
+			}
+		}
+		return sooner(now.Add(awaitedInterval))
+	}
+	return o
 }
 
 // retryDrain drains again when the API server was in trouble, once also after the deadline: the

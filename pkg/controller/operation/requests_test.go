@@ -78,7 +78,7 @@ func TestDrainThatIsRun(t *testing.T) {
 			if !got.Deadline.Equal(want.Deadline) {
 				t.Errorf("until %s, want %s", got.Deadline, want.Deadline)
 			}
-			got.Deadline, want.Deadline = time.Time{}, time.Time{}
+			got.Deadline, want.Deadline, got.Extend = time.Time{}, time.Time{}, nil
 			if fmt.Sprint(grace(got)) != fmt.Sprint(grace(want)) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
