@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
@@ -37,15 +36,16 @@ func (o *Options) disableAbsentPolicies(generic *genericapiserver.RecommendedCon
 	if err != nil {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
+	// Every cluster that we support serves this version; a 404 is that of something in front of it.
 	served, err := client.ServerResourcesForGroupVersion(admissionregistrationv1.SchemeGroupVersion.String())
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil {
 		return fmt.Errorf("asking the cluster for the kinds of its admission policies: %w", err)
 	}
 	for kind, plugin := range policyPlugins {
-		if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind }) {
+		if slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind }) {
 			continue
 		}
-		klog.InfoS("The cluster has no such policies, so none is applied to our objects", "kind", kind, "version", admissionregistrationv1.SchemeGroupVersion.Version)
+		klog.InfoS("The cluster has no such policies, so none is applied to our objects; restart this process after an upgrade of the cluster", "kind", kind, "version", admissionregistrationv1.SchemeGroupVersion.Version)
 		o.Recommended.Admission.DisablePlugins = append(o.Recommended.Admission.DisablePlugins, plugin)
 	}
 	return nil

@@ -160,12 +160,13 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 	}
 	answers := make(chan answer, parallel)
 	var reported *Progress
+	options := t.options // without a deadline that changes
 	for {
 		now := d.clock.Now()
 		t.observe(now, lookup)
 		for _, p := range t.due(now, parallel) {
 			terminating := p.deleted != nil
-			wg.Go(func() { answers <- d.evict(ctx, p, terminating, t.options) })
+			wg.Go(func() { answers <- d.evict(ctx, p, terminating, options) })
 		}
 		if progress := t.progress(); reported == nil || !reflect.DeepEqual(*reported, progress) {
 			reported = &progress
