@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,8 @@ const (
 	// secondTry is how long after a try that was not refused the next one is: kube-apiserver enforces a
 	// policy some seconds after it was created, for example at the installation.
 	secondTry = 20 * time.Second
+	// patience is how long a try may take.
+	patience = 30 * time.Second
 
 	eventNotEnforced = "PolicyNotEnforced"
 )
@@ -111,8 +114,10 @@ func (c *checker) Start(ctx context.Context) error {
 // check tries a policy and tells what has changed. It returns false if that was to be tried again soon.
 func (c *checker) check(ctx context.Context, p *policy) bool {
 	logger := log.FromContext(ctx).WithName("policies").WithValues("policy", p.name)
-	switch err := p.try(ctx); {
-	case apierrors.IsForbidden(err):
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	switch err := p.try(bounded); {
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), p.name): // and not another policy, or a quota
 		if p.told {
 			logger.Info("The policy is enforced again")
 		}
@@ -120,6 +125,9 @@ func (c *checker) check(ctx context.Context, p *policy) bool {
 		c.enforced.WithLabelValues(p.name).Set(1)
 	case err != nil:
 		logger.V(1).Info("Whether the policy is enforced is not known", "cause", err.Error())
+		if !p.told {
+			c.enforced.DeleteLabelValues(p.name)
+		}
 	case !p.passed:
 		p.passed = true
 		return false

@@ -111,7 +111,7 @@ func node(name, system string) *corev1.Node {
 }
 
 func forbidden(resource string) error {
-	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "x", errors.New("a policy denied the request"))
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "x", errors.New("ValidatingAdmissionPolicy '"+nodes+"' with binding '"+nodes+"' denied request"))
 }
 
 func TestEnforced(t *testing.T) {
@@ -125,6 +125,7 @@ func TestEnforced(t *testing.T) {
 	}{
 		{"it refuses", []runtime.Object{node("win-1", "windows"), node("linux", "linux")}, map[string]error{"nodes": forbidden("nodes")}, map[string]float64{nodes: 1}, 0, "patch nodes"},
 		{"it is gone", []runtime.Object{node("linux", "linux")}, map[string]error{}, map[string]float64{nodes: 0}, 1, "patch nodes"},
+		{"something else refuses it", []runtime.Object{node("linux", "linux")}, map[string]error{"nodes": apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "x", errors.New("exceeded quota"))}, map[string]float64{}, 0, "patch nodes"},
 		{"no Node can show it", []runtime.Object{node("win-1", "windows")}, map[string]error{}, map[string]float64{}, 0, ""},
 		{"the API does not say", []runtime.Object{node("linux", "linux")}, map[string]error{"nodes": apierrors.NewServiceUnavailable("later")}, map[string]float64{}, 0, "patch nodes"},
 	} {
@@ -179,6 +180,12 @@ func TestChanges(t *testing.T) {
 		synctest.Wait()
 		if got := b.told(); len(got) > 0 || b.enforced(t)[nodes] != 1 {
 			t.Errorf("back: %q, %v", got, b.enforced(t))
+		}
+		b.answer("nodes", apierrors.NewServiceUnavailable("later"))
+		time.Sleep(interval) //nolint:forbidigo // likewise
+		synctest.Wait()
+		if got := b.enforced(t); len(got) > 0 {
+			t.Errorf("not known: %v", got)
 		}
 	})
 }
