@@ -19,6 +19,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
@@ -150,6 +151,40 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStoragesAnswerAlone: where somebody applies one overlay over another, the servers of both do not answer in
+// turns, each with other objects.
+func TestStoragesAnswerAlone(t *testing.T) {
+	t.Parallel()
+	selectors, pods := map[string]labels.Selector{}, map[string]labels.Set{}
+	for _, overlay := range []string{"base", "openshift", "ha"} {
+		for _, object := range render(t, overlay) {
+			switch {
+			case object.Name != "windows-apiserver":
+			case object.Kind == "Service":
+				var service corev1.Service
+				if err := json.Unmarshal(object.text, &service); err != nil {
+					t.Fatal(err)
+				}
+				selectors[overlay] = labels.SelectorFromSet(service.Spec.Selector)
+			case object.Kind == "Deployment" || object.Kind == "StatefulSet":
+				pods[overlay] = object.Spec.Template.Labels
+			}
+		}
+	}
+	pods["ha of an earlier release"] = labels.Set{"app": "windows-apiserver"}
+	storage := map[string]string{"base": "embedded", "openshift": "embedded", "ha": "etcd"}
+	for service, selector := range selectors {
+		for server, of := range pods {
+			if got, want := selector.Matches(of), storage[service] == storage[server]; got != want {
+				t.Errorf("the Service of %s leads to the server of %s: %t", service, server, got)
+			}
+		}
+	}
+	if len(selectors) != 3 || len(pods) != 4 {
+		t.Errorf("there are %d Services and %d servers", len(selectors), len(pods))
 	}
 }
 
