@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -16,6 +17,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/stream/recheck"
+)
+
+const (
+	// maxCached is how many times in a row it may be what the watch cache has that says so: nothing changes while
+	// etcd is away, but one of several replicas may be cut off from it alone.
+	maxCached = 60
+	// storagePatience is how long etcd may take to answer.
+	storagePatience = 10 * time.Second
 )
 
 // rechecks ask again, while a stream lasts, what was asked before it began.
@@ -33,11 +42,12 @@ func (r *rechecks) watch(ctx context.Context, relieved <-chan error, asked ...re
 // still asks whether the user of the request may still do the verb with the instance, and whether its host is
 // still the one that the stream was opened to.
 func (r *rechecks) still(verb string, began *v1alpha1.WindowsInstance) recheck.Question {
+	cached := 0
 	return func(ctx context.Context) error {
 		err := ensureAuthorized(ctx, r.authorizer, verb)
 		if err == nil {
 			var now *v1alpha1.WindowsInstance
-			if now, err = getServedLately(ctx, r.instances, began.Name); err == nil {
+			if now, err = r.instance(ctx, began.Name, &cached); err == nil {
 				now, err = known(now)
 			}
 			if err == nil {
@@ -52,6 +62,21 @@ func (r *rechecks) still(verb string, began *v1alpha1.WindowsInstance) recheck.Q
 		status.Message = "it was ended because it would be refused by now: " + status.Message
 		return &apierrors.StatusError{ErrStatus: status}
 	}
+}
+
+// instance reads an instance, from the watch cache when etcd does not answer, up to maxCached times in a row.
+func (r *rechecks) instance(ctx context.Context, name string, cached *int) (*v1alpha1.WindowsInstance, error) {
+	bounded, cancel := context.WithTimeout(ctx, storagePatience)
+	defer cancel()
+	instance, err := getServed(bounded, r.instances, name)
+	if err == nil || recheck.IsRefusal(err) {
+		*cached = 0
+		return instance, err
+	}
+	if *cached++; *cached > maxCached {
+		return nil, err
+	}
+	return getServedLately(ctx, r.instances, name)
 }
 
 // sameHost returns a Conflict if the host of an instance may be another one than it was.

@@ -125,7 +125,8 @@ func TestRechecks(t *testing.T) {
 		{"the right is denied", func(s *fixture, _ *windows.WindowsInstance) { s.asked.decision = authorizer.DecisionDeny }, 1, "would be refused by now"},
 		{"nobody says, for a while", func(s *fixture, _ *windows.WindowsInstance) { s.asked.err = errors.New("away") }, 5, ""},
 		{"nobody says, for long", func(s *fixture, _ *windows.WindowsInstance) { s.asked.err = errors.New("away") }, 6, "nobody has said for 5m0s that it is still allowed"},
-		{"etcd is away", func(s *fixture, _ *windows.WindowsInstance) { s.memory.away = errors.New("etcd is away") }, 20, ""},
+		{"etcd is away", func(s *fixture, _ *windows.WindowsInstance) { s.memory.away = errors.New("etcd is away") }, maxCached, ""},
+		{"cut off from etcd", func(s *fixture, _ *windows.WindowsInstance) { s.memory.away = errors.New("etcd is away") }, maxCached + 6, "etcd is away"},
 		{"deleted", func(s *fixture, _ *windows.WindowsInstance) { s.memory.objects = map[string]*windows.WindowsInstance{} }, 1, "not found"},
 		{"created again", func(_ *fixture, i *windows.WindowsInstance) { i.UID = "another" }, 1, "deleted and created again"},
 		{"another host represents it", func(_ *fixture, i *windows.WindowsInstance) {

@@ -23,7 +23,7 @@ func getServed(ctx context.Context, instances rest.Getter, name string) (*v1alph
 }
 
 // getServedLately is getServed by what the watch cache has, which is a moment old, and answers while etcd is
-// away: then nothing changes.
+// away.
 func getServedLately(ctx context.Context, instances rest.Getter, name string) (*v1alpha1.WindowsInstance, error) {
 	return getServedWith(ctx, instances, name, &metav1.GetOptions{ResourceVersion: "0"})
 }
