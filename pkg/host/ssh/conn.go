@@ -449,7 +449,7 @@ func (c *conn) watch() {
 			asked, missed = false, 0
 		case <-keepAlive.C:
 			switch reads := c.wire.reads.Load(); {
-			case reads != heard:
+			case reads != heard, c.wire.held.Load():
 				heard, missed = reads, 0
 			case !asked:
 				asked = true

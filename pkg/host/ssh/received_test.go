@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // heldBack is what Options.Received is told, which waits once there was more than a limit.
@@ -41,6 +42,7 @@ func TestReceivedHoldsBack(t *testing.T) {
 		if got := h.received.Load(); got < limit || got > limit+64<<10 {
 			t.Errorf("%d bytes were received, and the limit is %d", got, limit)
 		}
+		time.Sleep(3 * time.Minute) //nolint:forbidigo // the time of the bubble: that it is not heard is not its silence
 		close(h.more)
 		if n, err := io.Copy(io.Discard, near.stdout); n != sent || err != nil {
 			t.Errorf("%d bytes were read: %v", n, err)

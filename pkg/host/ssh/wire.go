@@ -29,6 +29,9 @@ type wire struct {
 	// reads grows with each Read that returned data.
 	reads atomic.Uint64
 
+	// held says that received waits: what the server sends meanwhile is not heard.
+	held atomic.Bool
+
 	// identified is set after the server's identification line, and keeps mu off the
 	// path of bulk data.
 	identified atomic.Bool
@@ -42,7 +45,9 @@ type wire struct {
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if n > 0 {
+		w.held.Store(true)
 		w.received(n)
+		w.held.Store(false)
 		w.reads.Add(1)
 		if !w.identified.Load() {
 			w.record(b[:n])
