@@ -38,7 +38,7 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 	if err := s.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
-	nodes := identity.Nodes{Reader: s.client, Resolver: s.resolver}
+	nodes := identity.Nodes{Reader: s.client, Resolver: s.resolver, Namespace: s.namespace}
 	var hosts []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]

@@ -293,14 +293,34 @@ func TestReconcile(t *testing.T) {
 				"ip-10-0-0-5.ec2.internal from DNS, 10.0.0.5 from spec.address.",
 		},
 		{
+			name: "at another address of its name", request: serving(t, "10.7.0.2"),
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) {
+				i.Spec.Address, i.Status.Addresses, i.Status.HostIP = "win-1.corp.example.com", []string{"10.7.0.1", "10.7.0.2"}, "10.7.0.1"
+			})},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.7.0.2 is not an address of instance windows-hosts/one."},
+		},
+		{
+			name: "at an address that the spec names meanwhile", request: serving(t, "10.7.0.2"),
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.HostIP = "10.7.0.2", "10.0.0.5" })},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.7.0.2 is not an address of instance windows-hosts/one."},
+		},
+		{
+			name: "at another address of its name, in the namespace of the operator", request: serving(t, "10.7.0.2"),
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) {
+				i.Namespace, i.Spec.Address, i.Status.Addresses, i.Status.HostIP = homeNamespace, "win-1.corp.example.com", []string{"10.7.0.1", "10.7.0.2"}, "10.7.0.1"
+			})},
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance " + homeNamespace + "/one is that host: " +
+				"win-1 from spec.address, 10.7.0.2 from status.addresses.",
+		},
+		{
 			name: "IPv6", request: serving(t, "fd00::5"),
-			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", nil })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", []string{"fd00::5"} })},
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, fd00::5 from spec.address.",
 		},
 		{
 			name: "IPv4 written as IPv6", request: serving(t, "10.0.0.5"),
-			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", nil })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", []string{"10.0.0.5"} })},
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, 10.0.0.5 from spec.address.",
 		},

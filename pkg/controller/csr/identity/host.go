@@ -40,13 +40,7 @@ func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *H
 		h.add(address, "status.addresses")
 	}
 	h.add(instance.Status.HostIP, "status.hostIP")
-	if machine != nil {
-		for _, address := range machine.Status.Addresses {
-			if useful(address) {
-				h.add(address.Address, "Machine "+machine.Name)
-			}
-		}
-	}
+	h.addMachine(machine)
 	if system := instance.Status.System; system != nil {
 		h.add(system.Hostname, "status.system.hostname")
 		h.add(system.FQDN, "status.system.fqdn")
@@ -55,6 +49,18 @@ func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *H
 		h.Node = node.Name
 	}
 	return h
+}
+
+// addMachine adds what the Machine of the host has. Nil: it has none.
+func (h *Host) addMachine(machine *machinev1beta1.Machine) {
+	if machine == nil {
+		return
+	}
+	for _, address := range machine.Status.Addresses {
+		if useful(address) {
+			h.add(address.Address, "Machine "+machine.Name)
+		}
+	}
 }
 
 // useful says whether an address of a Machine is that of one host: a host that got none
@@ -109,6 +115,23 @@ func (h *Host) confirm(nodeName string, addresses []netip.Addr) {
 	if slices.Contains(h.Names, nodeName) {
 		h.Node = nodeName
 	}
+}
+
+// DropClaims drops the addresses at which the host was not found, and which its machine does not have:
+// whoever names a host in spec, or has its name in DNS, says any address.
+func (h *Host) DropClaims(machine *machinev1beta1.Machine) {
+	proven := &Host{Object: h.Object, Sources: map[string]string{}}
+	for _, address := range h.Object.Status.FoundAt() {
+		proven.add(address, "")
+	}
+	proven.addMachine(machine)
+	h.Addresses = slices.DeleteFunc(h.Addresses, func(a netip.Addr) bool {
+		claimed := !slices.Contains(proven.Addresses, a)
+		if claimed {
+			delete(h.Sources, a.String())
+		}
+		return claimed
+	})
 }
 
 // Claim adds the name that the host itself says its node will have, unless it is that of something else.

@@ -24,7 +24,8 @@ type Nodes struct {
 	// Resolver confirms names of Nodes. Find does not use it.
 	Resolver Resolver
 	// Namespace is that of the operator: of two instances of the same host, one in this
-	// namespace stands for it. Only Find uses it.
+	// namespace stands for it, and what others claim of their hosts does not count, see
+	// [Host.DropClaims]. Only Find and Host use it. Empty: claims count.
 	Namespace string
 }
 
@@ -67,6 +68,9 @@ func (n Nodes) Host(ctx context.Context, instance *v1alpha1.WindowsInstance, nod
 		return nil, err
 	}
 	h := New(instance, machine)
+	if n.Namespace != "" && instance.Namespace != n.Namespace {
+		h.DropClaims(machine)
+	}
 	if h.Disputed(nodeName) {
 		if err := h.lookUp(ctx, n.Resolver, nodeName); err != nil {
 			return nil, err
