@@ -37,15 +37,16 @@ type source struct {
 	read            func(*unstructured.Unstructured) (facts, error)
 }
 
-// sources are all that may be there; those that the cluster does not have say nothing.
+// sources are all that may be there; those that the cluster does not have say nothing. The first one is one that
+// each cluster has.
 func sources() []source {
 	v1 := func(group, resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 	}
 	return []source{
+		{GroupVersionResource: v1("", "nodes"), read: typed(ofNode)},
 		{GroupVersionResource: v1("networking.k8s.io", "servicecidrs"), read: typed(ofServiceCIDR)},
 		{GroupVersionResource: v1("discovery.k8s.io", "endpointslices"), namespace: metav1.NamespaceDefault, name: "kubernetes", read: typed(ofEndpointSlice)},
-		{GroupVersionResource: v1("", "nodes"), read: typed(ofNode)},
 		{GroupVersionResource: v1("", "configmaps"), namespace: metav1.NamespaceSystem, name: "kubeadm-config", read: typed(ofKubeadm)},
 		{GroupVersionResource: v1("config.openshift.io", "networks"), name: "cluster", read: typed(ofConfigNetwork)},
 		{GroupVersionResource: v1("operator.openshift.io", "networks"), name: "cluster", read: typed(ofOperatorNetwork)},
@@ -70,28 +71,32 @@ func Watch(ctx context.Context, client dynamic.Interface, patience time.Duration
 	ctx, cancel := context.WithCancel(ctx)
 	n := &Networks{cancel: cancel}
 	for _, s := range sources() {
-		w, err := s.watch(client)
+		w, err := s.watch(client, func() bool { return n.watches[0].unknown() == nil })
 		if err != nil {
 			n.Close()
 			return nil, fmt.Errorf("watching %s: %w", s.GroupResource(), err)
 		}
 		n.watches = append(n.watches, w)
-		n.wg.Go(func() { w.informer.RunWithContext(ctx) })
 	}
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	for _, w := range n.watches {
-		select {
-		case <-w.informer.HasSyncedChecker().Done():
-		case <-w.refused:
-		case <-late.C:
-			klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
-			return n, nil
-		case <-ctx.Done():
-			return n, nil
-		}
+	first, others := n.watches[:1], n.watches[1:]
+	bounded, done := context.WithTimeout(ctx, patience)
+	defer done()
+	n.run(ctx, first)
+	err := known(bounded, first)
+	n.run(ctx, others)
+	if err == nil {
+		err = known(bounded, others)
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
 	}
 	return n, nil
+}
+
+func (n *Networks) run(ctx context.Context, watches []*watch) {
+	for _, w := range watches {
+		n.wg.Go(func() { w.informer.RunWithContext(ctx) })
+	}
 }
 
 // Close ends the watch, and returns when nothing of it runs any more.
@@ -118,8 +123,10 @@ func (n *Networks) Kind(address netip.Addr) (string, error) {
 }
 
 // Wait returns when all is known, or with the cause of ctx when that is done before.
-func (n *Networks) Wait(ctx context.Context) error {
-	for _, w := range n.watches {
+func (n *Networks) Wait(ctx context.Context) error { return known(ctx, n.watches) }
+
+func known(ctx context.Context, watches []*watch) error {
+	for _, w := range watches {
 		select {
 		case <-w.informer.HasSyncedChecker().Done():
 		case <-w.refused:
@@ -178,8 +185,9 @@ func (w *watch) unknown() error {
 	return &unknownError{w.source.GroupResource(), cause}
 }
 
-// watch makes the watch of a source, which does not run yet.
-func (s source) watch(client dynamic.Interface) (*watch, error) {
+// watch makes the watch of a source, which does not run yet. answers says whether the API server has
+// answered: before, a 404 says nothing.
+func (s source) watch(client dynamic.Interface, answers func() bool) (*watch, error) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(client, s.GroupVersionResource, s.namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		if s.name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()
@@ -193,7 +201,7 @@ func (s source) watch(client dynamic.Interface) (*watch, error) {
 		informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			w.failure.Store(&err)
 			switch {
-			case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err): // and not what is before the API server
+			case apierrors.IsNotFound(err) && answers(): // and what answers is no load balancer without an API server
 			case apierrors.IsForbidden(err):
 				// An API server that has just started refuses what it will allow as soon as it has read the roles.
 				if since.IsZero() {

@@ -172,7 +172,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		refuse := func(resource string, err error) {
 			client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 		}
-		refuse("servicecidrs", apierrors.NewNotFound(schema.GroupResource{Resource: "servicecidrs"}, ""))
+		// As kube-apiserver answers for a group that it does not have.
+		refuse("servicecidrs", apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{Resource: "servicecidrs"}, "", "404 page not found\n", 0, true))
 		began := time.Now()
 		n := watching(t, client)
 		n.expect(t, map[string]string{"192.0.2.10": kindAPIServer, "10.96.0.1": "", "192.0.2.20": kindNode})
