@@ -314,13 +314,17 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "IPv6", request: serving(t, "fd00::5"),
-			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", []string{"fd00::5"} })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) {
+				i.Spec.Address, i.Status.Addresses = "FD00:0::5", []string{"fd00::5"}
+			})},
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, fd00::5 from spec.address.",
 		},
 		{
 			name: "IPv4 written as IPv6", request: serving(t, "10.0.0.5"),
-			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", []string{"10.0.0.5"} })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) {
+				i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", []string{"10.0.0.5"}
+			})},
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, 10.0.0.5 from spec.address.",
 		},

@@ -112,11 +112,11 @@ func TestCleanupInUse(t *testing.T) {
 	}
 	s.client.patience.removal = time.Minute
 	done := make(chan error, 1)
+	before := len(s.Host.Commands())
 	go func() {
 		_, err := s.client.Cleanup(t.Context(), s.Instance, nil)
 		done <- err
 	}()
-	before := len(s.Host.Commands())
 	hosttest.Eventually(t, "the host is cleaned but for the agent", func() bool {
 		return len(s.Host.Commands()) > before && s.Host.Running() == 1
 	})

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package openshift
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Resources are the kinds of OpenShift that a cluster needs for what this package puts into it, each as
+// <plural>.<group>, besides those of the Machine API.
+var Resources = []string{
+	"infrastructures.config.openshift.io", "networks.config.openshift.io", "proxies.config.openshift.io", "apiservers.config.openshift.io",
+	"images.config.openshift.io", "imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
+	"networks.operator.openshift.io",
+	"controllerconfigs.machineconfiguration.openshift.io", "machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io",
+}
+
+// Namespaces of the cluster that our programs and its operators use.
+var Namespaces = []string{MachineConfigNamespace, "openshift-config", "openshift-config-managed", "openshift-machine-api"}
+
+// MachineConfigNamespace is that of the Machine Config Operator.
+const MachineConfigNamespace = "openshift-machine-config-operator"
+
+// clusterName is the name of all objects of which a cluster has one.
+const clusterName = "cluster"
+
+// Cluster is what a cluster is made of that has just been installed.
+type Cluster struct {
+	// Platform of the cluster. Required.
+	Platform configv1.PlatformType
+	// APIServerURL is where nodes reach the API server. Required.
+	APIServerURL string
+	// APIServerCA verifies it, and ClientCA its clients; in PEM. Required.
+	APIServerCA, ClientCA []byte
+	// ServiceNetwork is that of Services. Required.
+	ServiceNetwork string
+	// DNS is the address of the Service of the cluster DNS. Required.
+	DNS string
+	// Worker is what its workers are configured with, besides the platform.
+	Worker Worker
+}
+
+// AddToScheme adds the kinds of what Install creates.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, configv1.Install, operatorv1.Install, mcfgv1.Install} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("adding the kinds of OpenShift: %w", err)
+		}
+	}
+	return nil
+}
+
+// Install creates the objects of the cluster. The client is one with all rights; fields that the cluster does not
+// know are errors. The kinds are there already, see Resources.
+func (o Cluster) Install(ctx context.Context, c client.Client) error {
+	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
+	objects, err := o.objects()
+	if err != nil {
+		return err
+	}
+	for _, name := range Namespaces {
+		if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating namespace %s: %w", name, err)
+		}
+	}
+	for _, object := range objects {
+		// The server answers with what it has kept, which is no status.
+		status := object.DeepCopyObject().(client.Object) //nolint:forcetypeassert // a copy is of the same kind
+		if err := c.Create(ctx, object); err != nil {
+			return fmt.Errorf("creating %T %s: %w", object, object.GetName(), err)
+		}
+		switch status.(type) {
+		case *configv1.Infrastructure, *configv1.Proxy, *mcfgv1.MachineConfigPool: // of others, all is written at once
+			status.SetResourceVersion(object.GetResourceVersion())
+			if err := c.Status().Update(ctx, status); err != nil {
+				return fmt.Errorf("writing the status of %T %s: %w", status, status.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// objects are those of the cluster but its namespaces, in the order in which they are created.
+func (o Cluster) objects() ([]client.Object, error) {
+	o.Worker.Platform = o.Platform
+	if o.Worker.KubeletConfig == nil {
+		o.Worker.KubeletConfig = map[string]any{"clusterDNS": []string{o.DNS}}
+	}
+	rendered, err := RenderedWorker(o.Worker)
+	if err != nil {
+		return nil, err
+	}
+	named := metav1.ObjectMeta{Name: clusterName}
+	return []client.Object{
+		o.infrastructure(), o.network(), o.operatorNetwork(),
+		&configv1.Proxy{ObjectMeta: named, Spec: configv1.ProxySpec{TrustedCA: configv1.ConfigMapNameReference{}}},
+		&configv1.APIServer{ObjectMeta: named, Spec: configv1.APIServerSpec{Audit: configv1.Audit{Profile: configv1.DefaultAuditProfileType}}},
+		&configv1.Image{ObjectMeta: named},
+		rendered, workerPool(rendered.Name), o.controllerConfig(),
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: MachineConfigNamespace, Name: "kubeconfig-data"},
+			BinaryData: map[string][]byte{"ca-bundle.crt": o.APIServerCA}, // the only one that is binary
+		},
+		&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "pull-secret"}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)},
+		},
+	}, nil
+}
+
+func (o Cluster) infrastructure() *configv1.Infrastructure {
+	spec, status := platformSpec(o.Platform), platformStatus(o.Platform)
+	i := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: clusterName}, Spec: configv1.InfrastructureSpec{PlatformSpec: spec}}
+	i.Status = configv1.InfrastructureStatus{
+		InfrastructureName: "demo-7k2xq", Platform: o.Platform, PlatformStatus: &status, //nolint:staticcheck // installers still write the former field
+		APIServerURL: o.APIServerURL, APIServerInternalURL: o.APIServerURL, EtcdDiscoveryDomain: "",
+		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode, InfrastructureTopology: configv1.HighlyAvailableTopologyMode, CPUPartitioning: configv1.CPUPartitioningNone,
+	}
+	return i
+}
+
+// platformSpec is what an administrator may set; most installations leave it empty.
+func platformSpec(platform configv1.PlatformType) configv1.PlatformSpec {
+	spec := configv1.PlatformSpec{Type: platform}
+	switch platform {
+	case configv1.AWSPlatformType:
+		spec.AWS = &configv1.AWSPlatformSpec{}
+	case configv1.AzurePlatformType:
+		spec.Azure = &configv1.AzurePlatformSpec{}
+	case configv1.GCPPlatformType:
+		spec.GCP = &configv1.GCPPlatformSpec{}
+	case configv1.NutanixPlatformType:
+		spec.Nutanix = &configv1.NutanixPlatformSpec{
+			PrismCentral:  configv1.NutanixPrismEndpoint{Address: "prism.example.com", Port: 9440},
+			PrismElements: []configv1.NutanixPrismElementEndpoint{{Name: "one", Endpoint: configv1.NutanixPrismEndpoint{Address: "element.example.com", Port: 9440}}},
+		}
+	}
+	return spec
+}
+
+// platformStatus is what the installer found.
+func platformStatus(platform configv1.PlatformType) configv1.PlatformStatus {
+	status := configv1.PlatformStatus{Type: platform}
+	switch platform {
+	case configv1.AWSPlatformType:
+		status.AWS = &configv1.AWSPlatformStatus{Region: "us-east-2"}
+	case configv1.AzurePlatformType:
+		status.Azure = &configv1.AzurePlatformStatus{ResourceGroupName: "demo-7k2xq-rg", NetworkResourceGroupName: "demo-7k2xq-rg", CloudName: configv1.AzurePublicCloud}
+	case configv1.GCPPlatformType:
+		status.GCP = &configv1.GCPPlatformStatus{ProjectID: "example", Region: "us-east1"}
+	case configv1.NutanixPlatformType:
+		status.Nutanix = &configv1.NutanixPlatformStatus{APIServerInternalIPs: []string{"192.0.2.5"}, IngressIPs: []string{"192.0.2.6"}}
+	case configv1.VSpherePlatformType:
+		status.VSphere = &configv1.VSpherePlatformStatus{APIServerInternalIPs: []string{"192.0.2.5"}, IngressIPs: []string{"192.0.2.6"}}
+	case configv1.BareMetalPlatformType:
+		status.BareMetal = &configv1.BareMetalPlatformStatus{APIServerInternalIPs: []string{"192.0.2.5"}, IngressIPs: []string{"192.0.2.6"}}
+	}
+	return status
+}
+
+func (o Cluster) network() *configv1.Network {
+	pods := []configv1.ClusterNetworkEntry{{CIDR: "10.128.0.0/14", HostPrefix: 23}}
+	return &configv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterName},
+		Spec:       configv1.NetworkSpec{ClusterNetwork: pods, ServiceNetwork: []string{o.ServiceNetwork}, NetworkType: string(operatorv1.NetworkTypeOVNKubernetes)},
+		Status:     configv1.NetworkStatus{ClusterNetwork: pods, ServiceNetwork: []string{o.ServiceNetwork}, NetworkType: string(operatorv1.NetworkTypeOVNKubernetes), ClusterNetworkMTU: 1400},
+	}
+}
+
+// operatorNetwork is that of the network operator, with what the documentation of Windows containers has an
+// administrator set.
+func (o Cluster) operatorNetwork() *operatorv1.Network {
+	n := &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: clusterName}}
+	n.Spec = operatorv1.NetworkSpec{
+		OperatorSpec:   operatorv1.OperatorSpec{ManagementState: operatorv1.Managed, LogLevel: operatorv1.Normal, OperatorLogLevel: operatorv1.Normal},
+		ClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.128.0.0/14", HostPrefix: 23}}, ServiceNetwork: []string{o.ServiceNetwork},
+	}
+	n.Spec.DefaultNetwork = operatorv1.DefaultNetworkDefinition{Type: operatorv1.NetworkTypeOVNKubernetes, OVNKubernetesConfig: &operatorv1.OVNKubernetesConfig{
+		HybridOverlayConfig: &operatorv1.HybridOverlayConfig{HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.132.0.0/14", HostPrefix: 23}}},
+	}}
+	if o.Platform == configv1.VSpherePlatformType { // which uses the usual port itself
+		n.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig.HybridOverlayVXLANPort = ptr.To[uint32](9898)
+	}
+	return n
+}
+
+// RenderedWorker is the MachineConfig that the Machine Config Operator renders for workers; its name
+// has a digest of what is in it.
+func RenderedWorker(w Worker) (*mcfgv1.MachineConfig, error) {
+	raw, err := w.Ignition()
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(raw)
+	config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-" + hex.EncodeToString(digest[:16])}}
+	config.Spec.Config.Raw = raw
+	config.Spec.OSImageURL = "registry.example.com/os@sha256:" + hex.EncodeToString(digest[:])
+	return config, nil
+}
+
+// workerPool is the pool of workers, which have that configuration.
+func workerPool(rendered string) *mcfgv1.MachineConfigPool {
+	configuration := mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: corev1.ObjectReference{
+		APIVersion: mcfgv1.SchemeGroupVersion.String(), Kind: "MachineConfig", Name: rendered,
+	}}
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
+	pool.Spec = mcfgv1.MachineConfigPoolSpec{
+		Configuration:         configuration,
+		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"machineconfiguration.openshift.io/role": "worker"}},
+		NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+	}
+	pool.Status = mcfgv1.MachineConfigPoolStatus{Configuration: configuration}
+	return pool
+}
+
+// controllerConfig is what the Machine Config Operator renders from. Fields that it has nothing for are null.
+func (o Cluster) controllerConfig() *mcfgv1.ControllerConfig {
+	infrastructure := o.infrastructure()
+	infrastructure.TypeMeta = metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "Infrastructure"}
+	dns := &configv1.DNS{
+		TypeMeta: metav1.TypeMeta{APIVersion: configv1.SchemeGroupVersion.String(), Kind: "DNS"}, ObjectMeta: metav1.ObjectMeta{Name: clusterName},
+		Spec: configv1.DNSSpec{BaseDomain: "demo.example.com"},
+	}
+	return &mcfgv1.ControllerConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"},
+		Spec: mcfgv1.ControllerConfigSpec{
+			ClusterDNSIP: cmp.Or(o.DNS, "172.30.0.10"), CloudProviderConfig: "", KubeAPIServerServingCAData: o.ClientCA, RootCAData: o.APIServerCA,
+			IPFamilies: mcfgv1.IPFamiliesIPv4, NetworkType: string(operatorv1.NetworkTypeOVNKubernetes), Images: map[string]string{}, OSImageURL: "registry.example.com/os:1",
+			Infra: infrastructure, DNS: dns, ReleaseImage: "registry.example.com/release:5.0",
+		},
+	}
+}
