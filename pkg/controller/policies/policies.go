@@ -111,7 +111,7 @@ func (c *checker) Start(ctx context.Context) error {
 	}
 }
 
-// check tries a policy and tells what has changed. It returns false if that was to be tried again soon.
+// check tries a policy and tells what has changed. It returns false if that is to be tried again soon.
 func (c *checker) check(ctx context.Context, p *policy) bool {
 	logger := log.FromContext(ctx).WithName("policies").WithValues("policy", p.name)
 	bounded, cancel := context.WithTimeout(ctx, patience)
@@ -128,6 +128,7 @@ func (c *checker) check(ctx context.Context, p *policy) bool {
 		if !p.told {
 			c.enforced.DeleteLabelValues(p.name)
 		}
+		return !errors.Is(err, errNothingToTry) // which may come
 	case !p.passed:
 		p.passed = true
 		return false
