@@ -40,6 +40,17 @@ func (g sourceGuard) checkDelete(ctx context.Context, instance *windows.WindowsI
 // one is changed.
 type keyGuard struct {
 	authorizer authorizer.Authorizer
+	deleters   base.Deleters
+}
+
+// checkCreate lets the controller alone say which host keys have been proven before: users would have a
+// host stand for another one by that. Theirs are in spec.hostKeys, and have to be proven.
+func (g keyGuard) checkCreate(ctx context.Context, instance *windows.WindowsInstance) error {
+	if len(instance.Status.HostKeys) == 0 || g.deleters.Controller(ctx) {
+		return nil
+	}
+	return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
+		"the annotation %s is for windows-controller; name the keys that you trust in spec.hostKeys", v1alpha1.HostKeysAnnotation))
 }
 
 func (g keyGuard) checkUpdate(ctx context.Context, instance, old *windows.WindowsInstance) error {

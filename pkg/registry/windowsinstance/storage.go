@@ -114,7 +114,7 @@ func NewStorage(o Options) (*Storage, error) {
 			Store:       store,
 			releases:    releases{store: releasing(store, strategy), deleters: o.Deleters, now: time.Now},
 			source:      sourceGuard{deleters: o.Deleters},
-			keys:        keyGuard{authorizer: o.Authorizer},
+			keys:        keyGuard{authorizer: o.Authorizer, deleters: o.Deleters},
 			abandon:     abandonGuard{authorizer: o.Authorizer},
 			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
 			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace, o.Deleters),
@@ -170,7 +170,7 @@ func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectI
 }
 
 func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return base.Guard(next, r.credentials.checkCreate, r.abandon.checkCreate, r.atMost)
+	return base.Guard(next, r.credentials.checkCreate, r.keys.checkCreate, r.abandon.checkCreate, r.atMost)
 }
 
 // Delete adds the guard against deleting what a source still requests, and lets an instance

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
@@ -26,6 +27,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 func newScheme() *runtime.Scheme {
@@ -281,6 +283,19 @@ func TestCreateWithHostKeys(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// Users do not say which keys a host has proven: it would stand for another one.
+func TestCreateWithHostKeysOfAUser(t *testing.T) {
+	for name, allowed := range map[string]bool{"jane": false, "controller": true} {
+		instance := newInstance()
+		instance.Status.HostKeys = []windows.HostKeyStatus{{Type: "ssh-ed25519", Key: keyOfHost}} // as taken from the annotation
+		ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: name})
+		err := keyGuard{deleters: base.Deleters{Controllers: []string{"controller"}}}.checkCreate(ctx, instance)
+		if allowed != (err == nil) || err != nil && !strings.Contains(err.Error(), "name the keys that you trust in spec.hostKeys") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -78,7 +78,9 @@ func SameMachine(a, b string) bool {
 // are: they are the same machine, which they only say, and have proven to have the same host key. Two machines that cannot be told
 // apart, copies of one disk, have the same keys as well.
 func (s *WindowsInstanceStatus) SameHost(other *WindowsInstanceStatus) bool {
-	return s.MachineID != "" && other.MachineID != "" && SameMachine(s.MachineID, other.MachineID) &&
+	// Who says nothing of itself is not one that does.
+	const silent = "/"
+	return s.MachineID != "" && other.MachineID != "" && (s.MachineID == silent) == (other.MachineID == silent) && SameMachine(s.MachineID, other.MachineID) &&
 		slices.ContainsFunc(s.HostKeys, func(a HostKeyStatus) bool {
 			return slices.ContainsFunc(other.HostKeys, func(b HostKeyStatus) bool { return a.Type == b.Type && a.Key == b.Key })
 		})

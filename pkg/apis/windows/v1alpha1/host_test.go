@@ -58,3 +58,12 @@ func TestSameMachine(t *testing.T) {
 		})
 	}
 }
+
+// A host that says nothing of itself is not every machine.
+func TestSilentHost(t *testing.T) {
+	keys := []HostKeyStatus{{Type: "ssh-ed25519", Key: "k"}}
+	silent, other := &WindowsInstanceStatus{MachineID: "/", HostKeys: keys}, &WindowsInstanceStatus{MachineID: "f1/w1", HostKeys: keys}
+	if silent.SameHost(other) || other.SameHost(silent) || !silent.SameHost(silent) {
+		t.Error("it is taken for another machine")
+	}
+}
