@@ -155,12 +155,12 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 func (h *wineHost) drift(t *testing.T) {
 	const file = wmco.KubeletConfigPath
 	operation, content := h.get(t).Status.Operation.ID, h.read(t, file)
+	// It looks when it starts, and then once a minute: not between the two.
+	h.run(t, "net stop "+api.ServiceName)
 	h.run(t, "net stop "+wmco.KubeletService)
 	if err := os.Remove(h.local(t, file)); err != nil {
 		t.Fatal(err)
 	}
-	// It looks when it starts, and then once a minute.
-	h.run(t, "net stop "+api.ServiceName)
 	h.run(t, "net start "+api.ServiceName)
 	eventually(t, "both are put right", func() error {
 		inspection := h.inspect(t)
