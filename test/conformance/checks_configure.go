@@ -137,7 +137,7 @@ func servicesRun(ctx context.Context, h *Host) error {
 }
 
 func (h *Host) serviceRuns(ctx context.Context, name string) error {
-	out, err := h.tool(ctx, "sc.exe query "+name)
+	out, err := h.run(ctx, "sc.exe query "+name, nil)
 	if err == nil && !strings.Contains(out, "RUNNING") {
 		err = fmt.Errorf("service %s does not run:\n%s", name, out)
 	}
@@ -252,7 +252,7 @@ func certificateIsTrusted(ctx context.Context, h *Host) error {
 }
 
 func exclusionIsSet(ctx context.Context, h *Host) error {
-	out, err := h.tool(ctx, `reg.exe query "HKLM\`+keyExclusions+`"`)
+	out, err := h.run(ctx, `reg.exe query "HKLM\`+keyExclusions+`"`, nil)
 	if err == nil && !strings.Contains(out, programPath) {
 		err = fmt.Errorf("the program is not in the list:\n%s", out)
 	}

@@ -275,7 +275,8 @@ func logIsRotated(ctx context.Context, h *Host) error {
 	if err := h.expect(ctx, logDirectory+`\`+names[0], log); err != nil {
 		return err
 	}
-	if err := h.stop(ctx, serviceAbove); err != nil {
+	// The agent, which looks once a minute, would start what is stopped here again. It goes with what is cleaned up.
+	if err := errors.Join(h.stop(ctx, api.ServiceName), h.stop(ctx, serviceAbove)); err != nil {
 		return err
 	}
 	rest, _, err := h.content(ctx, logAbove)

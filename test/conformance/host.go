@@ -116,17 +116,6 @@ func (h *Host) run(ctx context.Context, line string, stdin []byte) (string, erro
 	return out.String(), nil
 }
 
-// tool runs a tool of Windows that says something whenever it succeeds. Under Wine, programs that are
-// killed have exit code 0, too: it is asked again.
-func (h *Host) tool(ctx context.Context, line string) (string, error) {
-	for range 3 {
-		if out, err := h.run(ctx, line, nil); err != nil || strings.TrimSpace(out) != "" {
-			return out, err
-		}
-	}
-	return "", fmt.Errorf("%s: it succeeds and says nothing", line)
-}
-
 // powerShell runs a script of Windows PowerShell, whatever the login shell is.
 func (h *Host) powerShell(ctx context.Context, script string) (string, error) {
 	var encoded bytes.Buffer
@@ -388,7 +377,7 @@ var registryValue = regexp.MustCompile(`(?m)^\s+(\S+)\s+(REG_[A-Z_]+)[ \t]*(.*?)
 // registry reads a value of the registry as reg.exe prints it. The error wraps
 // [ssh.ExitError] when there is none.
 func (h *Host) registry(ctx context.Context, key, name string) (string, error) {
-	out, err := h.tool(ctx, fmt.Sprintf(`reg.exe query "HKLM\%s" /v %s`, key, name))
+	out, err := h.run(ctx, fmt.Sprintf(`reg.exe query "HKLM\%s" /v %s`, key, name), nil)
 	if err != nil {
 		return "", err
 	}

@@ -361,12 +361,16 @@ func asAny(t *testing.T, value any) any {
 // drainGoesOn lets the pod go that is in the way of a reconfigure.
 func (r *restored) drainGoesOn(t *testing.T) {
 	op := r.before[hostChanging].Status.Operation
-	r.wait(t, hostChanging, "it was probed", func(i *v1alpha1.WindowsInstance) error {
-		if now := i.Status.Operation; now == nil || now.ID != op.ID || now.FinishedAt != nil || len(now.BlockedBy) != 1 {
+	r.wait(t, hostChanging, "it was probed and waits for the pod", func(i *v1alpha1.WindowsInstance) error {
+		if now := i.Status.Operation; now == nil || now.ID != op.ID || now.FinishedAt != nil {
 			t.Fatalf("the operation does not wait any more:\n%s", describe(i))
 		}
 		if len(r.hosts[hostChanging].Commands()) == 0 {
-			return errors.New("it was not")
+			return errors.New("it was not probed")
+		}
+		// A drain that goes on has to ask again before it knows what is in its way.
+		if blocked := i.Status.Operation.BlockedBy; len(blocked) != 1 {
+			return fmt.Errorf("it is blocked by %v", blocked)
 		}
 		return nil
 	})

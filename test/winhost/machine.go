@@ -46,11 +46,13 @@ type machineSpec struct {
 	console  string   // file that takes what the machine prints
 	after    *machine // the boot before, if there was one
 	network  *network // nil: that of this process
+	// fixedAddresses has the kernel put the memory of every process at the same addresses.
+	fixedAddresses bool
 }
 
 // machineAvailable says what machines need and this computer lacks.
 func machineAvailable() error {
-	for _, tool := range []string{"unshare", "mount", "hostname", "sh"} {
+	for _, tool := range []string{"unshare", "setarch", "mount", "hostname", "sh"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%s is missing: install util-linux, mount and hostname", tool)
 		}
@@ -114,7 +116,11 @@ func startMachine(s machineSpec) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append(unshareArgs(boot), "sh", "-c", `hostname "$0" && `+s.script, s.hostname)
+	args := unshareArgs(boot)
+	if s.fixedAddresses {
+		args = append(args, "setarch", "--addr-no-randomize")
+	}
+	args = append(args, "sh", "-c", `hostname "$0" && `+s.script, s.hostname)
 	// No context ends a machine: kill and shutdown do, and wait for all of its processes.
 	cmd := exec.CommandContext(context.Background(), "unshare", append(args, s.args...)...)
 	// Says whose they are to somebody who looks at processes that should not be there.

@@ -212,13 +212,14 @@ func (h *wineHost) powerOn(ctx context.Context) error {
 		}
 	}
 	m, err := startMachine(machineSpec{
-		hostname: hostname,
-		script:   wineScript,
-		env:      wineEnv(h.prefix, h.dir, h.sockets),
-		dir:      filepath.Join(h.prefix, "drive_c"),
-		console:  filepath.Join(h.dir, "console.log"),
-		after:    h.previous(),
-		network:  h.network,
+		hostname:       hostname,
+		script:         wineScript,
+		env:            wineEnv(h.prefix, h.dir, h.sockets),
+		dir:            filepath.Join(h.prefix, "drive_c"),
+		console:        filepath.Join(h.dir, "console.log"),
+		fixedAddresses: wineAddresses,
+		after:          h.previous(),
+		network:        h.network,
 	})
 	if err != nil {
 		return err

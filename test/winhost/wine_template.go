@@ -49,6 +49,10 @@ cp -f "$1"/*.dll "$WINEPREFIX/drive_c/windows/system32/"
 "$server" -w
 `
 
+// wineAddresses has all processes of Wine start: wine64 is linked to an address below that of the data which
+// every process of Windows shares, 0x7ffe0000, and one in some thousands found its own heap there, by chance.
+const wineAddresses = true
+
 // wineEnv is the environment of everything that Wine runs in a prefix: no display, no
 // parts that want one, no menus, no Mono or Gecko. Debian's Wine puts its sockets into a
 // new directory in $TMPDIR, whose name it keeps in the file wineserver of the prefix.
@@ -197,12 +201,13 @@ func buildTemplate(ctx context.Context, work string) error {
 		return err
 	}
 	m, err := startMachine(machineSpec{
-		hostname: "template",
-		script:   "exec sh -c '" + templateScript + "' sh \"$@\"",
-		args:     []string{bin, registry},
-		env:      wineEnv(prefix, filepath.Join(work, "home"), sockets),
-		dir:      work,
-		console:  filepath.Join(work, "console.log"),
+		hostname:       "template",
+		script:         "exec sh -c '" + templateScript + "' sh \"$@\"",
+		args:           []string{bin, registry},
+		env:            wineEnv(prefix, filepath.Join(work, "home"), sockets),
+		dir:            work,
+		console:        filepath.Join(work, "console.log"),
+		fixedAddresses: wineAddresses,
 	})
 	if err != nil {
 		return err
