@@ -50,8 +50,9 @@ var hostKinds = map[string]func(c hostCase) wanted{
 	"kubelet-config": func(c hostCase) wanted {
 		return wanted{output: c["peerKubeletConfiguration"], isError: c.peerError()}
 	},
-	"bootstrap-kubeconfig": func(c hostCase) wanted { return wanted{output: c["peerKubeconfig"], isError: c.peerError()} },
-	"hosts-toml":           func(c hostCase) wanted { return wanted{output: c["peerFiles"]} },
+	"bootstrap-kubeconfig":  func(c hostCase) wanted { return wanted{output: c["peerKubeconfig"], isError: c.peerError()} },
+	"ignition-kubelet-args": func(c hostCase) wanted { return wanted{output: c["peerArgs"], isError: c.peerError()} },
+	"hosts-toml":            func(c hostCase) wanted { return wanted{output: c["peerFiles"]} },
 	"mirror-prefix": func(c hostCase) wanted {
 		output := map[string]any{}
 		for _, member := range []string{"uniqueMirrorPrefix", "mirrorHostUsed", "mirrorHostname", "mirrorOrgPath"} {
@@ -185,6 +186,12 @@ func TestClusterConfig(t *testing.T) {
 		id := fmt.Sprintf("clusterDNS/%d", i)
 		t.Run(id, func(t *testing.T) {
 			checkHostCase(t, wanted{output: c["peerClusterDNS"], isError: c.peerError()}, results[id])
+		})
+	}
+	for i, c := range cases["network"] {
+		id := fmt.Sprintf("network/%d", i)
+		t.Run(id, func(t *testing.T) {
+			checkHostCase(t, wanted{isError: c.text("peerFactoryError")+c.text("peerValidateError") != ""}, results[id])
 		})
 	}
 }

@@ -6,8 +6,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -43,37 +41,6 @@ func bootstrapKubeconfig(c kubeconfigCase) result {
 	}
 	kubeconfig, err := credentials.Kubeconfig(c.Server, c.User)
 	return outcome(json.RawMessage(kubeconfig), err)
-}
-
-type clusterDNSCase struct {
-	ServiceCIDR string `json:"serviceCIDR"`
-}
-
-// clusterConfig runs a file that is one object, each member about the configuration of a
-// cluster.
-func clusterConfig(file []byte) ([]result, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(file, &members); err != nil {
-		return nil, fmt.Errorf("the file is no object: %w", err)
-	}
-	var results []result
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		if r, isMissing := missingMember("cluster-config", name); isMissing {
-			results = append(results, r)
-			continue
-		}
-		if name != "clusterDNS" {
-			return nil, fmt.Errorf("member %s is not known", name)
-		}
-		found, err := eachOf(name, members[name], func(c clusterDNSCase) result {
-			return outcome(document.ClusterDNS(c.ServiceCIDR))
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		results = append(results, found...)
-	}
-	return results, nil
 }
 
 type hostsCase struct {

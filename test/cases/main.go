@@ -55,6 +55,7 @@ var kinds = map[string]func(file []byte) ([]result, error){
 	"bootstrap-kubeconfig":       eachCase(bootstrapKubeconfig),
 	"hosts-toml":                 eachCase(hostsTOML),
 	"mirror-prefix":              eachCase(mirrorPrefix),
+	"ignition-kubelet-args":      eachCase(ignitionKubeletArgs),
 }
 
 func main() {

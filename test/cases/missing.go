@@ -13,7 +13,6 @@ const notTakenOver = "no program takes over nodes of WMCO"
 var missing = map[string]string{
 	"ca-bundle":             "the host trusts certificates one by one; no program writes a bundle with headings",
 	"ignition-files":        "no program reads configurations of Ignition",
-	"ignition-kubelet-args": "no program reads configurations of Ignition",
 	"log-rotation":          "pools say how logs are rotated; no program reads variables of the environment for it",
 	"metadata-patch":        notTakenOver,
 	"node-username":         "no program looks for the entry that a Node is from",
@@ -26,7 +25,6 @@ var missing = map[string]string{
 
 	"cluster-config/kubeVersionGate(base v1.36)":     "no program refuses a version of Kubernetes",
 	"csr-content/wicd":                               "no program approves certificates of WMCO's daemon",
-	"cluster-config/network":                         "no program refuses a type of network",
 	"controller-decisions/byohNodeStillWanted":       "no program looks for the entry that a Node is from",
 	"controller-decisions/upgradeDecision":           notTakenOver,
 	"platform-facts/gcpHostnameRule":                 "the agent cuts the name on the host, where it asks for it; pkg/agent tests it",

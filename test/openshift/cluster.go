@@ -69,7 +69,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 // know are errors. The kinds are there already, see Resources.
 func (o Cluster) Install(ctx context.Context, c client.Client) error {
 	c = client.WithFieldValidation(c, metav1.FieldValidationStrict)
-	objects, err := o.objects()
+	objects, err := o.Objects()
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (o Cluster) Install(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// objects are those of the cluster but its namespaces, in the order in which they are created.
-func (o Cluster) objects() ([]client.Object, error) {
+// Objects are those of the cluster but its namespaces, in the order in which they are created.
+func (o Cluster) Objects() ([]client.Object, error) {
 	o.Worker.Platform = o.Platform
 	if o.Worker.KubeletConfig == nil {
 		o.Worker.KubeletConfig = map[string]any{"clusterDNS": []string{o.DNS}}

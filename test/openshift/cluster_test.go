@@ -75,7 +75,7 @@ func TestInstall(t *testing.T) {
 			if _, err := cluster.Read(t.Context(), c, settings); (err != nil) != (lacks != "") || err != nil && !strings.Contains(err.Error(), "in this cluster: "+lacks) {
 				t.Errorf("what hosts are configured with: %v", err)
 			}
-			objects, err := o.objects()
+			objects, err := o.Objects()
 			if err != nil {
 				t.Fatal(err)
 			}
