@@ -46,6 +46,12 @@ type site struct {
 // newSite starts a system with a payload.
 func newSite(t *testing.T, o standin.PayloadOptions, args ...string) *site {
 	t.Helper()
+	return newSiteWith(t, o, system.Options{MachineAPI: true, ControllerArgs: args})
+}
+
+// newSiteWith starts a system with a payload, in such a cluster.
+func newSiteWith(t *testing.T, o standin.PayloadOptions, in system.Options) *site {
+	t.Helper()
 	key, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -54,14 +60,10 @@ func newSite(t *testing.T, o standin.PayloadOptions, args ...string) *site {
 	if err := standin.WritePayload(t.Context(), dir, o); err != nil {
 		t.Fatal(err)
 	}
-	return &site{
-		System: startSystem(t, system.Options{
-			PrivateKey: key, MachineAPI: true, Payload: dir,
-			// A leader that was killed keeps its Lease for a while, which is not the subject here.
-			ControllerArgs: append([]string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=5s", "--max-disruptive-operations=8"}, args...),
-		}),
-		signer: signer, payload: dir,
-	}
+	in.PrivateKey, in.Payload = key, dir
+	// A leader that was killed keeps its Lease for a while, which is not the subject here.
+	in.ControllerArgs = append([]string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=5s", "--max-disruptive-operations=8"}, in.ControllerArgs...)
+	return &site{System: startSystem(t, in), signer: signer, payload: dir}
 }
 
 // namespace makes a namespace, which stays as long as the system.

@@ -140,15 +140,9 @@ var neededUnused = []struct {
 		},
 	},
 	{
-		why: "OpenShift has these objects, which the desired configuration of hosts is read from",
+		why: "the desired configuration of hosts on Azure is read from it",
 		rights: []system.Right{
-			{Verb: "get", Group: "config.openshift.io", Resource: "networks", Name: "cluster"},
-			{Verb: "get", Group: "config.openshift.io", Resource: "proxies", Name: "cluster"},
-			{Verb: "get", Group: "operator.openshift.io", Resource: "networks", Name: "cluster"},
-			{Verb: "get", Group: "machineconfiguration.openshift.io"},
-			{Verb: "get", Resource: "secrets", Name: "windows-instance-config-daemon"}, // on Azure
-			{Verb: "get", Group: "apps", Resource: "deployments", Name: "windows-machine-config-operator"},
-			{Verb: "get", Resource: "configmaps", Name: "kubeconfig-data"},
+			{Verb: "get", Resource: "secrets", Name: "windows-instance-config-daemon"},
 		},
 	},
 	{

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -31,7 +32,7 @@ var Resources = []string{
 }
 
 // Namespaces of the cluster that our programs and its operators use.
-var Namespaces = []string{MachineConfigNamespace, "openshift-config", "openshift-config-managed", "openshift-machine-api"}
+var Namespaces = []string{MachineConfigNamespace, configNamespace, "openshift-config-managed", "openshift-machine-api"}
 
 // MachineConfigNamespace is that of the Machine Config Operator.
 const MachineConfigNamespace = "openshift-machine-config-operator"
@@ -43,7 +44,7 @@ const clusterName = "cluster"
 type Cluster struct {
 	// Platform of the cluster. Required.
 	Platform configv1.PlatformType
-	// APIServerURL is where nodes reach the API server. Required.
+	// APIServerURL is where nodes reach the API server. Those outside of the cluster reach it elsewhere. Required.
 	APIServerURL string
 	// APIServerCA verifies it, and ClientCA its clients; in PEM. Required.
 	APIServerCA, ClientCA []byte
@@ -63,6 +64,19 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		}
 	}
 	return nil
+}
+
+// NewClient returns a client of the kinds of what Install creates.
+func NewClient(kube *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(kube, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return c, nil
 }
 
 // Install creates the objects of the cluster. The client is one with all rights; fields that the cluster does not
@@ -117,7 +131,7 @@ func (o Cluster) Objects() ([]client.Object, error) {
 			BinaryData: map[string][]byte{"ca-bundle.crt": o.APIServerCA}, // the only one that is binary
 		},
 		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "pull-secret"}, Type: corev1.SecretTypeDockerConfigJson,
+			ObjectMeta: metav1.ObjectMeta{Namespace: configNamespace, Name: "pull-secret"}, Type: corev1.SecretTypeDockerConfigJson,
 			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)},
 		},
 	}, nil
@@ -128,7 +142,7 @@ func (o Cluster) infrastructure() *configv1.Infrastructure {
 	i := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: clusterName}, Spec: configv1.InfrastructureSpec{PlatformSpec: spec}}
 	i.Status = configv1.InfrastructureStatus{
 		InfrastructureName: "demo-7k2xq", Platform: o.Platform, PlatformStatus: &status, //nolint:staticcheck // installers still write the former field
-		APIServerURL: o.APIServerURL, APIServerInternalURL: o.APIServerURL, EtcdDiscoveryDomain: "",
+		APIServerURL: "https://api.demo.example.com:6443", APIServerInternalURL: o.APIServerURL, EtcdDiscoveryDomain: "",
 		ControlPlaneTopology: configv1.HighlyAvailableTopologyMode, InfrastructureTopology: configv1.HighlyAvailableTopologyMode, CPUPartitioning: configv1.CPUPartitioningNone,
 	}
 	return i

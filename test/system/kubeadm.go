@@ -22,7 +22,7 @@ import (
 // createKubeadm makes the ConfigMaps in which kubeadm says how nodes join a cluster: see
 // "kubeadm init phase bootstrap-token" and "kubeadm init phase upload-config".
 func (s *System) createKubeadm(ctx context.Context) error {
-	if s.options.Payload == "" {
+	if s.options.Payload == "" || s.options.OpenShift != "" {
 		return nil
 	}
 	ca, err := os.ReadFile(s.CAFile())

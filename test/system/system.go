@@ -21,6 +21,7 @@ import (
 	"slices"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/test/controlplane"
+	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -55,11 +57,15 @@ type Options struct {
 	PrivateKey []byte
 	// MachineAPI installs the CRDs of OpenShift's Machine API.
 	MachineAPI bool
+	// OpenShift is the platform of a cluster that has the kinds and objects of OpenShift, with its Machine API,
+	// and stand-ins for its operators; our programs are installed from artifacts/openshift. Empty: it is
+	// a cluster of kubeadm.
+	OpenShift configv1.PlatformType
 	// ExternalEtcd keeps the objects in the etcd of the control plane instead of in
 	// the embedded one.
 	ExternalEtcd bool
 	// Payload is the directory of the payload that hosts are set up with; the cluster then
-	// has what kubeadm leaves in one. Empty: hosts are watched only.
+	// has what kubeadm leaves in one, unless it is one of OpenShift. Empty: hosts are watched only.
 	Payload string
 	// HostNetworks has hosts reach the API server at [winhost.Gateway], which those with a
 	// network of their own do.
@@ -96,7 +102,9 @@ type System struct {
 	options  Options
 	relay    *winhost.Relay // nil without HostNetworks
 	programs binaries
-	// manifests are those of artifacts/base as they were applied.
+	// operators are those of OpenShift; nil elsewhere.
+	operators *openshift.Operators
+	// manifests are those of artifacts as they were applied.
 	manifests manifests
 	logf      func(format string, args ...any)
 }
@@ -140,11 +148,14 @@ func Start(ctx context.Context, o Options) (*System, error) {
 
 // Stop ends everything.
 func (s *System) Stop() error {
-	var err error
+	var errs []error
 	if s.relay != nil {
-		err = s.relay.Close()
+		errs = append(errs, s.relay.Close())
 	}
-	return errors.Join(err, s.ControlPlane.Stop())
+	if s.operators != nil {
+		errs = append(errs, s.operators.Stop())
+	}
+	return errors.Join(append(errs, s.ControlPlane.Stop())...)
 }
 
 func (s *System) start(ctx context.Context) error {
@@ -161,6 +172,7 @@ func (s *System) start(ctx context.Context) error {
 		doing string
 		do    func(context.Context) error
 	}{
+		{"installing OpenShift", s.installOpenShift},
 		{"applying the manifests of artifacts", s.applyArtifacts},
 		{"installing the Machine API", s.installMachineAPI},
 		{"creating what kubeadm creates", s.createKubeadm},
@@ -194,11 +206,11 @@ func (s *System) Reinstall(ctx context.Context) error {
 // dataDir is where windows-apiserver keeps its objects.
 func (s *System) dataDir() string { return filepath.Join(s.Dir(), "windows-apiserver") }
 
-// overlay makes of artifacts/base what a cluster without kubelets takes.
+// overlay makes of artifacts/base, or another one, what a cluster without kubelets takes.
 const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:
-- %s/base
+- %s/%s
 - endpoints.yaml
 patches:
 - target: {kind: Service, name: windows-apiserver}
@@ -236,8 +248,12 @@ func (s *System) applyArtifacts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	applied := "base"
+	if s.options.OpenShift != "" {
+		applied = "openshift"
+	}
 	for name, content := range map[string]string{
-		"kustomization.yaml": fmt.Sprintf(overlay, artifacts, s.ServiceIP(serviceNumber)),
+		"kustomization.yaml": fmt.Sprintf(overlay, artifacts, applied, s.ServiceIP(serviceNumber)),
 		"endpoints.yaml":     endpoints,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -256,7 +272,7 @@ func (s *System) applyArtifacts(ctx context.Context) error {
 }
 
 func (s *System) installMachineAPI(ctx context.Context) error {
-	if !s.options.MachineAPI {
+	if !s.options.MachineAPI || s.options.OpenShift != "" {
 		return nil
 	}
 	crds, err := controlplane.OpenShiftCRDs(ctx)
@@ -299,7 +315,7 @@ func (s *System) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args, env, err := s.manifests.command(serviceName)
+	args, env, err := s.command(ctx, serviceName)
 	if err != nil {
 		return err
 	}
@@ -342,8 +358,12 @@ func (s *System) ServerReady(ctx context.Context) error {
 	return s.ServerGet(ctx, "/readyz", io.Discard)
 }
 
-// ServerCABundle is what verifies the certificate of windows-apiserver, which it makes itself.
+// ServerCABundle is what verifies the certificate of windows-apiserver, which it makes itself unless the service CA
+// of OpenShift does.
 func (s *System) ServerCABundle(ctx context.Context) ([]byte, error) {
+	if s.options.OpenShift != "" {
+		return s.ServingCABundle(), nil
+	}
 	secret, err := s.Kube.CoreV1().Secrets(Namespace).Get(ctx, "windows-apiserver-serving-cert", metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the serving certificate: %w", err)
@@ -380,7 +400,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	manifest, env, err := s.manifests.command(controllerName)
+	manifest, env, err := s.command(ctx, controllerName)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/openshift"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// TestOpenShift: where OpenShift was installed, hosts of the ConfigMap become nodes that are configured as its own
+// workers are, and what changes there reaches them at the cost that it should have.
+func TestOpenShift(t *testing.T) {
+	t.Parallel()
+	s := newSiteWith(t, standin.PayloadOptions{Overlay: true}, system.Options{OpenShift: configv1.NonePlatformType})
+	c, err := openshift.NewClient(s.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &openShiftSite{site: s, client: c}
+	authority := newAuthority(t, "proxy.example.com")
+	o.create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "user-ca-bundle"}, Data: map[string]string{"ca-bundle.crt": authority},
+	})
+	o.create(t, mirrored("first", "quay.example.com/team", "registry.example.com/first"))
+	update(t, o, "cluster", func(p *configv1.Proxy) {
+		p.Spec.HTTPProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3128", ".example.com", "user-ca-bundle"
+	})
+
+	h := s.newHost(t, system.Namespace, "ocp-entry", winhost.Options{})
+	mustHaveJoined := h.watchJoin(t)
+	o.create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: sourceName}, Data: map[string]string{h.host.Address(): entryFor(h.host, "name="+h.name)},
+	})
+	h.waitReady(t)
+	mustHaveJoined()
+	h.mustBeWorker(t, o)
+	h.mustHaveProxy(t, authority)
+	mustSay(t, h.read(t, wmco.RegistriesDir+`\quay.example.com\hosts.toml`), "registry.example.com/v2/first", "Basic dXNlcjpwYXNzd29yZA==")
+	if plan := h.plan(t); len(plan) > 0 {
+		t.Errorf("nothing is to be done, and the plan says %+v", plan)
+	}
+	t.Run("rotation", func(t *testing.T) { openShiftRotation(t, o, h) })
+	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
+}
+
+// openShiftRotation has OpenShift rotate the authority of the clients of kubelets, and an administrator add a mirror:
+// neither restarts anything.
+func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
+	before, starts, restarts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load(), h.host.Restarts()
+	next := newAuthority(t, "kube-apiserver-to-kubelet-signer")
+	update(t, o, "machine-config-controller", func(config *mcfgv1.ControllerConfig) {
+		config.Spec.KubeAPIServerServingCAData = append(config.Spec.KubeAPIServerServingCAData, next...)
+	})
+	o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second"))
+	eventually(t, "both reach the host", func() error {
+		if got := h.read(t, wmco.KubeletCAPath); !strings.HasSuffix(got, next) {
+			return errors.New("its kubelet has no other authority")
+		}
+		if h.read(t, wmco.RegistriesDir+`\docker.io\hosts.toml`) == "" {
+			return errors.New("it has no other mirror")
+		}
+		return nil
+	})
+	i := h.waitRevision(t, before)
+	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactNone {
+		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
+	}
+	if h.kubelets.Load() != starts || h.host.Restarts() != restarts {
+		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-starts, h.host.Restarts()-restarts)
+	}
+}
+
+// openShiftRollBack has an administrator change how kubelets are configured, and take that back: the pool of the workers
+// has its earlier configuration again, which is not the newest one.
+func openShiftRollBack(t *testing.T, o *openShiftSite, h *siteHost) {
+	first := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name
+	second, err := openshift.RenderedWorker(openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 110}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.create(t, second)
+	for _, want := range []struct {
+		rendered string
+		maxPods  int64
+	}{{second.Name, 110}, {first, 250}} {
+		before, starts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load()
+		update(t, o, "worker", func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Configuration.Name = want.rendered })
+		i := h.waitRevision(t, before)
+		if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
+			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
+		}
+		if n := h.kubelets.Load() - starts; n != 1 {
+			t.Errorf("the kubelet was started %d times, want once", n)
+		}
+		eventually(t, "the Node takes as many pods", func() error {
+			if n := h.node(t, h.name).Status.Allocatable.Pods().Value(); n != want.maxPods {
+				return fmt.Errorf("it takes %d", n)
+			}
+			return nil
+		})
+	}
+}
+
+// openShiftSite is a site in a cluster of OpenShift.
+type openShiftSite struct {
+	*site
+	client client.Client
+}
+
+func (o *openShiftSite) create(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := o.client.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// object reads an object that is in no namespace.
+func object[T any, P interface {
+	*T
+	client.Object
+}](t *testing.T, o *openShiftSite, name string,
+) P {
+	t.Helper()
+	found := P(new(T))
+	if err := o.client.Get(t.Context(), client.ObjectKey{Name: name}, found); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// update changes an object that is in no namespace.
+func update[T any, P interface {
+	*T
+	client.Object
+}](t *testing.T, o *openShiftSite, name string, change func(P),
+) {
+	t.Helper()
+	eventually(t, "an object is changed", func() error { // others write them, too
+		found := object[T, P](t, o, name)
+		change(found)
+		return o.client.Update(t.Context(), found)
+	})
+}
+
+// newAuthority returns a certificate that others may trust.
+func newAuthority(t *testing.T, name string) string {
+	t.Helper()
+	authority, _, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(authority)
+}
+
+// mirrored is what an administrator writes for a mirror of a source.
+func mirrored(name, source, mirror string) *configv1.ImageDigestMirrorSet {
+	return &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: configv1.ImageDigestMirrorSetSpec{
+		ImageDigestMirrors: []configv1.ImageDigestMirrors{{Source: source, Mirrors: []configv1.ImageMirror{configv1.ImageMirror(mirror)}}},
+	}}
+}
+
+// mustBeWorker fails the test unless the Node is as one of OpenShift's own workers, and its host has what these have.
+func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
+	t.Helper()
+	if got, want := h.read(t, wmco.KubeletCAPath), string(object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData); got != want {
+		t.Errorf("the clients of the kubelet are verified by\n%s, want\n%s", got, want)
+	}
+	if internal := object[configv1.Infrastructure](t, o, "cluster").Status.APIServerInternalURL; !strings.Contains(h.read(t, wmco.KubeconfigPath), "server: "+internal+"\n") {
+		t.Errorf("the kubelet does not reach the API server at %s:\n%s", internal, h.read(t, wmco.KubeconfigPath))
+	}
+	node := h.node(t, h.name)
+	if node.Annotations[wmco.SubnetAnnotation] == "" || node.Status.Allocatable.Pods().Value() != 250 {
+		t.Errorf("annotations %v, %v pods", node.Annotations, node.Status.Allocatable.Pods())
+	}
+	if got, want := node.Labels["node.openshift.io/os_id"], "Windows"; got != want {
+		t.Errorf("label node.openshift.io/os_id is %q, want %q", got, want)
+	}
+	eventually(t, "the Node is that of a worker", func() error { // by the controller
+		if _, is := h.node(t, h.name).Labels["node-role.kubernetes.io/worker"]; !is {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "node.cloudprovider.kubernetes.io/uninitialized" }) {
+		t.Errorf("taints %+v", node.Spec.Taints)
+	}
+}
+
+// mustHaveProxy fails the test unless all programs of the host use the proxy, and trust whom its administrator trusts.
+func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
+	t.Helper()
+	text, err := os.ReadFile(h.local(t, `C:\`) + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Environment  map[string]string
+		Certificates map[string]bool
+	}
+	if err := json.Unmarshal(text, &settings); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := settings.Environment["HTTP_PROXY"], "http://proxy.example.com:3128"; got != want {
+		t.Errorf("HTTP_PROXY is %q, want %q", got, want)
+	}
+	mustSay(t, settings.Environment["NO_PROXY"], ".cluster.local", ".example.com")
+	block, _ := pem.Decode([]byte(authority))
+	digest := sha256.Sum256(block.Bytes)
+	if !settings.Certificates["root/"+hex.EncodeToString(digest[:])] {
+		t.Errorf("the host trusts %v, and not what its administrator trusts", settings.Certificates)
+	}
+}
