@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/duration"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -37,6 +38,10 @@ const (
 	// on the host ends the services that do not stop after minutes; Windows needs about
 	// as long for a feature.
 	lockPatience = 15 * time.Minute
+	// changeTimeout is how long a step may change the host, however often the connection breaks: a
+	// host that is changed may keep others from their turn. A dozen services that need all of their
+	// time to stop and to start are well within it.
+	changeTimeout = 2 * time.Hour
 	// maxBreaks is how often the agent may end without a result before it is to blame.
 	maxBreaks = 5
 )
@@ -232,6 +237,8 @@ type applied struct {
 // configureHost brings the host to its desired configuration of now, as far as that costs no more
 // than is allowed. A failure on the host is an error, in the words of the host.
 func (e *execution) configureHost(ctx context.Context, doing string, allow config.Impact) (*applied, error) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
 	for delivered := false; ; {
 		built, err := e.build(ctx)
 		if err != nil {
@@ -262,6 +269,13 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 		}
 		delivered = true
 	}
+}
+
+// limited is ctx for changing the host: it ends, and says why, when the step has taken changeTimeout.
+func (e *execution) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	began := e.operation().FindStep(e.current).StartedAt.Time
+	return context.WithTimeoutCause(ctx, e.deadline(began, changeTimeout).Sub(e.clock.Now()), fmt.Errorf(
+		"changing the host did not end within %s; look at its connection and its load: what was done stays, and the next attempt goes on from there", duration.HumanDuration(changeTimeout)))
 }
 
 // failed is the failure on the host as an error.

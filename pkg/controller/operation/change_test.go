@@ -163,6 +163,31 @@ func TestAgentThatEnds(t *testing.T) {
 	}
 }
 
+// TestChangeEndsInTime: a host that says something and breaks off, again and again, has its slot for no longer than
+// a change may take, and the next one gets it.
+func TestChangeEndsInTime(t *testing.T) {
+	t.Parallel()
+	for name, operation := range map[string]v1alpha1.Operation{"configured": reconfigureOperation(), "removed": removeOperation()} {
+		inBubble(t, name, func(t *testing.T) {
+			changes := []change{configuredBefore}
+			if operation.Type == v1alpha1.OperationRemove {
+				changes = append(changes, isBeingDeleted)
+			}
+			f := newFixture(t, newInstance(operation, changes...))
+			f.configure()
+			f.host.impact, f.host.slow, f.host.cuts = config.ImpactDrain, 9*time.Minute, 1000
+			began := time.Now()
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "did not end within") {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if took := time.Since(began); took < changeTimeout || took > changeTimeout+10*time.Minute {
+				t.Errorf("it took %s, want %s", took, changeTimeout)
+			}
+		})
+	}
+}
+
 // TestNothingToDo: a host that is as it should be is left alone, and each step says so at once.
 func TestNothingToDo(t *testing.T) {
 	t.Parallel()

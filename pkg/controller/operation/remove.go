@@ -114,6 +114,8 @@ func describeNetworks(names []string) string {
 }
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
 	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 		return e.Hosts.Cleanup(ctx, instance, report)
 	})
