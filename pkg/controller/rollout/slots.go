@@ -226,20 +226,27 @@ func hasSlot(op *v1alpha1.Operation) bool {
 	return slot.State == v1alpha1.StepSucceeded
 }
 
-// describeQueue says what a host waits for that does not get a slot now.
+// describeQueue says what a host waits for that does not get a slot now. Hosts of other namespaces are
+// counted only: who may read the message need not know of them.
 func describeQueue(holders []types.NamespacedName, before int, namespace string) string {
-	names := make([]string, len(holders))
-	for i, h := range holders {
-		if names[i] = h.String(); h.Namespace == namespace {
-			names[i] = h.Name
+	var names []string
+	for _, h := range holders {
+		if h.Namespace == namespace {
+			names = append(names, h.Name)
 		}
 	}
-	text := fmt.Sprintf("Waits for a slot: %d other hosts are being changed: %s.", len(names), words.Enumerate(names, maxNamed))
-	if len(names) == 1 {
+	text := "Waits for a slot."
+	switch others := len(holders) - len(names); {
+	case len(holders) == 1 && others == 1:
+		text = "Waits for a slot: another host is being changed, in another namespace."
+	case len(holders) == 1:
 		text = fmt.Sprintf("Waits for a slot: another host is being changed: %s.", names[0])
-	}
-	if len(names) == 0 {
-		text = "Waits for a slot."
+	case len(holders) == others && others > 0:
+		text = fmt.Sprintf("Waits for a slot: %d hosts of other namespaces are being changed.", others)
+	case others > 0:
+		text = fmt.Sprintf("Waits for a slot: %d other hosts are being changed: %s, and %d in other namespaces.", len(holders), words.Enumerate(names, maxNamed), others)
+	case len(holders) > 0:
+		text = fmt.Sprintf("Waits for a slot: %d other hosts are being changed: %s.", len(holders), words.Enumerate(names, maxNamed))
 	}
 	switch before {
 	case 0:

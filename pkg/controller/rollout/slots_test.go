@@ -81,7 +81,9 @@ func TestDescribeQueue(t *testing.T) {
 		want    string
 	}{
 		{"one", []types.NamespacedName{keyOf("a")}, 0, "Waits for a slot: another host is being changed: a."},
-		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for a slot: 2 other hosts are being changed: a, other/b. 3 hosts are ahead in the queue."},
+		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for a slot: 2 other hosts are being changed: a, and 1 in other namespaces. 3 hosts are ahead in the queue."},
+		{"one of another namespace", []types.NamespacedName{{Namespace: "other", Name: "b"}}, 0, "Waits for a slot: another host is being changed, in another namespace."},
+		{"two of other namespaces", []types.NamespacedName{{Namespace: "other", Name: "b"}, {Namespace: "third", Name: "b"}}, 0, "Waits for a slot: 2 hosts of other namespaces are being changed."},
 		{"others come first", nil, 1, "Waits for a slot. 1 host is ahead in the queue."},
 		{"many", slices.Repeat([]types.NamespacedName{keyOf("a")}, 7), 0, "Waits for a slot: 7 other hosts are being changed: a, a, a, a, a and 2 more."},
 	}
