@@ -62,7 +62,7 @@ func NewOptions() *Options {
 		Run:             genericoptions.NewServerRunOptions(),
 		DataDir:         "/var/lib/windows-apiserver",
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
-		MaxPerNamespace: 5000,
+		MaxPerNamespace: 1000,
 		Streams:         limits.Limits{PerHost: 64, PerUser: 256, PerUserAndHost: 16, PerNamespace: 1536, Total: 2048},
 		Sessions:        limits.Limits{PerHost: 32, PerUser: 64, PerUserAndHost: 24, PerNamespace: 384, Total: 512},
 		Queries:         limits.Limits{PerHost: 16, PerUser: 32, PerUserAndHost: 8, PerNamespace: 96, Total: 128},

@@ -53,7 +53,7 @@ spec:
 // change, against the same objects as a custom resource in the same kube-apiserver.
 // A ratio above 1 means that ours is slower.
 func BenchmarkListWatch(b *testing.B) {
-	s, _, _ := startSystem(b, system.Options{WithoutController: true})
+	s, _, _ := startSystem(b, system.Options{WithoutController: true, APIServerArgs: []string{"--max-objects-per-namespace=0"}})
 	ns := namespace(b, s, "bench")
 	file := filepath.Join(b.TempDir(), "crd.yaml")
 	if err := os.WriteFile(file, []byte(crd), 0o600); err != nil {
@@ -175,7 +175,7 @@ func watchChanges(b *testing.B, client dynamic.ResourceInterface) time.Duration 
 // BenchmarkServerStart measures the start of windows-apiserver with its embedded
 // etcd until it is ready: cold on an empty directory, warm on one with data.
 func BenchmarkServerStart(b *testing.B) {
-	s, _, _ := startSystem(b, system.Options{WithoutController: true})
+	s, _, _ := startSystem(b, system.Options{WithoutController: true, APIServerArgs: []string{"--max-objects-per-namespace=0"}})
 	var warm time.Duration
 	for b.Loop() {
 		if err := s.Server.Stop(); err != nil {

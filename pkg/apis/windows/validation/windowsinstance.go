@@ -31,6 +31,7 @@ import (
 // fields are declared on the type and checked elsewhere.
 func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&instance.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validateMetadata(&instance.ObjectMeta, nil)...)
 	if _, err := v1alpha1.TakeHostKeys(instance.ObjectMeta.DeepCopy()); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "annotations").Key(v1alpha1.HostKeysAnnotation), instance.Annotations[v1alpha1.HostKeysAnnotation], err.Error()))
 	}
@@ -40,6 +41,7 @@ func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList 
 // ValidateWindowsInstanceUpdate checks a changed instance.
 func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validateMetadata(&instance.ObjectMeta, &old.ObjectMeta)...)
 	if was := old.Spec.ProviderID; was != "" && instance.Spec.ProviderID != "" && instance.Spec.ProviderID != was && old.Status.MachineID != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), fmt.Sprintf(
 			"cannot be changed from %s: it is the ID of the machine that this instance stands for, on which something of ours is; delete the instance, and create another one", was)))

@@ -24,12 +24,14 @@ import (
 // required fields, are declared on the type and checked elsewhere.
 func ValidateWindowsNodePool(pool *windows.WindowsNodePool) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&pool.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validateMetadata(&pool.ObjectMeta, nil)...)
 	return append(errs, validatePoolSpec(&pool.Spec, field.NewPath("spec"))...)
 }
 
 // ValidateWindowsNodePoolUpdate checks a changed pool.
 func ValidateWindowsNodePoolUpdate(pool, old *windows.WindowsNodePool) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&pool.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validateMetadata(&pool.ObjectMeta, &old.ObjectMeta)...)
 	spec := field.NewPath("spec")
 	return append(errs, added(validatePoolSpec(&pool.Spec, spec), validatePoolSpec(&old.Spec, spec))...)
 }
