@@ -18,10 +18,12 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -36,12 +38,7 @@ import (
 // workers are, and what changes there reaches them at the cost that it should have.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
-	s := newSiteWith(t, standin.PayloadOptions{Overlay: true}, system.Options{OpenShift: configv1.NonePlatformType})
-	c, err := openshift.NewClient(s.AdminConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := &openShiftSite{site: s, client: c}
+	o := newOpenShift(t, configv1.NonePlatformType)
 	authority := newAuthority(t, "proxy.example.com")
 	o.create(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "user-ca-bundle"}, Data: map[string]string{"ca-bundle.crt": authority},
@@ -51,7 +48,7 @@ func TestOpenShift(t *testing.T) {
 		p.Spec.HTTPProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3128", ".example.com", "user-ca-bundle"
 	})
 
-	h := s.newHost(t, system.Namespace, "ocp-entry", winhost.Options{})
+	h := o.newHost(t, system.Namespace, "ocp-entry", winhost.Options{})
 	mustHaveJoined := h.watchJoin(t)
 	o.create(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: sourceName}, Data: map[string]string{h.host.Address(): entryFor(h.host, "name="+h.name)},
@@ -126,10 +123,61 @@ func openShiftRollBack(t *testing.T, o *openShiftSite, h *siteHost) {
 	}
 }
 
+// TestOpenShiftMachine: on a platform whose cloud completes Nodes, the host of a Machine becomes one.
+func TestOpenShiftMachine(t *testing.T) {
+	t.Parallel()
+	const namespace = "openshift-machine-api"
+	o := newOpenShift(t, configv1.VSpherePlatformType)
+	address := o.HostIP().Next().Next()
+	h := o.newHost(t, namespace, "ocp-machine", winhost.Options{Address: address.String(), Port: 22})
+	nodes, err := o.Kube.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nodes.Stop)
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: h.name, Labels: map[string]string{"machine.openshift.io/os-id": "Windows"}}}
+	o.create(t, machine)
+	machine.Status = machinev1beta1.MachineStatus{Phase: ptr.To("Provisioned"), Addresses: []corev1.NodeAddress{internalIP(address.String())}}
+	if err := o.client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	h.waitReady(t)
+	h.mustBeWorker(t, o)
+	// Until the cloud has completed it, it takes no pods.
+	if node := (<-nodes.ResultChan()).Object.(*corev1.Node); !slices.ContainsFunc(node.Spec.Taints, isUninitialized) {
+		t.Errorf("the Node came with taints %+v", node.Spec.Taints)
+	}
+	eventually(t, "the cloud has completed the Node", func() error {
+		if taints := h.node(t, h.name).Spec.Taints; slices.ContainsFunc(taints, isUninitialized) {
+			return fmt.Errorf("it has taints %+v", taints)
+		}
+		return nil
+	})
+	service, err := h.theirs(t).Service(wmco.HybridOverlayService)
+	if err != nil || service == nil {
+		t.Fatalf("the service of the overlay: %+v, %v", service, err)
+	}
+	mustSay(t, service.Settings.CommandLine, "--hybrid-overlay-vxlan-port 9898") // as the platform has the usual one
+}
+
+func isUninitialized(taint corev1.Taint) bool {
+	return taint.Key == "node.cloudprovider.kubernetes.io/uninitialized"
+}
+
 // openShiftSite is a site in a cluster of OpenShift.
 type openShiftSite struct {
 	*site
 	client client.Client
+}
+
+func newOpenShift(t *testing.T, platform configv1.PlatformType) *openShiftSite {
+	t.Helper()
+	s := newSiteWith(t, standin.PayloadOptions{Overlay: true}, system.Options{OpenShift: platform})
+	c, err := openshift.NewClient(s.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &openShiftSite{site: s, client: c}
 }
 
 func (o *openShiftSite) create(t *testing.T, object client.Object) {
@@ -206,9 +254,6 @@ func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
 		}
 		return nil
 	})
-	if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "node.cloudprovider.kubernetes.io/uninitialized" }) {
-		t.Errorf("taints %+v", node.Spec.Taints)
-	}
 }
 
 // mustHaveProxy fails the test unless all programs of the host use the proxy, and trust whom its administrator trusts.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,12 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Resources are the kinds of OpenShift that a cluster needs for what this package puts into it, each as
-// <plural>.<group>, besides those of the Machine API.
+// Resources are the kinds of OpenShift that a cluster has, as far as this package and our programs know them, each
+// as <plural>.<group>.
 var Resources = []string{
 	"infrastructures.config.openshift.io", "networks.config.openshift.io", "proxies.config.openshift.io", "apiservers.config.openshift.io",
 	"images.config.openshift.io", "imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
 	"networks.operator.openshift.io",
+	"machines.machine.openshift.io", "machinesets.machine.openshift.io",
 	"controllerconfigs.machineconfiguration.openshift.io", "machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io",
 }
 
@@ -56,9 +58,9 @@ type Cluster struct {
 	Worker Worker
 }
 
-// AddToScheme adds the kinds of what Install creates.
+// AddToScheme adds the kinds that a cluster has.
 func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, configv1.Install, operatorv1.Install, mcfgv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, configv1.Install, operatorv1.Install, machinev1beta1.Install, mcfgv1.Install} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("adding the kinds of OpenShift: %w", err)
 		}
@@ -66,7 +68,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// NewClient returns a client of the kinds of what Install creates.
+// NewClient returns a client of the kinds that a cluster has.
 func NewClient(kube *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {

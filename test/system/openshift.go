@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/openshift"
@@ -24,7 +23,7 @@ func (s *System) installOpenShift(ctx context.Context) error {
 	if s.options.OpenShift == "" {
 		return nil
 	}
-	kinds, err := controlplane.OpenShiftCRDs(ctx, slices.Concat(openshift.Resources, []string{"machines.machine.openshift.io", "machinesets.machine.openshift.io"})...)
+	kinds, err := controlplane.OpenShiftCRDs(ctx, openshift.Resources...)
 	if err != nil {
 		return err
 	}
