@@ -52,10 +52,10 @@ tidy: ## Tidy the go.mod files of all modules.
 ##@ Try
 
 .PHONY: demo
-demo: deps ## Run the whole system on this machine with stand-ins for hosts (HOSTS=200).
+demo: deps ## Run the whole system on this machine with stand-ins for hosts (HOSTS=200 OPENSHIFT=None).
 	@# Not by "go run", which calls it a failure when it is ended by Ctrl-C.
 	$(GOBUILD) -o _output/demo ./test/demo
-	_output/demo $(if $(HOSTS),--hosts=$(HOSTS))
+	_output/demo $(if $(HOSTS),--hosts=$(HOSTS)) $(if $(OPENSHIFT),--openshift=$(OPENSHIFT))
 
 ##@ Check
 

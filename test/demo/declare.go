@@ -18,6 +18,7 @@ import (
 	"text/template"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -219,17 +220,19 @@ func show(ctx context.Context, sys *system.System, s *site) error {
 	return nil
 }
 
-func printHowTo(sys *system.System, s *site, recordings string) error {
+func printHowTo(sys *system.System, s *site, recordings string, platform configv1.PlatformType) error {
 	dead := s.fromConfigMap[len(s.fromConfigMap)-1]
 	return howTo.Execute(os.Stdout, struct {
 		Kubeconfig, Programs, Kubectl, Logs, Recordings, Namespace string
 
 		First, Busy, Pending, Dead, DeadInstance string
+
+		OpenShift bool
 	}{
 		Kubeconfig: sys.KubeconfigPath(), Programs: sys.PluginDir(), Kubectl: filepath.Dir(sys.KubectlPath()),
 		Logs: filepath.Join(sys.Dir(), "log"), Recordings: recordings, Namespace: system.Namespace,
 		First: s.fromConfigMap[0].Name(), Busy: s.nodeHosts()[0].Name(), Pending: s.fromMachines[machines-1].Name(),
-		Dead: dead.Name(), DeadInstance: entryOf(dead).instance(),
+		Dead: dead.Name(), DeadInstance: entryOf(dead).instance(), OpenShift: platform != "",
 	})
 }
 
@@ -253,6 +256,15 @@ Everything runs. In another terminal:
   kubectl windows check {{.Dead}}
   kubectl windows port-forward {{.Busy}} 15985:5985   # then: curl localhost:15985
   kubectl windows --help
+
+{{- if .OpenShift}}
+
+What OpenShift's workers are configured with, hosts are, too:
+
+  kubectl get infrastructure,machineconfigpool,machineconfig,controllerconfig
+  kubectl patch proxy.config cluster --type=merge -p '{"spec":{"httpProxy":"http://proxy.example.com:3128"}}'
+  kubectl windows get -A -w                           # one host after the other is drained and restarted
+{{- end}}
 
 Without the plugin:
 

@@ -15,18 +15,24 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/test/openshift"
 )
 
 func main() {
 	hosts := flag.Int("hosts", 6, "how many hosts there are")
+	platform := flag.String("openshift", "", "the platform of OpenShift in place of a cluster of kubeadm")
 	flag.Parse()
-	if flag.NArg() > 0 || *hosts < minHosts {
-		fmt.Fprintf(os.Stderr, "usage: demo [-hosts N], with N at least %d\n", minHosts)
+	if flag.NArg() > 0 || *hosts < minHosts || *platform != "" && !slices.Contains(openshift.Platforms, configv1.PlatformType(*platform)) {
+		fmt.Fprintf(os.Stderr, "usage: demo [-hosts N] [-openshift PLATFORM], with N at least %d and one of the platforms %v\n", minHosts, openshift.Platforms)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *hosts)
+	err := run(ctx, *hosts, configv1.PlatformType(*platform))
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -16,6 +16,9 @@ import (
 	"sync"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 	"github.com/openshift/windows-instance-api/test/standin"
@@ -41,7 +44,7 @@ func (p *progress) detail(format string, args ...any) {
 	fmt.Printf("             %s\n", fmt.Sprintf(format, args...))
 }
 
-func run(ctx context.Context, count int) (err error) {
+func run(ctx context.Context, count int, platform configv1.PlatformType) (err error) {
 	p := &progress{began: time.Now()}
 	if os.Geteuid() != 0 {
 		return errors.New("run it as root or with sudo: it listens on ports 22 and 443 of loopback addresses")
@@ -55,6 +58,10 @@ func run(ctx context.Context, count int) (err error) {
 	if err := cmp.Or(winhost.WineAvailable(), winhost.NetworkAvailable()); withWine && err != nil {
 		withWine = false
 		p.detail("%v", err)
+	}
+	if source := wmco.KubeletHostname(platform); withWine && (source == wmco.HostnameOfMetadata || source == wmco.HostnameOfGCP) {
+		withWine = false
+		p.detail("Windows asks the metadata service of %s for its name, which there is none of here", platform)
 	}
 	if !withWine {
 		p.detail("no host runs our real windows-node-agent.exe and the real kubelet.exe: all run stand-ins in process")
@@ -87,6 +94,7 @@ func run(ctx context.Context, count int) (err error) {
 		ControlPlane:  controlplane.Options{BinDir: binDir, Fsync: true},
 		PrivateKey:    key,
 		MachineAPI:    true,
+		OpenShift:     platform,
 		Payload:       shipped,
 		HostNetworks:  withWine,
 		APIServerArgs: []string{"--session-recording-dir=" + recordings},
@@ -127,7 +135,7 @@ func run(ctx context.Context, count int) (err error) {
 	if err := show(ctx, s, site); err != nil {
 		return err
 	}
-	if err := printHowTo(s, site, recordings); err != nil {
+	if err := printHowTo(s, site, recordings, platform); err != nil {
 		return err
 	}
 	select {
