@@ -175,7 +175,7 @@ func watchChanges(b *testing.B, client dynamic.ResourceInterface) time.Duration 
 // BenchmarkServerStart measures the start of windows-apiserver with its embedded
 // etcd until it is ready: cold on an empty directory, warm on one with data.
 func BenchmarkServerStart(b *testing.B) {
-	s, _, _ := startSystem(b, system.Options{WithoutController: true, APIServerArgs: []string{"--max-objects-per-namespace=0"}})
+	s, _, _ := startSystem(b, system.Options{WithoutController: true})
 	var warm time.Duration
 	for b.Loop() {
 		if err := s.Server.Stop(); err != nil {

@@ -20,8 +20,9 @@ func admit(ctx context.Context, streams *limits.Streams, kind limits.Kind, name 
 	return streams.Admit(kind, at, userOrUnknown(ctx), connections)
 }
 
-// tracker makes a stream of a user one that ends when the server is short of memory, until untrack is called.
-type tracker func(user string) (stream *relief.Stream, untrack func())
+// tracker makes a stream of a user with a host of a namespace one that ends when the server is short of memory,
+// until untrack is called.
+type tracker func(namespace, user string) (stream *relief.Stream, untrack func())
 
 // userOrUnknown is the user of a request, for limits and events.
 func userOrUnknown(ctx context.Context) string {

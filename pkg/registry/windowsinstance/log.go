@@ -138,7 +138,7 @@ func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInsta
 	}
 	s := &logStreamer{stream: log, request: request, cut: cutOf(ctx)}
 	s.close = sync.OnceFunc(func() { _ = log.Close() }) // the error says that the connection was closed before
-	memory, untrack := r.track(userOrUnknown(ctx))
+	memory, untrack := r.track(instance.Namespace, userOrUnknown(ctx))
 	s.memory = memory
 	admitted.OnDrain(s.drain)
 	if request.Follow && r.maxFollow > 0 {

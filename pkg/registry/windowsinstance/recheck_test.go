@@ -201,8 +201,8 @@ func TestRelievedSession(t *testing.T) {
 			s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
 			s.asked.decision = authorizer.DecisionAllow
 			asks, opened := make(chan struct{}, 1), make(chan *relief.Stream, 1)
-			s.Exec.track = func(user string) (*relief.Stream, func()) {
-				stream, untrack := relief.New().Track(user)
+			s.Exec.track = func(namespace, user string) (*relief.Stream, func()) {
+				stream, untrack := relief.New().Track(namespace, user)
 				opened <- stream
 				return stream, untrack
 			}

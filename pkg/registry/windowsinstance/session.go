@@ -164,7 +164,7 @@ type session struct {
 func (s *sessions) open(admitted *limits.Stream, info SessionInfo) *session {
 	drain := make(chan struct{})
 	admitted.OnDrain(sync.OnceFunc(func() { close(drain) }))
-	memory, untrack := s.track(info.User)
+	memory, untrack := s.track(info.Instance.Namespace, info.User)
 	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), memory: memory, untrack: untrack}
 }
 

@@ -183,8 +183,8 @@ type fixture struct {
 // counting counts the streams that a server that is short of memory may end.
 func counting(n *atomic.Int64) tracker {
 	memory := relief.New()
-	return func(user string) (*relief.Stream, func()) {
-		stream, untrack := memory.Track(user)
+	return func(namespace, user string) (*relief.Stream, func()) {
+		stream, untrack := memory.Track(namespace, user)
 		n.Add(1)
 		return stream, func() { n.Add(-1); untrack() }
 	}

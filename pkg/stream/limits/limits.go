@@ -18,7 +18,7 @@ type Limits struct {
 	PerHost        int // on one host
 	PerUser        int // by one user
 	PerUserAndHost int // by one user on one host, so that nobody keeps all others from it
-	PerNamespace   int // on the hosts of one namespace, whoever reads: who has one makes users at will
+	PerNamespace   int // on the hosts of one namespace, if no other one has any, see leaves; whoever reads: who has one makes users at will
 	Total          int // by this server
 }
 
@@ -120,6 +120,11 @@ func (s *Streams) Admit(kind Kind, at types.NamespacedName, user string, connect
 			return nil, apierrors.NewTooManyRequests(fmt.Sprintf(of.refuse+", and this would be more", of.limit, kind), retryAfterSeconds)
 		}
 	}
+	if !k.leaves(at.Namespace, connections) {
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf(
+			"the hosts of namespace %s have as many of the %s of this server as it leaves to one namespace while others have theirs, %d, and this would be more",
+			at.Namespace, kind, k.counts[share{namespace: at.Namespace}]), retryAfterSeconds)
+	}
 	for _, of := range shares {
 		k.counts[of.share] += connections
 	}
@@ -194,6 +199,18 @@ func (s *Streams) Drain(ctx context.Context) error {
 		case <-changed:
 		}
 	}
+}
+
+// leaves says whether a namespace that gets as many more leaves enough for others: it may have of what
+// is free and its own the part that it would have alone of all. So each namespace that has as many as it may leaves a
+// part of what was free, and it takes many to keep another one from its first stream, not two.
+func (k *kindOfStreams) leaves(namespace string, more int) bool {
+	l := k.limits
+	if l.Total == 0 || l.PerNamespace == 0 {
+		return true
+	}
+	has, free := k.counts[share{namespace: namespace}]+more, l.Total-k.counts[share{}]-more
+	return has*(l.Total-l.PerNamespace) <= l.PerNamespace*free
 }
 
 func exceeded(limit, n int) bool { return limit > 0 && n > limit }

@@ -150,6 +150,27 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
+// TestNamespacesLeaveRoom: a namespace alone has its whole limit, and each one after it leaves a part of the rest.
+func TestNamespacesLeaveRoom(t *testing.T) {
+	streams := New(map[Kind]Limits{Logs: {PerNamespace: 1536, Total: 2048}})
+	fill := func(namespace string) (admitted int, err error) {
+		for ; ; admitted++ {
+			if _, err = streams.Admit(Logs, types.NamespacedName{Namespace: namespace, Name: "win-1"}, "u", 1); err != nil {
+				return admitted, err
+			}
+		}
+	}
+	for i, want := range []int{1536, 384, 96, 24, 6} {
+		if got, err := fill(fmt.Sprint("n", i)); got != want || !apierrors.IsTooManyRequests(err) {
+			t.Errorf("namespace %d: %d, %v, want %d", i, got, err, want)
+		}
+	}
+	_, err := fill("n1")
+	if err == nil || !strings.Contains(err.Error(), "the hosts of namespace n1 have as many of the logs of this server") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestDrainWaitsForStreams(t *testing.T) {
 	s := New(nil)
 	asked := make(chan struct{}, 2)

@@ -54,8 +54,8 @@ type Stream struct {
 	// Backlog is told what its client takes.
 	Backlog stream.Backlog
 
-	user     string
-	relieved chan error
+	namespace, user string
+	relieved        chan error
 
 	// What Relieve saw last, and did, which alone uses them: how much was taken, how much of it since the time before,
 	// and how many times in a row that was nothing.
@@ -65,9 +65,10 @@ type Stream struct {
 	ending bool
 }
 
-// Track makes a stream of a user one that Relieve may end. The returned untrack must be called when it is over.
-func (m *Memory) Track(user string) (s *Stream, untrack func()) {
-	s = &Stream{user: user, relieved: make(chan error, 1)}
+// Track makes a stream, which a user has with a host of a namespace, one that Relieve may end. The returned untrack
+// must be called when it is over.
+func (m *Memory) Track(namespace, user string) (s *Stream, untrack func()) {
+	s = &Stream{namespace: namespace, user: user, relieved: make(chan error, 1)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open[s] = struct{}{}
@@ -113,7 +114,8 @@ func (m *Memory) Received(bytes int) { m.inflow.take(bytes) }
 // Relieve keeps live memory within the budget until ctx is done. Until it is measured again, hosts may send half of
 // what is left of the budget, so that they are slowed down and it is not exceeded. From three quarters of it on, streams
 // are ended: first those whose clients have taken nothing for a second or more, of what their hosts sent; when
-// there are none and memory stays short for a second, those that take least. A server without memory would end all.
+// there are none and memory stays short for a second, those that take least. Either are those of the namespaces that
+// have the most, see owed. A server without memory would end all.
 func (m *Memory) Relieve(ctx context.Context, c clock.WithTicker, budget uint64, memory func(collect bool) (live, collection uint64)) {
 	ticker := c.NewTicker(reliefInterval)
 	defer ticker.Stop()
@@ -160,12 +162,15 @@ func relieve(ctx context.Context, streams []*Stream, have, enough uint64) {
 	}
 }
 
-// owed are the streams whose clients have not taken what was sent: those that take nothing, of the users with most of
-// them first, and of these the longest, and those that take something, the least first.
+// owed are the streams whose clients have not taken what was sent, of namespaces that have at least as many of them as
+// namespaces have on average: who has a namespace makes users at will, and takes a little now and then, and neither
+// has those of others end. Those that take nothing, of the namespaces and users with most first, and of these the
+// longest; and those that take something, the least first.
 func (m *Memory) owed() (stalled, others []*Stream) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := map[string]int{}
+	total, in := 0, map[string]int{}
+	of := map[[2]string]int{}
 	for s := range m.open {
 		if s.ending {
 			continue
@@ -177,17 +182,27 @@ func (m *Memory) owed() (stalled, others []*Stream) {
 		} else {
 			s.untaken++
 		}
-		switch {
-		case s.untaken >= minUntaken:
+		if !owed {
+			continue
+		}
+		total++
+		in[s.namespace]++
+		of[s.owner()]++
+		if s.untaken >= minUntaken {
 			stalled = append(stalled, s)
-			of[s.user]++
-		case owed:
+		} else {
 			others = append(others, s)
 		}
 	}
-	slices.SortFunc(stalled, func(a, b *Stream) int {
-		return cmp.Or(cmp.Compare(of[b.user], of[a.user]), cmp.Compare(b.untaken, a.untaken))
-	})
+	few := func(s *Stream) bool { return in[s.namespace]*len(in) < total }
+	stalled, others = slices.DeleteFunc(stalled, few), slices.DeleteFunc(others, few)
+	most := func(a, b *Stream) int {
+		return cmp.Or(cmp.Compare(in[b.namespace], in[a.namespace]), cmp.Compare(of[b.owner()], of[a.owner()]))
+	}
+	slices.SortFunc(stalled, func(a, b *Stream) int { return cmp.Or(most(a, b), cmp.Compare(b.untaken, a.untaken)) })
 	slices.SortFunc(others, func(a, b *Stream) int { return cmp.Compare(a.late, b.late) })
 	return stalled, others
 }
+
+// owner is who has the stream: users are counted by namespace.
+func (s *Stream) owner() [2]string { return [2]string{s.namespace, s.user} }

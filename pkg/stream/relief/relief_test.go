@@ -5,6 +5,7 @@ package relief
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -61,7 +62,7 @@ func (h *heap) collect() {
 func TestRelieveCollectsFirst(t *testing.T) {
 	const budget, much = 100 << 20, 40 << 20 // perByte of it is too much
 	stalled := func(m *Memory) *Stream {
-		s, _ := m.Track("u")
+		s, _ := m.Track("n", "u")
 		s.Backlog.Begin()
 		pass(2 * minUntaken)
 		return s
@@ -166,7 +167,7 @@ func TestInflowIsBounded(t *testing.T) {
 		pass(1)
 		done := make(chan struct{})
 		for range hosts {
-			o, untrack := m.Track("u")
+			o, untrack := m.Track("n", "u")
 			o.Backlog.Begin()
 			// What is closed holds nothing from then on, also while its host is not heard.
 			var mu sync.Mutex
@@ -221,7 +222,7 @@ func TestRelieve(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
 	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
 		open := func(user string) *Stream {
-			o, _ := m.Track(user)
+			o, _ := m.Track("n", user)
 			o.Backlog.Begin()
 			return o
 		}
@@ -281,12 +282,12 @@ func TestRelieve(t *testing.T) {
 func TestRelieveByUser(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
 	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
-		one, _ := m.Track("one")
+		one, _ := m.Track("n", "one")
 		one.Backlog.Begin()
 		pass(1)
 		var many []*Stream
 		for range 3 {
-			o, _ := m.Track("many")
+			o, _ := m.Track("n", "many")
 			o.Backlog.Begin()
 			many = append(many, o)
 		}
@@ -305,15 +306,65 @@ func TestRelieveByUser(t *testing.T) {
 	})
 }
 
+// TestRelieveByNamespace: who has a namespace makes users at will, and has each of them read now and then: that ends
+// none of another namespace.
+func TestRelieveByNamespace(t *testing.T) {
+	const budget, enough = 100 << 20, 75 << 20
+	for name, reads := range map[string]bool{"each reads nothing": false, "each reads now and then": true} {
+		t.Run(name, func(t *testing.T) {
+			relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
+				var admins []*Stream
+				for range 2 {
+					o, _ := m.Track("operator", "admin")
+					o.Backlog.Begin()
+					admins = append(admins, o)
+				}
+				pass(1)
+				var many []*Stream
+				for i := range 20 {
+					o, _ := m.Track("tenant", fmt.Sprint("account-", i))
+					o.Backlog.Begin()
+					many = append(many, o)
+				}
+				held.Store(enough + window + 1)
+				for range 2 * minUntaken {
+					pass(1)
+					if reads {
+						for _, o := range many {
+							o.Backlog.End()
+							o.Backlog.Begin()
+						}
+					}
+				}
+				held.Store(0)
+				for i, o := range admins {
+					if ended(t, o) {
+						t.Errorf("%d of the other namespace was ended", i)
+					}
+				}
+				gone := 0
+				for _, o := range many {
+					if ended(t, o) {
+						gone++
+					}
+				}
+				if gone == 0 {
+					t.Error("none was ended")
+				}
+			})
+		})
+	}
+}
+
 // When all read, and memory stays short, those that read least are ended: they would hold it for ever.
 func TestRelieveOfSlowReaders(t *testing.T) {
 	const budget, enough = 100 << 20, 75 << 20
 	relieved(t, budget, func(t *testing.T, m *Memory, held *atomic.Int64) {
-		waiting, _ := m.Track("c")
-		slow, _ := m.Track("a")
+		waiting, _ := m.Track("n", "c")
+		slow, _ := m.Track("n", "a")
 		var fast []*Stream
 		for range 8 {
-			s, _ := m.Track("b")
+			s, _ := m.Track("n", "b")
 			s.Backlog.Begin()
 			fast = append(fast, s)
 		}
