@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +32,17 @@ const (
 	defaultHeight = 24
 )
 
-// spaceInterval is after how many bytes it is looked again whether the volume has space.
-const spaceInterval = 1 << 20
+// spaceInterval is after how many bytes it is looked again whether the volume has space, and shareInterval whether the
+// namespace does, for which all files are looked at.
+const (
+	spaceInterval = 1 << 20
+	shareInterval = 64 << 20
+)
+
+// perFree is how many times what is free the recordings of a namespace may have. So one that has the volume alone
+// gets three quarters of it, and each after it the same part of the rest: nothing is deleted here, and whoever may
+// open sessions in one namespace must not keep those of others from being recorded.
+const perFree = 3
 
 // Directory is where recordings go. It must exist.
 type Directory struct {
@@ -43,6 +53,9 @@ type Directory struct {
 	// MinFree is how much space recordings leave on the volume, in bytes, for the others who
 	// write to it. 0: none.
 	MinFree int64
+
+	// free is how much space is free, in tests.
+	free func() (int64, error)
 }
 
 // Header describes a session.
@@ -79,6 +92,7 @@ type asciicastHeader struct {
 // Recording is a file being written. It is safe for concurrent use.
 type Recording struct {
 	path      string
+	namespace string
 	directory Directory
 	start     time.Time
 	now       func() time.Time
@@ -88,6 +102,7 @@ type Recording struct {
 	file    *os.File
 	size    int64  // of the file
 	looked  int64  // the size when it was last looked how much space is free
+	shared  int64  // the size when it was last looked how much of it the namespace has
 	partial []byte // the beginning of a character whose end has not come yet
 	err     error  // the first error; nothing is written after it
 	closed  bool
@@ -97,7 +112,7 @@ type Recording struct {
 func (d Directory) Create(h Header) (*Recording, error) { return d.create(h, time.Now) }
 
 func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
-	if err := d.checkSpace(); err != nil {
+	if err := errors.Join(d.checkSpace(), d.checkShare(h.Namespace)); err != nil {
 		return nil, fmt.Errorf("creating a session recording: %w", err)
 	}
 	name := fmt.Sprintf("%s_%s_%s_%s.cast", h.Start.UTC().Format("20060102T150405.000Z"), fileName(h.Namespace), fileName(h.Name), rand.Text()[:10])
@@ -106,7 +121,7 @@ func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a session recording: %w", err)
 	}
-	r := &Recording{path: path, directory: d, start: h.Start, now: now, tty: h.TTY, file: file}
+	r := &Recording{path: path, namespace: h.Namespace, directory: d, start: h.Start, now: now, tty: h.TTY, file: file}
 	title := h.Namespace + "/" + h.Name
 	if h.Command != "" {
 		title += ": " + h.Command
@@ -129,7 +144,7 @@ func (d Directory) checkSpace() error {
 	if d.MinFree == 0 {
 		return nil
 	}
-	free, err := volume.Free(d.Path)
+	free, err := d.freeSpace()
 	if err != nil {
 		return err
 	}
@@ -137,6 +152,50 @@ func (d Directory) checkSpace() error {
 		return fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
 	}
 	return nil
+}
+
+func (d Directory) freeSpace() (int64, error) {
+	if d.free != nil {
+		return d.free()
+	}
+	return volume.Free(d.Path)
+}
+
+// checkShare returns an error when the recordings of a namespace leave too little to those of others.
+func (d Directory) checkShare(namespace string) error {
+	free, err := d.freeSpace()
+	if err != nil {
+		return err
+	}
+	has, err := d.sizeOf(namespace)
+	if err != nil {
+		return err
+	}
+	if left := max(free-d.MinFree, 0); has > perFree*left {
+		return fmt.Errorf("the recordings of namespace %s in %s have %d MiB, and %d MiB are left, of which those of other namespaces get a part: remove or move away old recordings of it", namespace, d.Path, has>>20, left>>20)
+	}
+	return nil
+}
+
+// sizeOf is how large the recordings of a namespace are together, in bytes.
+func (d Directory) sizeOf(namespace string) (int64, error) {
+	files, err := os.ReadDir(d.Path)
+	if err != nil {
+		return 0, err
+	}
+	var size int64
+	for _, f := range files {
+		if parts := strings.Split(f.Name(), "_"); len(parts) < 2 || parts[1] != fileName(namespace) {
+			continue
+		}
+		switch info, err := f.Info(); {
+		case err == nil:
+			size += info.Size()
+		case !errors.Is(err, fs.ErrNotExist): // somebody has just removed it
+			return 0, err
+		}
+	}
+	return size, nil
 }
 
 // maxNamePart keeps names of files, which have two such parts, below the 255 bytes of file systems. What is
@@ -246,6 +305,12 @@ func (r *Recording) write(v any) error {
 			return err
 		}
 		r.looked = r.size
+	}
+	if r.size-r.shared >= shareInterval {
+		if err := r.directory.checkShare(r.namespace); err != nil {
+			return err
+		}
+		r.shared = r.size
 	}
 	n, err := r.file.Write(line.Bytes())
 	r.size += int64(n)

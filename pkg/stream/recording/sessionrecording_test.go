@@ -218,3 +218,51 @@ func TestMinFree(t *testing.T) {
 	}
 	_ = r.Close() // has the same error
 }
+
+// TestNamespaceLeavesSpace: sessions of one namespace that print without end leave space for the recordings of others.
+func TestNamespaceLeavesSpace(t *testing.T) {
+	const volume = 4 * shareInterval
+	directory := Directory{Path: t.TempDir(), MinFree: 1 << 20}
+	directory.free = func() (int64, error) {
+		files, err := os.ReadDir(directory.Path)
+		left := int64(volume + 1<<20)
+		for _, f := range files {
+			info, infoErr := f.Info()
+			if err = errors.Join(err, infoErr); err == nil {
+				left -= info.Size()
+			}
+		}
+		return left, err
+	}
+	greedy, err := directory.Create(Header{Namespace: "a", Name: "win-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for chunk := []byte(strings.Repeat("x", 1<<20)); err == nil; {
+		err = greedy.Output(chunk)
+	}
+	if !strings.Contains(err.Error(), "the recordings of namespace a in") || greedy.size < volume/2 {
+		t.Errorf("after %d bytes: %v", greedy.size, err)
+	}
+	_ = greedy.Close() // has the same error
+	if _, err := directory.Create(Header{Namespace: "a", Name: "win-2"}); err == nil || !strings.Contains(err.Error(), "remove or move away old recordings of it") {
+		t.Errorf("another one of the namespace: %v", err)
+	}
+	other, err := directory.Create(Header{Namespace: "b", Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(other.Output([]byte("shown")), other.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(greedy.Path()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := directory.Create(Header{Namespace: "a", Name: "win-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
