@@ -19,7 +19,9 @@ import (
 // is there already does not keep an object from being changed.
 func TestMetadataIsBounded(t *testing.T) {
 	annotated := func(size int) func(*metav1.ObjectMeta) {
-		return func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{"example.com/a": strings.Repeat("a", size)} }
+		return func(m *metav1.ObjectMeta) {
+			m.Annotations = map[string]string{"example.com/a": strings.Repeat("a", size)}
+		}
 	}
 	finalizers := func(m *metav1.ObjectMeta) {
 		for i := range 1000 {
