@@ -146,12 +146,13 @@ ldflags() {
       v=$(of "$1" github.com/prometheus-community/windows_exporter)
       flags+=" -X github.com/prometheus/common/version.Version=${v#v}"
       ;;
+    aws) flags+=" -X k8s.io/component-base/version.gitVersion=$(of "$1" k8s.io/cloud-provider-aws)" ;;
     *) die "hack/payload/$1 has no version flags here" ;;
   esac
   printf '%s' "$flags"
 }
 
-modules=(cni hcsshim exporter containerd kubernetes) # quick ones first
+modules=(cni hcsshim exporter aws containerd kubernetes) # quick ones first
 
 if [[ $check ]]; then
   tmp=$(mktemp -d)
@@ -173,7 +174,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # How long each took alone on one core of the machine that docs/payload.md describes.
-declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [containerd]=110 [kubernetes]=420)
+declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [aws]=105 [containerd]=110 [kubernetes]=420)
 
 programs() {
   mkdir "$1/content"

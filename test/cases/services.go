@@ -49,7 +49,7 @@ func servicesManifest(file []byte) ([]result, error) {
 func manifestOf(c manifestCase) (*manifest, error) {
 	options := document.ServiceOptions{
 		Platform: c.Input.Platform, APIServerURL: c.Input.APIServerInternalURL, Debug: c.Input.Debug,
-		KubeletArguments: c.Input.KubeletArgsFromIgnition,
+		KubeletArguments: c.Input.KubeletArgsFromIgnition, CredentialProvider: c.Input.Platform == configv1.AWSPlatformType,
 	}
 	if c.Input.HybridOverlayVXLANPort != "" {
 		port, err := strconv.ParseUint(c.Input.HybridOverlayVXLANPort, 10, 16)

@@ -8,10 +8,8 @@ package openshift
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,8 +69,7 @@ func TestInstall(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The payload of the tests has no program of a cloud.
-			lacks := map[configv1.PlatformType]string{configv1.AWSPlatformType: `the payload has no C:\k\ecr-credential-provider.exe`}[platform]
-			if _, err := cluster.Read(t.Context(), c, settings); (err != nil) != (lacks != "") || err != nil && !strings.Contains(err.Error(), "in this cluster: "+lacks) {
+			if _, err := cluster.Read(t.Context(), c, settings); err != nil {
 				t.Errorf("what hosts are configured with: %v", err)
 			}
 			objects, err := o.Objects()

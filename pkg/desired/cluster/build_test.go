@@ -14,9 +14,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -269,7 +271,7 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// TestPayloadOfThisRelease: a payload has what hosts get, and the agent that was built with it.
+// TestPayloadOfThisRelease: a payload has what hosts get, on AWS all of it, and the agent that was built with it.
 func TestPayloadOfThisRelease(t *testing.T) {
 	text, err := os.ReadFile("../../../hack/payload/files.json")
 	if err != nil {
@@ -281,24 +283,74 @@ func TestPayloadOfThisRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Payload.SchemaVersion, s.Payload.Version = payload.SchemaVersion, "1"
-	var want []string
 	for i := range s.Payload.Files {
-		f := &s.Payload.Files[i]
-		f.Version, f.Content = "v1.36.1", payload.Content{Size: 1, SHA256: strings.Repeat("a", 64)}
-		if f.Role != payload.RoleAgent {
-			want = append(want, f.Name)
-		}
+		s.Payload.Files[i].Version, s.Payload.Files[i].Content = "v1.36.1", payload.Content{Size: 1, SHA256: strings.Repeat("a", 64)}
 	}
-	var got []string
-	for _, f := range build(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance()}).Bundle.Document.Files {
-		if f.Source.Payload != "" {
-			got = append(got, f.Source.Payload)
-		}
+	for name, tt := range map[string]struct {
+		objects []client.Object
+		without []payload.Role
+	}{
+		"kubeadm": {kubeadmCluster(), []payload.Role{payload.RoleAgent, payload.RoleCredentialProvider}},
+		"AWS":     {openShiftClusterOn(configv1.AWSPlatformType), []payload.Role{payload.RoleAgent}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want, got []string
+			for i := range s.Payload.Files {
+				if f := &s.Payload.Files[i]; !slices.Contains(tt.without, f.Role) {
+					want = append(want, f.Name)
+				}
+			}
+			for _, f := range build(t, read(t, s, tt.objects), cluster.Host{Instance: instance()}).Bundle.Document.Files {
+				if f.Source.Payload != "" {
+					got = append(got, f.Source.Payload)
+				}
+			}
+			slices.Sort(want)
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("what a host gets of it (-want +got):\n%s", diff)
+			}
+		})
 	}
-	slices.Sort(want)
-	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what a host gets of it (-want +got):\n%s", diff)
+}
+
+// TestWithoutOptionalPrograms: a host of OpenShift becomes a node without the programs that a payload may lack, and
+// says which, and what that means.
+func TestWithoutOptionalPrograms(t *testing.T) {
+	for platform, want := range map[configv1.PlatformType][]string{
+		configv1.NonePlatformType:  {"hybrid-overlay-node.exe"},
+		configv1.AWSPlatformType:   {"ecr-credential-provider.exe", "hybrid-overlay-node.exe"},
+		configv1.AzurePlatformType: {"azure-cloud-node-manager.exe", "hybrid-overlay-node.exe"},
+	} {
+		t.Run(string(platform), func(t *testing.T) {
+			in := read(t, settings(), openShiftClusterOn(platform))
+			got := summarize(t, in, cluster.Host{Instance: instance()})
+			var lacks []string
+			for _, w := range got.Warnings {
+				if name, _, ok := strings.Cut(strings.TrimPrefix(w, "the payload has no "), ": "); ok && strings.HasPrefix(w, "the payload has no ") {
+					lacks = append(lacks, name)
+				}
+			}
+			slices.Sort(lacks)
+			if diff := cmp.Diff(want, lacks); diff != "" {
+				t.Errorf("it says that there is no (-want +got):\n%s", diff)
+			}
+			if kubelet := got.Services["kubelet"]; kubelet == "" || strings.Contains(kubelet, "image-credential-provider") {
+				t.Errorf("the kubelet is %q", kubelet)
+			}
+			if _, there := got.Files[`C:\k\credential-provider-config.yaml`]; there {
+				t.Error("there is a configuration for a program that is not there")
+			}
+			published, err := in.Published()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range published.Services {
+				if strings.Contains(s.Command, "image-credential-provider") {
+					t.Errorf("published: %s", s.Command)
+				}
+			}
+		})
 	}
 }
 

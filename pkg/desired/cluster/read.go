@@ -58,6 +58,10 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 		if missing := in.Payload.Missing(rd.cluster.Platform); len(missing) > 0 {
 			rd.find("the payload has no "+strings.Join(missing, ", no "), "set --payload to one that has them")
 		}
+		rd.cluster.CredentialProvider = in.Payload.CredentialProvider(rd.cluster.Platform)
+		if rd.openShift {
+			rd.warnings = append(rd.warnings, in.Payload.Without(rd.cluster.Platform)...)
+		}
 		rd.checkVersion()
 	}
 	in.Cluster, in.DigestKey = rd.cluster, key

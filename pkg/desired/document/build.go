@@ -112,7 +112,9 @@ func (in *Inputs) validate() error {
 	missing("the kubelet has the argument --cloud-config, and there is no configuration of the cloud provider",
 		wantsCloudConfig && len(in.Cluster.CloudConfig) == 0)
 	missing("there is no configuration of the credential provider of AWS",
-		in.Cluster.Platform == configv1.AWSPlatformType && len(in.Cluster.CredentialProviderConfig) == 0)
+		in.Cluster.CredentialProvider && len(in.Cluster.CredentialProviderConfig) == 0)
+	missing("the kubelet is to get credentials of registries from a program that the payload does not have",
+		in.Cluster.CredentialProvider && !in.Payload.CredentialProvider(in.Cluster.Platform))
 	missing(fmt.Sprintf("the pause image %q is not a reference of an image", in.Cluster.PauseImage),
 		in.Cluster.PauseImage != "" && !pauseImage.MatchString(in.Cluster.PauseImage))
 	if in.Node != nil && in.Node.Subnet != "" {
@@ -371,7 +373,33 @@ func programs(platform configv1.PlatformType) []string {
 
 // optionalPrograms are those that a site may add to the payload. A host can be a node without
 // them.
-func optionalPrograms() []string { return []string{hybridOverlayPath, csiProxyPath, nodeManagerPath} }
+func optionalPrograms() []string {
+	return []string{hybridOverlayPath, csiProxyPath, nodeManagerPath, credentialsPath}
+}
+
+// CredentialProvider reports whether hosts of the platform have the program that gets credentials of
+// registries.
+func (p Payload) CredentialProvider(platform configv1.PlatformType) bool {
+	return slices.Contains(programs(platform), credentialsPath) && p.has(credentialsPath)
+}
+
+// Without says what hosts of a platform of OpenShift lack because the payload has no such program, one
+// sentence for each. Drivers of volumes that still need csi-proxy.exe are rare, so it is not among them.
+func (p Payload) Without(platform configv1.PlatformType) []string {
+	lacks := map[string]string{
+		hybridOverlayPath: "hosts run no hybrid overlay and no kube-proxy, so that pods have a network only if something else makes it",
+		nodeManagerPath:   "Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized until something else completes them",
+		credentialsPath:   "images of registries of AWS are pulled without the credentials of the host",
+	}
+	var all []string
+	for _, path := range programs(platform) {
+		if what, ok := lacks[path]; ok && !p.has(path) {
+			name := path[strings.LastIndexByte(path, '\\')+1:]
+			all = append(all, fmt.Sprintf("the payload has no %s: %s; add it with hack/build-payload.sh --add %s=FILE", name, what, name))
+		}
+	}
+	return all
+}
 
 // payload adds the files that are shipped: all that the platform needs, and what a
 // site added, but not what only another platform needs.
@@ -458,7 +486,7 @@ func (b *builder) configuration() {
 
 	image := cmp.Or(cluster.PauseImage, DefaultPauseImage)
 	b.text(wmco.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, wmco.ContainerdService))
-	if cluster.Platform == configv1.AWSPlatformType {
+	if cluster.CredentialProvider {
 		b.text(wmco.CredentialProviderPath, config.RoleConfiguration, string(cluster.CredentialProviderConfig),
 			b.change(config.ImpactRestart, wmco.KubeletService))
 	}

@@ -53,7 +53,7 @@ const apiServer = "https://api-int.c.example.com:6443"
 
 // options are what the services of a cluster on the platform depend on.
 func options(platform configv1.PlatformType) document.ServiceOptions {
-	o := document.ServiceOptions{Platform: platform, APIServerURL: apiServer}
+	o := document.ServiceOptions{Platform: platform, APIServerURL: apiServer, CredentialProvider: platform == configv1.AWSPlatformType}
 	switch platform {
 	case configv1.AWSPlatformType, configv1.GCPPlatformType, configv1.NutanixPlatformType:
 		o.KubeletArguments = map[string]string{"cloud-provider": "external"}
@@ -519,7 +519,7 @@ func TestBuildErrors(t *testing.T) {
 			in.Cluster.KubeletArguments = map[string]string{"cloud-provider": "external\nRestart=always"}
 		}, want: "white space"},
 		{name: "missing program", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { removeProgram(in, `C:\k\kubelet.exe`) }, want: `the payload has no C:\k\kubelet.exe`},
-		{name: "missing program of the platform", platform: configv1.AWSPlatformType, change: func(in *document.Inputs) { removeProgram(in, `C:\k\ecr-credential-provider.exe`) }, want: `the payload has no C:\k\ecr`},
+		{name: "missing program of the platform", platform: configv1.AWSPlatformType, change: func(in *document.Inputs) { removeProgram(in, `C:\k\ecr-credential-provider.exe`) }, want: "credentials of registries from a program"},
 		{name: "program with a digest that is none", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Payload.Files[0].SHA256 = "abc" }, want: "64 hexadecimal digits"},
 		{name: "program outside", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
 			in.Payload.Files = append(in.Payload.Files, document.PayloadFile{Name: "x", Path: `C:\Windows\System32\x.exe`, SHA256: strings.Repeat("0", 64)})

@@ -54,6 +54,9 @@ type ServiceOptions struct {
 	// KubeletArguments are those of the kubelets of the cluster's own nodes, without
 	// dashes. Only cloud-provider and cloud-config are used.
 	KubeletArguments map[string]string
+	// CredentialProvider says that the kubelet gets credentials of registries from the program of AWS,
+	// see [Payload.CredentialProvider].
+	CredentialProvider bool
 	// VXLANPort is the UDP port of the hybrid overlay. Zero: the default, 4789.
 	VXLANPort uint16
 	// LogRotation of the services that can rotate their logs.
@@ -140,6 +143,7 @@ const (
 	exporterPath       = wmco.KubernetesDir + `\windows_exporter.exe`
 	hybridOverlayPath  = wmco.KubernetesDir + `\hybrid-overlay-node.exe`
 	csiProxyPath       = wmco.KubernetesDir + `\csi-proxy.exe`
+	credentialsPath    = wmco.KubernetesDir + `\ecr-credential-provider.exe`
 	nodeManagerPath    = wmco.KubernetesDir + `\azure-cloud-node-manager.exe`
 
 	containerdLog    = wmco.LogDir + `\containerd\containerd.log`
@@ -215,7 +219,7 @@ func kubelet(o ServiceOptions) service {
 		Variable: variableNodeIP,
 		Command:  "(Get-NetRoute -DestinationPrefix '0.0.0.0/0' | Get-NetIpAddress -AddressFamily IPv4 -ifIndex {$_.ifIndex}[0]).IPAddress",
 	})
-	if o.Platform == configv1.AWSPlatformType {
+	if o.CredentialProvider {
 		arguments = append(arguments,
 			"--image-credential-provider-bin-dir="+wmco.KubernetesDir,
 			"--image-credential-provider-config="+wmco.CredentialProviderPath)
