@@ -51,12 +51,14 @@ func (c *controllers) configure(p *payload.Payload) error {
 	if p == nil {
 		return nil
 	}
+	settings := c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace)
+	settings.ServerVersion = cluster.ServerVersion(c.kube.Discovery().RESTClient())
 	var err error
 	c.desired, err = cluster.NewSource(cluster.Options{
 		Live: cluster.Live{
 			Cluster:  c.GetAPIReader(),
 			ReadPool: poolReader(c.GetClient()),
-			Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace),
+			Settings: settings,
 		},
 		Client: c.GetClient(),
 		Issuer: csr.NewIssuer(c.GetClient(), c.kube, c.options.Hosts.Namespace),

@@ -8,18 +8,14 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
-
-	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
 // clusterConfiguration is what is needed of the document of that kind, which is the same
 // in all versions of kubeadm.k8s.io.
 type clusterConfiguration struct {
-	KubernetesVersion string `json:"kubernetesVersion"`
-	Networking        struct {
+	Networking struct {
 		ServiceSubnet string `json:"serviceSubnet"`
 		DNSDomain     string `json:"dnsDomain"`
 	} `json:"networking"`
@@ -59,30 +55,6 @@ func (r *reader) readKubeadm(ctx context.Context) error {
 		return nil
 	}
 	r.cluster.ServiceCIDRs = splitList(c.Networking.ServiceSubnet)
-	r.domain, r.version = c.Networking.DNSDomain, c.KubernetesVersion
+	r.domain = c.Networking.DNSDomain
 	return nil
-}
-
-// maxSkew is by how many minor versions a kubelet may be older than the API server, by
-// the version skew policy of Kubernetes (https://kubernetes.io/releases/version-skew-policy/).
-// It may never be newer. Patches do not count.
-const maxSkew = 3
-
-// checkVersion warns of a kubelet that the control plane is not made for. Where one of the
-// versions is not known, as v0.0.0 of what is no release, nothing can be said.
-func (r *reader) checkVersion() {
-	theirs, err := utilversion.ParseGeneric(r.version)
-	if err != nil {
-		return // nothing says which version it is
-	}
-	ours, err := utilversion.ParseGeneric(versionOf(r.settings.Payload, payload.RoleKubelet))
-	if err != nil || ours.Major() != theirs.Major() {
-		return
-	}
-	switch {
-	case ours.Minor() > theirs.Minor():
-		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is newer than the control plane %s, which is not supported: use a payload of at most its minor version", ours, theirs))
-	case ours.Minor()+maxSkew < theirs.Minor():
-		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is more than %d minor versions older than the control plane %s, which is not supported: use a newer payload", ours, maxSkew, theirs))
-	}
 }

@@ -47,6 +47,11 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	}
 	key, err := rd.readDigestKey(ctx)
 	errs = append(errs, err)
+	server := ""
+	if s.ServerVersion != nil {
+		server, err = s.ServerVersion(ctx)
+		errs = append(errs, err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -62,7 +67,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 		if rd.openShift {
 			rd.warnings = append(rd.warnings, in.Payload.Without(rd.cluster.Platform)...)
 		}
-		rd.checkVersion()
+		rd.checkVersion(server)
 	}
 	in.Cluster, in.DigestKey = rd.cluster, key
 	in.Kubelet.Workers = rd.workers
@@ -88,7 +93,6 @@ type reader struct {
 	cluster   document.Cluster
 	domain    string                              // of the names of services
 	workers   kubeletv1beta1.KubeletConfiguration // of the cluster's own kubelets
-	version   string                              // of the control plane
 	findings  []Finding
 	warnings  []string
 }

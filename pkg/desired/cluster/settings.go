@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"context"
 	"net/netip"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
@@ -27,6 +28,9 @@ type Settings struct {
 	// ClusterDNS is the address of the DNS of the cluster. Not valid: that of its
 	// Service, or else the tenth of the network of services.
 	ClusterDNS netip.Addr
+	// ServerVersion asks the API server for its version, by which it is known whether the payload is made for it.
+	// Nil: it is not asked.
+	ServerVersion func(ctx context.Context) (string, error)
 	// Debug makes the services of hosts write more to their logs, as far as a pool does
 	// not say otherwise.
 	Debug bool

@@ -768,33 +768,27 @@ func TestReadsNothingElse(t *testing.T) {
 
 func TestVersionSkew(t *testing.T) {
 	tests := []struct {
-		name, kubelet, controlPlane string
-		want                        string // part of the warning; empty: none
+		name, kubelet, server string
+		want                  string // part of the warning; empty: none
 	}{
-		{name: "same", kubelet: "v1.36.2", controlPlane: "v1.36.2"},
-		{name: "newer patch", kubelet: "v1.36.9", controlPlane: "v1.36.2"},
-		{name: "newer minor", kubelet: "v1.37.0", controlPlane: "v1.36.2", want: "newer than the control plane 1.36.2"},
-		{name: "oldest", kubelet: "v1.33.0", controlPlane: "v1.36.2"},
-		{name: "too old", kubelet: "v1.32.5", controlPlane: "v1.36.2", want: "more than 3 minor versions older"},
-		{name: "of a vendor", kubelet: "v1.37.0-rc.1+abc", controlPlane: "v1.36.2", want: "newer"},
-		{name: "not known", kubelet: "", controlPlane: "v1.36.2"},
-		{name: "no version", kubelet: "main", controlPlane: "v1.36.2"},
-		{name: "no release", kubelet: "v0.0.0-unreleased", controlPlane: "v1.36.2"},
-		{name: "no release of the control plane", kubelet: "v1.37.0", controlPlane: "v0.0.0-master+$Format:%H$"},
-		{name: "a channel", kubelet: "v1.37.0", controlPlane: "stable-1"},
-		{name: "nobody says", kubelet: "v1.37.0", controlPlane: ""},
+		{name: "same", kubelet: "v1.36.2", server: "v1.36.2"},
+		{name: "newer patch", kubelet: "v1.36.9", server: "v1.36.2"},
+		{name: "newer minor", kubelet: "v1.37.0", server: "v1.36.2", want: "newer than the API server 1.36.2"},
+		{name: "oldest", kubelet: "v1.33.0", server: "v1.36.2"},
+		{name: "too old", kubelet: "v1.32.5", server: "v1.36.2", want: "more than 3 minor versions older"},
+		{name: "of a vendor", kubelet: "v1.37.0-rc.1+abc", server: "v1.36.2", want: "newer"},
+		{name: "not known", kubelet: "", server: "v1.36.2"},
+		{name: "no version", kubelet: "main", server: "v1.36.2"},
+		{name: "no release", kubelet: "v0.0.0-unreleased", server: "v1.36.2"},
+		{name: "no release of the API server", kubelet: "v1.37.0", server: "v0.0.0-master+$Format:%H$"},
+		{name: "nobody says", kubelet: "v1.37.0", server: ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := settings()
 			s.Payload.Files[0].Version = tt.kubelet
-			objects := kubeadmCluster()
-			for _, o := range objects {
-				if c, ok := o.(*corev1.ConfigMap); ok && c.Name == "kubeadm-config" {
-					c.Data["ClusterConfiguration"] = strings.ReplaceAll(clusterConfiguration, "v1.36.2", tt.controlPlane)
-				}
-			}
-			got := strings.Join(build(t, read(t, s, objects), cluster.Host{Instance: instance()}).Warnings, "")
+			s.ServerVersion = func(context.Context) (string, error) { return tt.server, nil }
+			got := strings.Join(build(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance()}).Warnings, "")
 			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/windows/svc"
@@ -107,6 +108,9 @@ func listenAndServe(ctx context.Context, listening func()) error {
 	if err := running.add(0); err != nil {
 		return err
 	}
+	if err := awaitAdapters(ctx); err != nil {
+		return err
+	}
 	if err := writeFile(wineproto.AddressFile, l.Addr().String()); err != nil {
 		return err
 	}
@@ -122,6 +126,23 @@ func listenAndServe(ctx context.Context, listening func()) error {
 			return err
 		}
 		conns.Go(func() { server.Conn(ctx, c) })
+	}
+}
+
+// awaitAdapters returns when Windows knows the network. Wine's driver for that starts beside the services, and on a
+// busy machine after this one; until then there are no adapters.
+func awaitAdapters(ctx context.Context) error {
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if adapters, err := net.Interfaces(); err == nil && len(adapters) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-again.C:
+		}
 	}
 }
 
