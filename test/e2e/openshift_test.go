@@ -22,6 +22,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +63,7 @@ func TestOpenShift(t *testing.T) {
 		t.Errorf("nothing is to be done, and the plan says %+v", plan)
 	}
 	t.Run("rotation", func(t *testing.T) { openShiftRotation(t, o, h) })
+	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
 	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
 }
 
@@ -89,6 +91,38 @@ func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 	}
 	if h.kubelets.Load() != starts || h.host.Restarts() != restarts {
 		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-starts, h.host.Restarts()-restarts)
+	}
+}
+
+// openShiftServerRotation has OpenShift add an authority of the API server, before that gets a certificate of it: the
+// kubelet knows both then, after one start, and is the same node all the time.
+func openShiftServerRotation(t *testing.T, o *openShiftSite, h *siteHost) {
+	before, starts, node := h.waitReady(t), h.kubelets.Load(), h.node(t, h.name).UID
+	next := newAuthority(t, "kube-apiserver-lb-signer")
+	bundles := o.Kube.CoreV1().ConfigMaps(openshift.MachineConfigNamespace)
+	bundle, err := bundles.Get(t.Context(), "kubeconfig-data", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bundle.BinaryData["ca-bundle.crt"] = append(bundle.BinaryData["ca-bundle.crt"], next...)
+	if _, err := bundles.Update(t.Context(), bundle, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	i := h.waitRevision(t, before.Status.DesiredRevision)
+	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
+		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
+	}
+	kubeconfig, err := clientcmd.Load([]byte(h.read(t, wmco.KubeconfigPath)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cluster := range kubeconfig.Clusters {
+		if !strings.HasSuffix(h.read(t, cluster.CertificateAuthority), next) {
+			t.Errorf("cluster %s is verified by what is in %q", name, cluster.CertificateAuthority)
+		}
+	}
+	if n := h.kubelets.Load() - starts; n != 1 || h.node(t, h.name).UID != node {
+		t.Errorf("the kubelet was started %d times, and the Node is another: %t", n, h.node(t, h.name).UID != node)
 	}
 }
 

@@ -125,7 +125,7 @@ func (c *credentials) config() (_ *rest.Config, given bool, _ error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("unable to load the bootstrap kubeconfig: %w", err)
 	}
-	return bootstrap, true, c.writeKubeconfig(bootstrap)
+	return bootstrap, true, c.writeKubeconfig()
 }
 
 // pemPath is the file of the host with the client certificate and its key.
@@ -150,13 +150,16 @@ func (c *credentials) load(path string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	// As data: files are looked at again and again, also when the kubelet has ended.
 	for _, cluster := range kubeconfig.Clusters {
-		if cluster.CertificateAuthority != "" {
-			cluster.CertificateAuthority = c.local(cluster.CertificateAuthority)
+		if file := cluster.CertificateAuthority; file != "" {
+			if cluster.CertificateAuthorityData, err = c.read(file); err != nil {
+				return nil, fmt.Errorf("%s: unable to read certificate-authority: %w", path, err)
+			}
+			cluster.CertificateAuthority = ""
 		}
 	}
 	for _, user := range kubeconfig.AuthInfos {
-		// As data: files are looked at again and again, also when the kubelet has ended.
 		c.inline(&user.ClientCertificateData, &user.ClientCertificate)
 		c.inline(&user.ClientKeyData, &user.ClientKey)
 	}
@@ -177,13 +180,23 @@ func (c *credentials) inline(content *[]byte, path *string) {
 	}
 }
 
-// writeKubeconfig writes the kubeconfig of the kubelet itself.
-func (c *credentials) writeKubeconfig(bootstrap *rest.Config) error {
+// writeKubeconfig writes the kubeconfig of the kubelet itself, which names the file of authorities if that which it was
+// given does.
+func (c *credentials) writeKubeconfig() error {
 	const name = "default"
 	path := c.local(c.kubeconfig)
+	text, err := c.read(c.bootstrapKubeconfig)
+	if err != nil {
+		return err
+	}
+	bootstrap, err := clientcmd.Load(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.bootstrapKubeconfig, err)
+	}
+	given := bootstrap.Clusters[bootstrap.Contexts[bootstrap.CurrentContext].Cluster] // it was loaded before
 	content, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{name: {
-			Server: bootstrap.Host, CertificateAuthorityData: bootstrap.CAData,
+			Server: given.Server, CertificateAuthority: given.CertificateAuthority, CertificateAuthorityData: given.CertificateAuthorityData,
 		}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {ClientCertificate: c.pemPath(), ClientKey: c.pemPath()}},
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name, Namespace: name}},

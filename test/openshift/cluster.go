@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Resources are the kinds of OpenShift that a cluster has, as far as this package and our programs know them, each
@@ -70,6 +72,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 
 // NewClient returns a client of the kinds that a cluster has.
 func NewClient(kube *rest.Config) (client.Client, error) {
+	log.SetLogger(logr.Discard()) // the library says otherwise that nobody has
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
 		return nil, err

@@ -53,7 +53,6 @@ func StartOperators(kube *rest.Config, ca ServiceCA) (*Operators, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the stand-ins for operators: %w", err)
 	}
-	ctrl.SetLogger(logr.Discard()) // the library says otherwise that nobody has
 	ctx, stop := context.WithCancel(context.Background())
 	o := &Operators{stop: stop, ended: make(chan error, 1)}
 	go func() { o.ended <- mgr.Start(ctx) }()

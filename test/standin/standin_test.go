@@ -70,7 +70,7 @@ func (j *joining) write(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bootstrap, err := document.CertificateCredentials{CA: ca, Certificate: joins.CertData, Key: joins.KeyData}.Kubeconfig(joins.Host, "kubelet")
+	bootstrap, err := document.CertificateCredentials{CAFile: wmco.BootstrapCAPath, Certificate: joins.CertData, Key: joins.KeyData}.Kubeconfig(joins.Host, "kubelet")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (j *joining) write(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, content := range map[string][]byte{
-		wmco.KubeletCAPath: ca, wmco.BootstrapKubeconfigPath: bootstrap, wmco.KubeletConfigPath: config,
+		wmco.KubeletCAPath: ca, wmco.BootstrapCAPath: ca, wmco.BootstrapKubeconfigPath: bootstrap, wmco.KubeletConfigPath: config,
 		`C:\k\kubelet.exe`: []byte("kubelet v1.36.9\n"),
 	} {
 		if err := os.MkdirAll(filepath.Dir(j.local(path)), 0o755); err != nil {

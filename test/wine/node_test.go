@@ -30,6 +30,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -58,7 +59,7 @@ func (c *cluster) joinsAs(t *testing.T, nodeName string) *document.CertificateCr
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &document.CertificateCredentials{CA: c.ca, Certificate: certificate, Key: encodedKey}
+	return &document.CertificateCredentials{CAFile: wmco.BootstrapCAPath, Certificate: certificate, Key: encodedKey}
 }
 
 // approve approves every request for a certificate until the test ends.

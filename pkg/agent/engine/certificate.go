@@ -39,8 +39,8 @@ type kubeletCredentials struct {
 
 // credentialRules is what the credentials of a kubelet are compared with.
 type credentialRules struct {
-	// clientCAs and serverCAs are certificates in PEM.
-	clientCAs, serverCAs string
+	// clientCAs and serverCAs are certificates in PEM; the latter are in the file serverCAFile.
+	clientCAs, serverCAs, serverCAFile string
 	// node is the name of the node. Empty: it is not known.
 	node string
 	// cut: the name of the computer may be the beginning of the name of the node.
@@ -67,6 +67,7 @@ func credentials(s System, d *config.Document, hostname string, values map[strin
 	}
 	rules.clientCAs, _ = d.Text(c.CAFile)
 	rules.serverCAs, _ = d.Text(c.ServerCAFile)
+	rules.serverCAFile = c.ServerCAFile
 	certificate, certificateExists, err := readIfExists(s, c.Path)
 	if err != nil {
 		return nil, err
@@ -192,9 +193,9 @@ func (r credentialRules) issued(pair tls.Certificate) bool {
 }
 
 // trusts reports whether a kubeconfig has the authorities of the API server: a kubelet writes
-// there what it was given to join with.
+// there what it was given to join with, which is the name of their file. Earlier releases gave it the authorities.
 func (r credentialRules) trusts(kubeconfig []byte) bool {
-	return bytes.Contains(kubeconfig, []byte(base64.StdEncoding.EncodeToString([]byte(r.serverCAs))))
+	return bytes.Contains(kubeconfig, []byte(r.serverCAFile)) || bytes.Contains(kubeconfig, []byte(base64.StdEncoding.EncodeToString([]byte(r.serverCAs))))
 }
 
 // uselessCredentials plans to remove what keeps the kubelet from joining with the credentials in

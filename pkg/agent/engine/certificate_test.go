@@ -81,7 +81,10 @@ func (a *authority) issue(t *testing.T, name string, from, to time.Time) string 
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) + string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}))
 }
 
-// kubeconfigWith is what a kubelet writes when it joins.
+// kubeconfigBy is what a kubelet writes when it joins.
+const kubeconfigBy = "clusters:\n- cluster:\n    certificate-authority: C:\\k\\ca.crt\n"
+
+// kubeconfigWith is what one wrote that joined in an earlier release.
 func kubeconfigWith(ca string) string {
 	return "clusters:\n- cluster:\n    certificate-authority-data: " + base64.StdEncoding.EncodeToString([]byte(ca)) + "\n"
 }
@@ -133,7 +136,7 @@ func (n *node) join(t *testing.T) {
 		t.Fatal("the kubelet ends: it has nothing to join with")
 	}
 	n.put(testPEM, n.ca.issue(t, "win-1", n.clock, n.clock.AddDate(1, 0, 0)))
-	n.put(testKubeconfig, kubeconfigWith(n.ca.pem()))
+	n.put(testKubeconfig, kubeconfigBy)
 }
 
 func (n *node) put(path, content string) {
@@ -185,6 +188,11 @@ func TestJoinAgain(t *testing.T) {
 		{name: "with a damaged kubeconfig", lose: func(n *node) { n.put(testKubeconfig, "\x00") }, want: api.CertificateOtherServer, wantGone: []string{testKubeconfig}},
 		{
 			name: "the cluster has another authority", lose: func(n *node) { n.ca = other }, joins: func(n *node) config.Bundle { return n.document(other, "token") },
+			want: api.CertificateOtherIssuer, wantGone: []string{testPEM},
+		},
+		{
+			name: "the cluster has another authority, and the host joined in an earlier release",
+			lose: func(n *node) { n.put(testKubeconfig, kubeconfigWith(n.ca.pem())); n.ca = other }, joins: func(n *node) config.Bundle { return n.document(other, "token") },
 			want: api.CertificateOtherIssuer, wantGone: []string{testPEM, testKubeconfig},
 		},
 	}
@@ -225,7 +233,7 @@ func TestJoinAgain(t *testing.T) {
 				}
 			}
 			// The kubelet writes its kubeconfig before it has its certificate, and is left alone.
-			n.put(testKubeconfig, kubeconfigWith(n.ca.pem()))
+			n.put(testKubeconfig, kubeconfigBy)
 			starts = n.starts()
 			if r := converge(t, n.fake, joining); tt.want != "" && !n.exists(testPEM) && r.Outcome != api.OutcomeUnchanged {
 				t.Errorf("while the kubelet waits for its certificate: %+v", r)

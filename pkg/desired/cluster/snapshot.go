@@ -48,7 +48,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 		}
 	}
 	if h.Join != nil {
-		inputs.Instance.Bootstrap = &document.CertificateCredentials{CA: inputs.Cluster.APIServerCA, Certificate: h.Join.Certificate, Key: h.Join.Key}
+		inputs.Instance.Bootstrap = &document.CertificateCredentials{CAFile: wmco.BootstrapCAPath, Certificate: h.Join.Certificate, Key: h.Join.Key}
 	}
 	if h.Node != nil {
 		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}

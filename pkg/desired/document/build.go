@@ -482,7 +482,9 @@ func (b *builder) configuration() {
 	b.text(wmco.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactRestart, wmco.KubeletService))
 	// The kubelet reloads it.
 	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
-	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA), b.change(config.ImpactRestart, wmco.HybridOverlayService))
+	// The kubeconfig of the kubelet names it, so that a host need not join again when it changes.
+	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA),
+		b.change(config.ImpactRestart, wmco.KubeletService, wmco.HybridOverlayService, wmco.KubeProxyService))
 
 	image := cmp.Or(cluster.PauseImage, DefaultPauseImage)
 	b.text(wmco.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, wmco.ContainerdService))

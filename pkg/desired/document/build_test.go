@@ -325,7 +325,7 @@ func TestWaiting(t *testing.T) {
 // TestSecrets: no secret is in what may be shown, and each is in what is sent.
 func TestSecrets(t *testing.T) {
 	in := inputs(configv1.AzurePlatformType)
-	in.Instance.Bootstrap = &document.CertificateCredentials{CA: []byte("ca"), Certificate: []byte("c"), Key: []byte("b00tstrap")}
+	in.Instance.Bootstrap = &document.CertificateCredentials{CAFile: wmco.BootstrapCAPath, Certificate: []byte("c"), Key: []byte("b00tstrap")}
 	in.Cluster.PullSecret = document.NewPullSecret(map[string]string{"mirror.example.com": "robot:hunter2"})
 	in.Cluster.Proxy = document.Proxy{HTTP: "http://user:pr0xy@proxy.example.com:3128", None: "localhost"}
 	r := build(t, in)
@@ -530,7 +530,7 @@ func TestBuildErrors(t *testing.T) {
 		{name: "no configuration of the cloud", platform: configv1.AzurePlatformType, change: func(in *document.Inputs) { in.Cluster.CloudConfig = nil }, want: "--cloud-config"},
 		{name: "no credential provider", platform: configv1.AWSPlatformType, change: func(in *document.Inputs) { in.Cluster.CredentialProviderConfig = nil }, want: "credential provider"},
 		{name: "bootstrap without a certificate", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
-			in.Instance.Bootstrap = &document.CertificateCredentials{CA: []byte("ca")}
+			in.Instance.Bootstrap = &document.CertificateCredentials{CAFile: wmco.BootstrapCAPath}
 		}, want: "no certificate"},
 		{name: "image that is TOML", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Cluster.PauseImage = "a'\nroot = 'b" }, want: "not a reference"},
 		{name: "damaged trust", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {

@@ -52,13 +52,13 @@ func (c TokenCredentials) Kubeconfig(server, user string) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return kubeconfig(server, user, c.CA, clientcmdv1.AuthInfo{Token: c.Token})
+	return kubeconfig(clientcmdv1.Cluster{Server: server, CertificateAuthorityData: c.CA}, user, clientcmdv1.AuthInfo{Token: c.Token})
 }
 
 // CertificateCredentials are a client certificate.
 type CertificateCredentials struct {
-	// CA has the certificates that the API server is verified with, in PEM.
-	CA []byte
+	// CAFile is the path of the file of the host with the certificates that the API server is verified with.
+	CAFile string
 	// Certificate and Key are the client certificate and its private key, in PEM.
 	Certificate, Key []byte
 }
@@ -71,18 +71,19 @@ func (CertificateCredentials) Format(state fmt.State, _ rune) {
 // Kubeconfig returns a kubeconfig in JSON, with which user calls the API server. It is a secret.
 func (c CertificateCredentials) Kubeconfig(server, user string) ([]byte, error) {
 	switch {
-	case len(c.CA) == 0:
+	case c.CAFile == "":
 		return nil, ErrNoCA
 	case len(c.Certificate) == 0 || len(c.Key) == 0:
 		return nil, ErrNoCertificate
 	}
-	return kubeconfig(server, user, c.CA, clientcmdv1.AuthInfo{ClientCertificateData: c.Certificate, ClientKeyData: c.Key})
+	return kubeconfig(clientcmdv1.Cluster{Server: server, CertificateAuthority: c.CAFile}, user,
+		clientcmdv1.AuthInfo{ClientCertificateData: c.Certificate, ClientKeyData: c.Key})
 }
 
-func kubeconfig(server, user string, ca []byte, credentials clientcmdv1.AuthInfo) ([]byte, error) {
+func kubeconfig(server clientcmdv1.Cluster, user string, credentials clientcmdv1.AuthInfo) ([]byte, error) {
 	const cluster = "local"
 	encoded, err := json.Marshal(clientcmdv1.Config{
-		Clusters:       []clientcmdv1.NamedCluster{{Name: cluster, Cluster: clientcmdv1.Cluster{Server: server, CertificateAuthorityData: ca}}},
+		Clusters:       []clientcmdv1.NamedCluster{{Name: cluster, Cluster: server}},
 		AuthInfos:      []clientcmdv1.NamedAuthInfo{{Name: user, AuthInfo: credentials}},
 		Contexts:       []clientcmdv1.NamedContext{{Name: user, Context: clientcmdv1.Context{Cluster: cluster, AuthInfo: user}}},
 		CurrentContext: user,
