@@ -70,8 +70,9 @@ func serveLive(t *testing.T, connecter rest.Connecter, subresource string, optio
 		ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
 			IsResourceRequest: true, Verb: "get", APIGroup: v1alpha1.GroupName, Namespace: "default", Resource: "windowsinstances", Subresource: subresource, Name: "win-1",
 		})
-		ctx = genericapirequest.WithUser(genericapirequest.WithNamespace(ctx, "default"), &user.DefaultInfo{Name: "jane"})
-		handler, err := connecter.Connect(ctx, "win-1", options, &answers{})
+		ctx = genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: "jane"})
+		// The generic code tells Connect the namespace, and the handler has the request as it came.
+		handler, err := connecter.Connect(genericapirequest.WithNamespace(ctx, "default"), "win-1", options, &answers{})
 		if err != nil {
 			t.Error(err)
 			return

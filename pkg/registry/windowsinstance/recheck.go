@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/clock"
 
@@ -44,6 +45,8 @@ func (r *rechecks) watch(ctx context.Context, relieved <-chan error, asked ...re
 func (r *rechecks) still(verb string, began *v1alpha1.WindowsInstance) recheck.Question {
 	cached := 0
 	return func(ctx context.Context) error {
+		// The request that a handler of a stream gets does not have it.
+		ctx = genericapirequest.WithNamespace(ctx, began.Namespace)
 		err := ensureAuthorized(ctx, r.authorizer, verb)
 		if err == nil {
 			var now *v1alpha1.WindowsInstance
