@@ -22,7 +22,7 @@ usage: hack/test.sh all|unit|e2e|fuzz
 environment:
   FUZZTIME      how long each fuzz target runs, as time or as a number of inputs
                 (all: 20000x, fuzz: 5m); 0 leaves it out
-  TEST_TIMEOUT  how long one package may take (30m)
+  TEST_TIMEOUT  how long one package may take (45m)
   TESTFLAGS     further flags for go test, for example "-run TestLog -count=5"
 
 Each package is reported when it is done, each failed test at once. The last line is
@@ -69,7 +69,7 @@ light() {
 run_tests() {
   # shellcheck disable=SC2086 # TESTFLAGS are several words
   # Without what only debuggers want, the test programs link in half the time.
-  go test -json -race -ldflags='-s -w' -timeout "${TEST_TIMEOUT:-30m}" ${TESTFLAGS-} "$@"
+  go test -json -race -ldflags='-s -w' -timeout "${TEST_TIMEOUT:-45m}" ${TESTFLAGS-} "$@"
 }
 
 # run_fuzz TIME FILTER prints what `go test -json` does for each target in a directory

@@ -131,6 +131,13 @@ func TestExec(t *testing.T) {
 	t.Run("client vanishes", func(t *testing.T) { testClientVanishes(t, namespace, host) })
 	t.Run("client is killed", func(t *testing.T) { testClientKilled(t, namespace, host) })
 	t.Run("session events", func(t *testing.T) { testSessionEvents(t, namespace) })
+	t.Run("goes on when it is asked again", func(t *testing.T) {
+		t.Parallel() // once a minute
+		got, err := execOn(t, namespace, "w", "", "sh", "-c", "sleep 65; echo still there")
+		if err != nil || got.stdout != "still there\n" {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
 }
 
 // testBothDirections sends a quarter of a GiB to cat and compares what comes back.
