@@ -84,7 +84,9 @@ func extraPayload(platform configv1.PlatformType) string {
 
 // publishedOn returns the services of hosts of the platform by name.
 func publishedOn(platform configv1.PlatformType) (map[string]document.PublishedService, error) {
-	published, err := document.Publish(document.ServiceOptions{Platform: platform, APIServerURL: "https://api-int.c.example.com:6443"}, document.Proxy{})
+	published, err := document.Publish(document.ServiceOptions{
+		Platform: platform, APIServerURL: "https://api-int.c.example.com:6443", CredentialProvider: platform == configv1.AWSPlatformType,
+	}, document.Proxy{})
 	if err != nil {
 		return nil, err
 	}
