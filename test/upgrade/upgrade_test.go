@@ -185,6 +185,13 @@ func addSince(t *testing.T, applied any, addresses []string) {
 	if !names["NODE_SUBNET"] {
 		document["variables"] = append(variables, map[string]any{"name": "NODE_SUBNET", "source": "Kept"})
 	}
+	files, _ := document["files"].([]any)
+	for _, f := range files {
+		// The kubeconfig of a kubelet names it since.
+		if file, _ := f.(map[string]any); file["path"] == `C:\k\bootstrap-ca.crt` {
+			file["onChange"] = map[string]any{"impact": "Restart", "services": []any{"kubelet"}}
+		}
+	}
 	directories, _ := document["directories"].([]any)
 	for _, d := range directories {
 		directory, _ := d.(map[string]any)
