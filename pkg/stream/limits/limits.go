@@ -201,16 +201,20 @@ func (s *Streams) Drain(ctx context.Context) error {
 	}
 }
 
-// leaves says whether a namespace that gets as many more leaves enough for others: it may have of what
-// is free and its own the part that it would have alone of all. So each namespace that has as many as it may leaves a
-// part of what was free, and it takes many to keep another one from its first stream, not two.
+// leaves says whether a namespace that gets as many more leaves enough for others. It may have of what is free
+// and its own the part that it would have alone of all, and half in any case. So each namespace that has as many as
+// it may leaves a part of what was free, and it takes several to keep another one from its first stream, not two.
 func (k *kindOfStreams) leaves(namespace string, more int) bool {
 	l := k.limits
 	if l.Total == 0 || l.PerNamespace == 0 {
 		return true
 	}
 	has, free := k.counts[share{namespace: namespace}]+more, l.Total-k.counts[share{}]-more
-	return has*(l.Total-l.PerNamespace) <= l.PerNamespace*free
+	part, rest := l.PerNamespace, l.Total-l.PerNamespace
+	if part < rest {
+		part, rest = 1, 1
+	}
+	return has*rest <= part*free
 }
 
 func exceeded(limit, n int) bool { return limit > 0 && n > limit }

@@ -165,6 +165,12 @@ func TestNamespacesLeaveRoom(t *testing.T) {
 			t.Errorf("namespace %d: %d, %v, want %d", i, got, err, want)
 		}
 	}
+	small := New(map[Kind]Limits{Logs: {PerNamespace: 1, Total: 100}})
+	for i := range 99 {
+		if _, err := small.Admit(Logs, types.NamespacedName{Namespace: fmt.Sprint("n", i), Name: "win-1"}, "u", 1); err != nil {
+			t.Fatalf("the only stream of namespace %d: %v", i, err)
+		}
+	}
 	_, err := fill("n1")
 	if err == nil || !strings.Contains(err.Error(), "the hosts of namespace n1 have as many of the logs of this server") {
 		t.Errorf("got %v", err)

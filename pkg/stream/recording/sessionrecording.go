@@ -32,12 +32,8 @@ const (
 	defaultHeight = 24
 )
 
-// spaceInterval is after how many bytes it is looked again whether the volume has space, and shareInterval whether the
-// namespace does, for which all files are looked at.
-const (
-	spaceInterval = 1 << 20
-	shareInterval = 64 << 20
-)
+// spaceInterval is after how many bytes it is looked again whether the volume has space.
+const spaceInterval = 1 << 20
 
 // perFree is how many times what is free the recordings of a namespace may have. So one that has the volume alone
 // gets three quarters of it, and each after it the same part of the rest: nothing is deleted here, and whoever may
@@ -102,7 +98,7 @@ type Recording struct {
 	file    *os.File
 	size    int64  // of the file
 	looked  int64  // the size when it was last looked how much space is free
-	shared  int64  // the size when it was last looked how much of it the namespace has
+	left    int64  // what was left of the volume when it was last looked how much of it the namespace has
 	partial []byte // the beginning of a character whose end has not come yet
 	err     error  // the first error; nothing is written after it
 	closed  bool
@@ -112,7 +108,11 @@ type Recording struct {
 func (d Directory) Create(h Header) (*Recording, error) { return d.create(h, time.Now) }
 
 func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
-	if err := errors.Join(d.checkSpace(), d.checkShare(h.Namespace)); err != nil {
+	left, err := d.checkSpace()
+	if err == nil {
+		err = d.checkShare(h.Namespace, left)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("creating a session recording: %w", err)
 	}
 	name := fmt.Sprintf("%s_%s_%s_%s.cast", h.Start.UTC().Format("20060102T150405.000Z"), fileName(h.Namespace), fileName(h.Name), rand.Text()[:10])
@@ -121,7 +121,7 @@ func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a session recording: %w", err)
 	}
-	r := &Recording{path: path, namespace: h.Namespace, directory: d, start: h.Start, now: now, tty: h.TTY, file: file}
+	r := &Recording{path: path, namespace: h.Namespace, directory: d, start: h.Start, now: now, tty: h.TTY, file: file, left: left}
 	title := h.Namespace + "/" + h.Name
 	if h.Command != "" {
 		title += ": " + h.Command
@@ -139,19 +139,17 @@ func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
 	return r, nil
 }
 
-// checkSpace returns an error when the volume has not the space that is to stay free.
-func (d Directory) checkSpace() error {
-	if d.MinFree == 0 {
-		return nil
-	}
+// checkSpace returns how much recordings may still use of the volume, or an error when that has not the space that is
+// to stay free.
+func (d Directory) checkSpace() (left int64, err error) {
 	free, err := d.freeSpace()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if free < d.MinFree {
-		return fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
+		return 0, fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
 	}
-	return nil
+	return free - d.MinFree, nil
 }
 
 func (d Directory) freeSpace() (int64, error) {
@@ -162,16 +160,12 @@ func (d Directory) freeSpace() (int64, error) {
 }
 
 // checkShare returns an error when the recordings of a namespace leave too little to those of others.
-func (d Directory) checkShare(namespace string) error {
-	free, err := d.freeSpace()
-	if err != nil {
-		return err
-	}
+func (d Directory) checkShare(namespace string, left int64) error {
 	has, err := d.sizeOf(namespace)
 	if err != nil {
 		return err
 	}
-	if left := max(free-d.MinFree, 0); has > perFree*left {
+	if has > perFree*left {
 		return fmt.Errorf("the recordings of namespace %s in %s have %d MiB, and %d MiB are left, of which those of other namespaces get a part: remove or move away old recordings of it", namespace, d.Path, has>>20, left>>20)
 	}
 	return nil
@@ -301,16 +295,19 @@ func (r *Recording) write(v any) error {
 		return fmt.Errorf("it has reached the %d bytes that one recording may have", limit)
 	}
 	if r.size-r.looked >= spaceInterval {
-		if err := r.directory.checkSpace(); err != nil {
+		left, err := r.directory.checkSpace()
+		if err != nil {
 			return err
+		}
+		// All files are looked at when half of what was left is gone, whoever has it: all sessions of a namespace
+		// together never have more than twice perFree of what is left.
+		if left <= r.left/2 {
+			if err := r.directory.checkShare(r.namespace, left); err != nil {
+				return err
+			}
+			r.left = left
 		}
 		r.looked = r.size
-	}
-	if r.size-r.shared >= shareInterval {
-		if err := r.directory.checkShare(r.namespace); err != nil {
-			return err
-		}
-		r.shared = r.size
 	}
 	n, err := r.file.Write(line.Bytes())
 	r.size += int64(n)

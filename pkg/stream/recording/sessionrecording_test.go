@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -219,50 +220,71 @@ func TestMinFree(t *testing.T) {
 	_ = r.Close() // has the same error
 }
 
-// TestNamespaceLeavesSpace: sessions of one namespace that print without end leave space for the recordings of others.
+// TestNamespaceLeavesSpace: sessions of one namespace that print without end, one or many at a time, leave space for
+// the recordings of others.
 func TestNamespaceLeavesSpace(t *testing.T) {
-	const volume = 4 * shareInterval
-	directory := Directory{Path: t.TempDir(), MinFree: 1 << 20}
-	directory.free = func() (int64, error) {
-		files, err := os.ReadDir(directory.Path)
-		left := int64(volume + 1<<20)
-		for _, f := range files {
-			info, infoErr := f.Info()
-			if err = errors.Join(err, infoErr); err == nil {
-				left -= info.Size()
+	const volume = 64 << 20
+	for name, sessions := range map[string]int{"one session": 1, "many sessions": 16} {
+		t.Run(name, func(t *testing.T) {
+			directory := Directory{Path: t.TempDir(), MinFree: 1 << 20}
+			directory.free = func() (int64, error) {
+				files, err := os.ReadDir(directory.Path)
+				left := int64(volume + 1<<20)
+				for _, f := range files {
+					info, infoErr := f.Info()
+					if err = errors.Join(err, infoErr); err == nil {
+						left -= info.Size()
+					}
+				}
+				return left, err
 			}
-		}
-		return left, err
-	}
-	greedy, err := directory.Create(Header{Namespace: "a", Name: "win-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for chunk := []byte(strings.Repeat("x", 1<<20)); err == nil; {
-		err = greedy.Output(chunk)
-	}
-	if !strings.Contains(err.Error(), "the recordings of namespace a in") || greedy.size < volume/2 {
-		t.Errorf("after %d bytes: %v", greedy.size, err)
-	}
-	_ = greedy.Close() // has the same error
-	if _, err := directory.Create(Header{Namespace: "a", Name: "win-2"}); err == nil || !strings.Contains(err.Error(), "remove or move away old recordings of it") {
-		t.Errorf("another one of the namespace: %v", err)
-	}
-	other, err := directory.Create(Header{Namespace: "b", Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(other.Output([]byte("shown")), other.Close()); err != nil {
-		t.Error(err)
-	}
-	if err := os.Remove(greedy.Path()); err != nil {
-		t.Fatal(err)
-	}
-	again, err := directory.Create(Header{Namespace: "a", Name: "win-2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
+			var greedy []*Recording
+			for range sessions {
+				r, err := directory.Create(Header{Namespace: "a", Name: "win-1"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				greedy = append(greedy, r)
+			}
+			var written int64
+			for chunk, open := []byte(strings.Repeat("x", 1<<20)), slices.Clone(greedy); len(open) > 0; {
+				open = slices.DeleteFunc(open, func(r *Recording) bool {
+					err := r.Output(chunk)
+					if err != nil && !strings.Contains(err.Error(), "the recordings of namespace a in") {
+						t.Errorf("after %d bytes: %v", written, err)
+					}
+					return err != nil
+				})
+			}
+			for _, r := range greedy {
+				written += r.size
+				_ = r.Close() // has the same error
+			}
+			if written < volume/2 || written > volume*15/16 {
+				t.Errorf("%d bytes of %d were written", written, int64(volume))
+			}
+			if _, err := directory.Create(Header{Namespace: "a", Name: "win-2"}); err == nil || !strings.Contains(err.Error(), "remove or move away old recordings of it") {
+				t.Errorf("another one of the namespace: %v", err)
+			}
+			other, err := directory.Create(Header{Namespace: "b", Name: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(other.Output([]byte("shown")), other.Close()); err != nil {
+				t.Error(err)
+			}
+			for _, r := range greedy {
+				if err := os.Remove(r.Path()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again, err := directory.Create(Header{Namespace: "a", Name: "win-2"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
