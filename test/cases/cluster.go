@@ -105,14 +105,11 @@ func problems(change func([]client.Object), networkPatch string) ([]string, erro
 		return nil, err
 	}
 	change(objects)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cluster.AddToScheme, openshift.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
 	ctx := context.Background()
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	c, err := clusterOf(objects)
+	if err != nil {
+		return nil, err
+	}
 	if networkPatch != "" {
 		network := &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 		if err := c.Patch(ctx, network, client.RawPatch(types.MergePatchType, []byte(networkPatch))); err != nil {
@@ -129,6 +126,17 @@ func problems(change func([]client.Object), networkPatch string) ([]string, erro
 		found = append(found, f.Problem)
 	}
 	return found, nil
+}
+
+// clusterOf returns a client of a cluster that has the objects.
+func clusterOf(objects []client.Object) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cluster.AddToScheme, openshift.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), nil
 }
 
 type kubeletArgumentsCase struct {

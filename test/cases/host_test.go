@@ -52,6 +52,8 @@ var hostKinds = map[string]func(c hostCase) wanted{
 	},
 	"bootstrap-kubeconfig":  func(c hostCase) wanted { return wanted{output: c["peerKubeconfig"], isError: c.peerError()} },
 	"ignition-kubelet-args": func(c hostCase) wanted { return wanted{output: c["peerArgs"], isError: c.peerError()} },
+	"ignition-files":        func(c hostCase) wanted { return wanted{output: c["peerFiles"]} },
+	"ca-bundle":             func(c hostCase) wanted { return wanted{output: c["peerBundleFragment"]} },
 	"hosts-toml":            func(c hostCase) wanted { return wanted{output: c["peerFiles"]} },
 	"mirror-prefix": func(c hostCase) wanted {
 		output := map[string]any{}

@@ -56,6 +56,8 @@ var kinds = map[string]func(file []byte) ([]result, error){
 	"hosts-toml":                 eachCase(hostsTOML),
 	"mirror-prefix":              eachCase(mirrorPrefix),
 	"ignition-kubelet-args":      eachCase(ignitionKubeletArgs),
+	"ignition-files":             eachCase(ignitionFiles),
+	"ca-bundle":                  eachCase(registryAuthorities),
 }
 
 func main() {

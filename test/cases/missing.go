@@ -11,8 +11,6 @@ const notTakenOver = "no program takes over nodes of WMCO"
 // this project has. Nothing is computed for these cases: a result that only this command
 // can produce says nothing about the product.
 var missing = map[string]string{
-	"ca-bundle":             "the host trusts certificates one by one; no program writes a bundle with headings",
-	"ignition-files":        "no program reads configurations of Ignition",
 	"log-rotation":          "pools say how logs are rotated; no program reads variables of the environment for it",
 	"metadata-patch":        notTakenOver,
 	"node-username":         "no program looks for the entry that a Node is from",

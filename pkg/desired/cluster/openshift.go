@@ -135,11 +135,24 @@ func (r *reader) readControllerConfig(ctx context.Context) error {
 	r.cluster.KubeletCA = object.Spec.KubeAPIServerServingCAData
 	var bundle bytes.Buffer
 	for _, b := range slices.Concat(object.Spec.ImageRegistryBundleUserData, object.Spec.ImageRegistryBundleData) {
-		bundle.Write(b.Data)
-		bundle.WriteByte('\n')
+		if !bytes.Contains(b.Data, []byte("-----BEGIN ")) {
+			r.warnings = append(r.warnings, fmt.Sprintf("hosts get no authorities of %s: what the cluster has for it is no certificate in PEM", registryOf(b)))
+		}
+		bundle.WriteString(RegistryAuthorities(b))
 	}
 	r.cluster.TrustedCA = bundle.Bytes()
 	return nil
+}
+
+// RegistryAuthorities returns what a bundle of a ControllerConfig adds to what hosts trust: its certificates,
+// below the name of their registry, which warnings about them cite.
+func RegistryAuthorities(b mcfgv1.ImageRegistryBundle) string {
+	return fmt.Sprintf("# %s\n%s\n\n", registryOf(b), b.Data)
+}
+
+// registryOf returns the registry that a bundle is of. Its name is the key of a ConfigMap, which has no colons.
+func registryOf(b mcfgv1.ImageRegistryBundle) string {
+	return strings.ReplaceAll(b.File, "..", ":")
 }
 
 // readTrustedCA adds what else hosts trust. In OpenShift that is what the network operator
@@ -149,7 +162,9 @@ func (r *reader) readTrustedCA(ctx context.Context) error {
 		return nil
 	}
 	data, err := r.configMap(ctx, r.settings.Namespace, TrustedCAConfigMap)
-	r.cluster.TrustedCA = append(r.cluster.TrustedCA, data[trustedCAKey]...)
+	if bundle := data[trustedCAKey]; bundle != "" {
+		r.cluster.TrustedCA = fmt.Appendf(r.cluster.TrustedCA, "# ConfigMap %s/%s\n%s", r.settings.Namespace, TrustedCAConfigMap, bundle)
+	}
 	return err
 }
 

@@ -589,6 +589,8 @@ func TestTrust(t *testing.T) {
 		{name: "comments and space", bundle: join(comment, a, []byte("\n\n# b\n"), b, []byte(" \r\n\t")), want: 2},
 		{name: "cut off", bundle: join(a, b[:len(b)/2]), want: 1, says: []string{"block 2 is left out: it is damaged"}},
 		{name: "damaged in the middle", bundle: join(a[:len(a)/2], []byte("\n"), b), want: 1, says: []string{"block 1 is left out: it is damaged"}},
+		{name: "damaged, below a name", bundle: join([]byte("# one:5000\n"), a, []byte("\n\n# two:5000\n"), b[:len(b)/2]), want: 1, says: []string{"block 2 (of two:5000) is left out: it is damaged"}},
+		{name: "a name for several", bundle: join([]byte("# one:5000\r\n"), a, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})), want: 1, says: []string{`block 2 (of one:5000) is left out: it is a "PRIVATE KEY"`}},
 		{name: "one that cannot be read", bundle: join(a, negative, b), want: 2, says: []string{"block 2, the certificate with the SHA-256 fingerprint " + fingerprint + ", is left out: x509: "}},
 		{name: "a key among them", bundle: join(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), a), want: 1, says: []string{`block 1 is left out: it is a "PRIVATE KEY"`}},
 		{name: "a key", bundle: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), wantErr: true},
