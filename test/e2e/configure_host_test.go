@@ -86,8 +86,8 @@ type siteHost struct {
 	*site
 	host            winhost.Host
 	namespace, name string
-	// kubelets is how often the kubelet was started.
-	kubelets atomic.Int32
+	// kubelets is how often the kubelet was started, and exporters how often windows_exporter was.
+	kubelets, exporters atomic.Int32
 	// before is the host as it came.
 	before hostState
 }
@@ -104,6 +104,11 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 	services[wmco.KubeletService] = func(ctx context.Context, start winhost.ServiceStart) error {
 		h.kubelets.Add(1)
 		return run(ctx, start)
+	}
+	services[wmco.WindowsExporterService] = func(ctx context.Context, _ winhost.ServiceStart) error {
+		h.exporters.Add(1)
+		<-ctx.Done()
+		return nil
 	}
 	o.InProcess.Services, o.InProcess.RunAgent = services, true
 	host, err := winhost.Start(t.Context(), o)

@@ -26,11 +26,14 @@ import (
 
 // monitor is the spec of a ServiceMonitor, as far as there is one in artifacts.
 type monitor struct {
-	JobLabel  string
-	Selector  metav1.LabelSelector
-	Endpoints []struct {
+	JobLabel, ServiceDiscoveryRole string
+	AttachMetadata                 struct{ Node bool }
+	NamespaceSelector              struct{ MatchNames []string }
+	Selector                       metav1.LabelSelector
+	Endpoints                      []struct {
 		Port, Scheme, BearerTokenFile string
 		HonorLabels                   bool
+		Relabelings                   []relabeling
 		TLSConfig                     struct {
 			ServerName string
 			CA         struct{ Secret, ConfigMap *corev1.SecretKeySelector }
@@ -60,7 +63,7 @@ func specOf[T any](t *testing.T, object manifest) T {
 	return whole.Spec
 }
 
-// TestServiceMonitors follows the way of Prometheus from each ServiceMonitor to a port of our pods, and
+// TestServiceMonitors follows the way of Prometheus from each ServiceMonitor to a port of our pods, or of hosts, and
 // to what verifies the certificate there.
 func TestServiceMonitors(t *testing.T) {
 	t.Parallel()
@@ -74,10 +77,14 @@ func TestServiceMonitors(t *testing.T) {
 	for _, overlay := range []string{"monitoring", "openshift"} {
 		objects := render(t, overlay)
 		found := monitors(t, overlay)
-		if names := slices.Sorted(maps.Keys(found)); !slices.Equal(names, []string{"windows-apiserver", "windows-controller"}) {
+		if names := slices.Sorted(maps.Keys(found)); !slices.Equal(names, []string{"windows-apiserver", "windows-controller", exporterName}) {
 			t.Errorf("%s: there are %q", overlay, names)
 		}
 		for name, m := range found {
+			if name == exporterName {
+				mustReachHosts(t, overlay, m, objects)
+				continue
+			}
 			mustReachPods(t, overlay+" "+name, m, objects)
 		}
 	}

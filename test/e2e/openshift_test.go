@@ -62,6 +62,7 @@ func TestOpenShift(t *testing.T) {
 	if plan := h.plan(t); len(plan) > 0 {
 		t.Errorf("nothing is to be done, and the plan says %+v", plan)
 	}
+	t.Run("metrics", func(t *testing.T) { openShiftMetrics(t, o, h) })
 	t.Run("rotation", func(t *testing.T) { openShiftRotation(t, o, h) })
 	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
 	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })

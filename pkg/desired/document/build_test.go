@@ -405,7 +405,10 @@ func TestImpact(t *testing.T) {
 	}{
 		{name: "mirror", change: func(in *document.Inputs) { in.Cluster.ImageDigestMirrors[0].Mirrors[0] = "other.example.com" }, want: config.ImpactNone},
 		{name: "CA of the kubelet", change: func(in *document.Inputs) { in.Cluster.KubeletCA = []byte("another") }, want: config.ImpactNone},
-		{name: "key of metrics", change: func(in *document.Inputs) { in.Cluster.ExporterKey = []byte("another") }, want: config.ImpactNone},
+		// windows_exporter reads both for each connection.
+		{name: "rotated certificate of metrics", change: func(in *document.Inputs) {
+			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey = []byte("another"), []byte("its key")
+		}, want: config.ImpactNone},
 		{name: "CNI plugin", change: func(in *document.Inputs) { setProgram(in, `C:\k\cni\win-overlay.exe`) }, want: config.ImpactNone},
 		{name: "kubelet", change: func(in *document.Inputs) { setProgram(in, `C:\k\kubelet.exe`) }, want: config.ImpactRestart, services: []string{"kubelet"}},
 		{name: "pods of the kubelet", change: func(in *document.Inputs) { in.Kubelet.MaxPods = 100 }, want: config.ImpactRestart, services: []string{"kubelet"}},
@@ -453,6 +456,26 @@ func setProgram(in *document.Inputs, path string) {
 
 func removeProgram(in *document.Inputs, path string) {
 	in.Payload.Files = slices.DeleteFunc(in.Payload.Files, func(f document.PayloadFile) bool { return f.Path == path })
+}
+
+// TestImpactOfMetrics: the first certificate starts the exporter, and disturbs nothing else.
+func TestImpactOfMetrics(t *testing.T) {
+	without := inputs(configv1.NonePlatformType)
+	without.Cluster.ExporterCertificate, without.Cluster.ExporterKey = nil, nil
+	before, after := build(t, without), build(t, inputs(configv1.NonePlatformType))
+	want := config.OnChange{Impact: config.ImpactRestart, Services: []string{wmco.WindowsExporterService}}
+	started := false
+	for _, got := range changed(t, before.Bundle.Document, after.Bundle.Document) {
+		switch {
+		case cmp.Equal(got, want):
+			started = true
+		case got.Impact != config.ImpactNone:
+			t.Errorf("something has the impact %+v", got)
+		}
+	}
+	if !started {
+		t.Error("the exporter is not started")
+	}
 }
 
 // changed returns the impact of each file, service and variable that differs.
