@@ -51,7 +51,9 @@ type hostsCase struct {
 
 // hostsTOML writes the files of the registries. What they cannot say is reported by entry.
 func hostsTOML(c hostsCase) result {
-	registries := document.RegistriesOf(c.ImageDigestMirrors, c.ImageTagMirrors, document.NewPullSecret(c.PullSecretAuths))
+	registries := document.RegistriesOf(&document.Cluster{
+		ImageDigestMirrors: c.ImageDigestMirrors, ImageTagMirrors: c.ImageTagMirrors, PullSecret: document.NewPullSecret(c.PullSecretAuths),
+	})
 	files := map[string]string{}
 	for _, f := range registries.Files {
 		files[f.Directory+`\hosts.toml`] = f.Content

@@ -21,6 +21,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
@@ -68,8 +69,8 @@ func TestOpenShift(t *testing.T) {
 	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
 }
 
-// openShiftRotation has OpenShift rotate the authority of the clients of kubelets, and an administrator add a mirror:
-// neither restarts anything.
+// openShiftRotation has OpenShift rotate the authority of the clients of kubelets, and an administrator add a mirror
+// and say which registries are insecure and blocked: nothing of it restarts anything.
 func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 	before, starts, restarts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load(), h.host.Restarts()
 	next := newAuthority(t, "kube-apiserver-to-kubelet-signer")
@@ -77,16 +78,25 @@ func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 		config.Spec.KubeAPIServerServingCAData = append(config.Spec.KubeAPIServerServingCAData, next...)
 	})
 	o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second"))
-	eventually(t, "both reach the host", func() error {
+	update(t, o, "cluster", func(image *configv1.Image) {
+		image.Spec.RegistrySources = configv1.RegistrySources{
+			InsecureRegistries: []string{"registry.example.com"}, BlockedRegistries: []string{"bad.example.com", "quay.example.com/bad"},
+		}
+	})
+	eventually(t, "all of it reaches the host", func() error {
 		if got := h.read(t, wmco.KubeletCAPath); !strings.HasSuffix(got, next) {
 			return errors.New("its kubelet has no other authority")
 		}
-		if h.read(t, wmco.RegistriesDir+`\docker.io\hosts.toml`) == "" {
-			return errors.New("it has no other mirror")
+		if got := h.read(t, wmco.RegistriesDir+`\docker.io\hosts.toml`); !strings.Contains(got, `"http://registry.example.com/v2/second"`) || !strings.Contains(got, "skip_verify = true") {
+			return fmt.Errorf("it has no other mirror that is insecure: %s", got)
+		}
+		if got := h.read(t, wmco.RegistriesDir+`\bad.example.com\hosts.toml`); !strings.Contains(got, `capabilities = ["push"]`) {
+			return fmt.Errorf("it may pull from a registry that is blocked: %s", got)
 		}
 		return nil
 	})
 	i := h.waitRevision(t, before)
+	mustSay(t, meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate).Message, "quay.example.com/bad is not blocked")
 	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactNone {
 		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 	}

@@ -27,9 +27,10 @@ import (
 // [Options.Changed] to be reconciled again.
 type Desired interface {
 	// Revision names the desired configuration of the host. pool and node are nil where there
-	// is none. waiting says, for people, what cannot be configured yet and what it waits for.
+	// is none. waiting says, for people, what cannot be configured yet and what it waits for; warnings say
+	// which settings of the cluster cannot hold on the host as they are.
 	// An error says what of the cluster is missing or wrong, and what to do about it.
-	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
+	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
 }
 
 // inputsRetry is when to ask again for the desired configuration of a host after it could
@@ -60,7 +61,7 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 	if instance.Status.System == nil {
 		return
 	}
-	s.revision, s.waiting, s.inputs = r.Desired.Revision(ctx, instance, pool, s.node)
+	s.revision, s.waiting, s.warnings, s.inputs = r.Desired.Revision(ctx, instance, pool, s.node)
 }
 
 // switched drops what was found out while hosts were only watched, or while they were
@@ -240,14 +241,17 @@ func (e *evaluation) revisionCurrent() {
 	case e.status.CurrentRevision != e.status.DesiredRevision:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	default:
-		message := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
+		text := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 		if len(e.waiting) > 0 {
-			message += fmt.Sprintf(" Not configured yet: %s.", strings.Join(e.waiting, ", "))
+			text += fmt.Sprintf(" Not configured yet: %s.", strings.Join(e.waiting, ", "))
+		}
+		if len(e.warnings) > 0 {
+			text += " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxCause))
 		}
 		if left := e.drift(); left != "" {
-			message += fmt.Sprintf("%s To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
+			text += fmt.Sprintf("%s To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
-		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, message)
+		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, text)
 	}
 }
 

@@ -146,6 +146,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"services wait for the network", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"service kube-proxy (waits for the subnet of the Node)"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"Not configured yet: service kube-proxy (waits for the subnet of the Node)."}, v1alpha1.InstanceReady},
+		{"a setting of the cluster does not hold", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, warnings: []string{"this is one", "that is another"}},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"The host has revision 111111111111. Warnings: This is one; that is another."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: known(t), observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; the desired one is 111111111111"}, v1alpha1.InstanceReady},
 		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, v1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
@@ -342,11 +344,11 @@ type scriptedDesired struct {
 	asked    []*v1alpha1.WindowsInstance
 }
 
-func (d *scriptedDesired) Revision(_ context.Context, instance *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool, _ *corev1.Node) (revision string, waiting []string, err error) {
+func (d *scriptedDesired) Revision(_ context.Context, instance *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool, _ *corev1.Node) (revision string, waiting, warnings []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, instance)
-	return d.revision, nil, d.err
+	return d.revision, nil, nil, d.err
 }
 
 func TestReconcileManaged(t *testing.T) {

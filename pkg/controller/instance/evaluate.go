@@ -48,6 +48,8 @@ type snapshot struct {
 	revision string
 	// waiting is what cannot be configured yet.
 	waiting []string
+	// warnings say which settings of the cluster cannot hold on the host as they are.
+	warnings []string
 	// inputs is why the desired configuration of the host cannot be worked out. Nil: it can.
 	inputs error
 	// now becomes the transition time of conditions that change.

@@ -199,6 +199,15 @@ func (r *reader) readMirrors(ctx context.Context) error {
 	return nil
 }
 
+// readRegistrySources reads which registries are insecure, blocked, or the only ones that are allowed. Workers have
+// it in files for another runtime.
+func (r *reader) readRegistrySources(ctx context.Context) error {
+	image := &configv1.Image{}
+	_, err := r.get(ctx, "Image.config.openshift.io", "", clusterName, image)
+	r.cluster.RegistrySources = image.Spec.RegistrySources
+	return err
+}
+
 // list reads all objects of a kind, and says whether the cluster has it.
 func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList) (bool, error) {
 	return r.outcome(kinds, r.List(ctx, list))

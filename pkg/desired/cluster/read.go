@@ -41,7 +41,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	// Later ones know what those before them found.
 	for _, read := range []func(context.Context) error{
 		rd.readInfrastructure, rd.checkOtherOperator, rd.readWorkers, rd.readBootstrapCA, rd.readClusterInfo, rd.readRootCA, rd.readKubeadm, rd.readNetwork, rd.readServiceCIDR,
-		rd.readDNS, rd.readKubeletCA, rd.readOverlay, rd.readProxy, rd.readTrustedCA, rd.readMirrors, rd.readExporter, rd.readNodeManager,
+		rd.readDNS, rd.readKubeletCA, rd.readOverlay, rd.readProxy, rd.readTrustedCA, rd.readMirrors, rd.readRegistrySources, rd.readExporter, rd.readNodeManager,
 	} {
 		errs = append(errs, read(ctx))
 	}

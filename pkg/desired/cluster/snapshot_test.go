@@ -212,6 +212,9 @@ func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 		}},
 		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{NetworkType: "OVNKubernetes", ServiceNetwork: []string{"172.30.0.0/16"}}},
 		&configv1.Proxy{ObjectMeta: named, Status: configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", NoProxy: "localhost"}},
+		&configv1.Image{ObjectMeta: named, Spec: configv1.ImageSpec{RegistrySources: configv1.RegistrySources{
+			InsecureRegistries: []string{"other.example.com"}, BlockedRegistries: []string{"bad.example.com", "quay.io/bad"},
+		}}},
 		&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: mirrors("quay.io/b", "mirror.example.com/b", configv1.NeverContactSource)}},
 		&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: mirrors("quay.io/a", "mirror.example.com/a", "")}},
 		&configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: configv1.ImageTagMirrorSetSpec{
@@ -778,6 +781,7 @@ func TestReadsNothingElse(t *testing.T) {
 	azure := openShiftClusterOn(configv1.AzurePlatformType)
 	want := []string{
 		"apps/v1 Deployment openshift-windows-machine-config-operator/windows-machine-config-operator",
+		"config.openshift.io/v1 Image /cluster",
 		"config.openshift.io/v1 ImageDigestMirrorSet /",
 		"config.openshift.io/v1 ImageTagMirrorSet /",
 		"config.openshift.io/v1 Infrastructure /cluster",

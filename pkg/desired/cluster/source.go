@@ -233,21 +233,21 @@ func (s *Source) current(ctx context.Context) (*Snapshot, error) {
 }
 
 // Revision names the desired configuration of a host, and says which services wait and for
-// what. Pool and node are nil when there is none. The error is an [InputError] when it is
-// the cluster that is wrong.
-func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error) {
+// what, and which inputs cannot be used as they are. Pool and node are nil when there is none. The
+// error is an [InputError] when it is the cluster that is wrong.
+func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error) {
 	snapshot, err := s.current(ctx)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	result, err := snapshot.Build(Host{Instance: instance, Pool: pool, Node: node})
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	for _, w := range result.Waiting {
 		waiting = append(waiting, w.String())
 	}
-	return result.Revision, waiting, nil
+	return result.Revision, waiting, result.Warnings, nil
 }
 
 // Build returns the desired configuration of a host, by what is in the cluster now. node is

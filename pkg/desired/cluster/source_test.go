@@ -199,7 +199,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	next(t, changed) // the first look is news
 
 	var missing *InputError
-	if _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
+	if _, _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
 		t.Fatalf("without cluster-info got %v", err)
 	}
 	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
@@ -207,7 +207,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	}
 	tick(t, clock)
 	next(t, changed)
-	first, waiting, err := s.Revision(t.Context(), instance(), nil, nil)
+	first, waiting, _, err := s.Revision(t.Context(), instance(), nil, nil)
 	if err != nil || first == "" || len(waiting) == 0 {
 		t.Fatalf("got revision %q, waiting %v, %v", first, waiting, err)
 	}
@@ -217,7 +217,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if _, err := s.refresh(t.Context(), 0); err == nil {
 		t.Error("an API server that is away is no error")
 	}
-	if again, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || again != first {
+	if again, _, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || again != first {
 		t.Errorf("while the API server is away: got %q, %v, want %q", again, err, first)
 	}
 	c.setDown(nil)
@@ -231,8 +231,21 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	}
 	tick(t, clock)
 	next(t, changed)
-	if other, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || other == first {
-		t.Errorf("with another DNS: got %q, %v", other, err)
+	other, _, warnings, err := s.Revision(t.Context(), instance(), nil, nil)
+	if err != nil || other == first || len(warnings) > 0 {
+		t.Errorf("with another DNS: got %q, %q, %v", other, warnings, err)
+	}
+
+	// What cannot hold on hosts is news, too.
+	image := &configv1.Image{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	image.Spec.RegistrySources.BlockedRegistries = []string{"quay.io/bad"}
+	if err := c.Create(t.Context(), image); err != nil {
+		t.Fatal(err)
+	}
+	tick(t, clock)
+	next(t, changed)
+	if same, _, warnings, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || same != other || len(warnings) != 1 || !strings.Contains(warnings[0], "quay.io/bad is not blocked") {
+		t.Errorf("with a repository that is blocked: got %q, %q, %v, want %q", same, warnings, err, other)
 	}
 }
 

@@ -575,9 +575,9 @@ func (b *builder) expanded(path, content string, onChange config.OnChange) {
 	f.Waiting = b.waits(wmco.KubeProxyService)
 }
 
-// registries adds the mirrors of registries. containerd reads them for each pull.
+// registries adds where images are pulled from. containerd reads it for each pull.
 func (b *builder) registries() {
-	registries := RegistriesOf(b.in.Cluster.ImageDigestMirrors, b.in.Cluster.ImageTagMirrors, b.in.Cluster.PullSecret)
+	registries := RegistriesOf(&b.in.Cluster)
 	b.warnings = append(b.warnings, registries.Warnings...)
 	for _, f := range registries.Files {
 		path := wmco.RegistriesDir + `\` + f.Directory + `\hosts.toml`

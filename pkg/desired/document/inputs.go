@@ -86,6 +86,8 @@ type Cluster struct {
 	// the names of the sets.
 	ImageDigestMirrors []configv1.ImageDigestMirrors
 	ImageTagMirrors    []configv1.ImageTagMirrors
+	// RegistrySources say which registries are insecure, blocked, or the only ones that are allowed.
+	RegistrySources configv1.RegistrySources
 	// PullSecret has the credentials of registries.
 	PullSecret PullSecret
 	// PauseImage is the image that holds the network of a pod. Empty: [DefaultPauseImage].

@@ -4,6 +4,7 @@
 package document
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"regexp"
@@ -75,18 +76,23 @@ type RegistryFile struct {
 
 // Registries are the files that say where images are pulled from.
 type Registries struct {
-	// Files, one for each registry that is mirrored, by directory.
+	// Files, one for each registry that is mirrored or that the Image config says something about, by directory.
 	Files []RegistryFile
-	// Warnings describe mirrors that cannot be configured as they are.
+	// Warnings describe settings that cannot be configured as they are.
 	Warnings []string
 }
 
-// registry is one registry whose images are mirrored.
+// registry is one registry, as the sources of images name it.
 type registry struct {
 	host         string
 	mirrors      []mirrorEntry
 	neverContact []string // sources with that policy
 	allowContact []string
+	// What the Image config says about it.
+	insecure       bool
+	blocked        bool     // with all that it has
+	blockedSources []string // sources with mirrors that are blocked
+	denied         bool     // it is not among those that are allowed
 }
 
 // mirrorEntry is one entry of a registry.
@@ -94,70 +100,115 @@ type mirrorEntry struct {
 	host        string
 	resolveTags bool
 	credential  string
+	// insecure: its certificate is not verified, and it may have none. For that, all mirrors behind it must be insecure.
+	insecure bool
 }
 
-// RegistriesOf returns the configuration of containerd for the mirrors of a cluster:
-// those for pulls by digest first, then those for pulls by tag, each in the order in
+// RegistriesOf returns the configuration of containerd for the registries of a cluster. Of each registry that is
+// mirrored it has the mirrors for pulls by digest first, then those for pulls by tag, each in the order in
 // which they are tried.
 //
-// containerd configures registries, not repositories. So the settings of one repository hold
-// for its whole registry; a warning says where this changes anything.
-func RegistriesOf(byDigest []configv1.ImageDigestMirrors, byTag []configv1.ImageTagMirrors, pullSecret PullSecret) Registries {
+// containerd configures registries, not repositories, and knows no wildcards. So the mirrors of one repository hold
+// for its whole registry, and what the Image config says about less than a registry, or about all of a domain, holds
+// only as far as decision 29 says; a warning says where this changes anything.
+func RegistriesOf(c *Cluster) Registries {
+	b := &registriesBuilder{pullSecret: c.PullSecret, registries: map[string]*registry{}}
+	b.readScopes(c.RegistrySources)
+	for i := range c.ImageDigestMirrors {
+		set := &c.ImageDigestMirrors[i]
+		b.mirror(set.Source, set.Mirrors, set.MirrorSourcePolicy, false)
+	}
+	for i := range c.ImageTagMirrors {
+		set := &c.ImageTagMirrors[i]
+		b.mirror(set.Source, set.Mirrors, set.MirrorSourcePolicy, true)
+	}
+	b.applyScopes(cmp.Or(c.PauseImage, DefaultPauseImage))
 	var out Registries
-	registries := map[string]*registry{}
-	add := func(source string, mirrors []configv1.ImageMirror, policy configv1.MirrorSourcePolicy, resolveTags bool) {
-		if strings.HasPrefix(withoutScheme(source), "*.") {
-			out.warnf("source %s is left out: containerd knows no wildcards", source)
-			return
+	for _, r := range b.registries {
+		if r.denied {
+			continue // as all that have no file
 		}
-		if !location.MatchString(withoutScheme(source)) {
-			out.warnf("source %q is left out: it is not a location of images", source)
-			return
-		}
-		host := canonicalHub(RegistryHost(source))
-		r := registries[host]
-		if r == nil {
-			r = &registry{host: host}
-			registries[host] = r
-		}
-		if policy == configv1.NeverContactSource {
-			r.neverContact = append(r.neverContact, source)
-		} else {
-			r.allowContact = append(r.allowContact, source)
-		}
-		for _, m := range mirrors {
-			if !location.MatchString(withoutScheme(string(m))) {
-				out.warnf("mirror %q of %s is left out: it is not a location of images", m, source)
-				continue
-			}
-			r.add(Mirror{Source: source, Location: string(m)}, resolveTags, pullSecret)
-		}
-	}
-	for _, set := range byDigest {
-		add(set.Source, set.Mirrors, set.MirrorSourcePolicy, false)
-	}
-	for _, set := range byTag {
-		add(set.Source, set.Mirrors, set.MirrorSourcePolicy, true)
-	}
-	for _, r := range registries {
-		if len(r.neverContact) > 0 && len(r.allowContact) > 0 {
+		if causes := slices.Concat(r.neverContact, r.blockedSources); len(causes) > 0 && len(r.allowContact) > 0 {
+			slices.Sort(causes)
 			slices.Sort(r.allowContact)
-			out.warnf("registry %s is never contacted because of %s; that holds for %s too, which allows it",
-				r.host, strings.Join(slices.Sorted(slices.Values(r.neverContact)), ", "), strings.Join(slices.Compact(r.allowContact), ", "))
+			b.warnf("registry %s is never contacted because of %s; that holds for %s too, which allows it",
+				r.host, strings.Join(causes, ", "), strings.Join(slices.Compact(r.allowContact), ", "))
 		}
-		out.Files = append(out.Files, r.file(pullSecret))
+		out.Files = append(out.Files, r.file(c.PullSecret))
+	}
+	if b.onlyAllowed {
+		out.Files = append(out.Files, RegistryFile{Directory: allOthers, Content: nothingFrom("registry.invalid")})
 	}
 	slices.SortFunc(out.Files, func(a, b RegistryFile) int { return strings.Compare(a.Directory, b.Directory) })
-	slices.Sort(out.Warnings)
+	slices.Sort(b.warnings)
+	out.Warnings = b.warnings
 	return out
 }
 
-func (r *Registries) warnf(format string, values ...any) {
-	r.Warnings = append(r.Warnings, fmt.Sprintf(format, values...))
+// allOthers is the directory for registries that have none.
+const allOthers = "_default"
+
+// registriesBuilder collects what is known about registries.
+type registriesBuilder struct {
+	pullSecret PullSecret
+	registries map[string]*registry // by key
+	sources    []string             // of mirrors
+	mirrored   []string             // the registries of mirrors
+	warnings   []string
+	// Lists of the Image config.
+	insecure, blocked, allowed scopes
+	onlyAllowed                bool // allowed is enforced
+}
+
+func (b *registriesBuilder) warnf(format string, values ...any) {
+	b.warnings = append(b.warnings, fmt.Sprintf(format, values...))
+}
+
+// registry returns that of a host.
+func (b *registriesBuilder) registry(host string) *registry {
+	r := b.registries[key(host)]
+	if r == nil {
+		r = &registry{host: host}
+		b.registries[key(host)] = r
+	}
+	return r
+}
+
+// key is the same for hosts that containerd looks up in the same directory of Windows.
+func key(host string) string { return strings.ToLower(directory(host)) }
+
+// mirror adds the mirrors of a source.
+func (b *registriesBuilder) mirror(source string, mirrors []configv1.ImageMirror, policy configv1.MirrorSourcePolicy, resolveTags bool) {
+	if strings.HasPrefix(withoutScheme(source), "*.") {
+		b.warnf("source %s is left out: containerd knows no wildcards", source)
+		return
+	}
+	if !location.MatchString(withoutScheme(source)) {
+		b.warnf("source %q is left out: it is not a location of images", source)
+		return
+	}
+	b.sources = append(b.sources, source)
+	r := b.registry(canonicalHub(RegistryHost(source)))
+	switch {
+	case policy == configv1.NeverContactSource:
+		r.neverContact = append(r.neverContact, source)
+	case b.blocked.cover(source):
+		r.blockedSources = append(r.blockedSources, source)
+	default:
+		r.allowContact = append(r.allowContact, source)
+	}
+	for _, m := range mirrors {
+		if !location.MatchString(withoutScheme(string(m))) {
+			b.warnf("mirror %q of %s is left out: it is not a location of images", m, source)
+			continue
+		}
+		b.mirrored = append(b.mirrored, hostOf(string(m)))
+		r.add(Mirror{Source: source, Location: string(m)}, resolveTags, b.insecure.cover(string(m)), b.pullSecret)
+	}
 }
 
 // add adds a mirror, or lets an existing one resolve tags, too.
-func (r *registry) add(m Mirror, resolveTags bool, pullSecret PullSecret) {
+func (r *registry) add(m Mirror, resolveTags, insecure bool, pullSecret PullSecret) {
 	host := m.Host()
 	credential := pullSecret.lookup(withoutScheme(m.Location))
 	for i := range r.mirrors {
@@ -166,13 +217,19 @@ func (r *registry) add(m Mirror, resolveTags bool, pullSecret PullSecret) {
 			continue
 		}
 		entry.resolveTags = entry.resolveTags || resolveTags
+		entry.insecure = entry.insecure && insecure
 		if entry.credential != credential {
 			// Repositories behind one entry need different credentials: use those of the whole host.
 			entry.credential = pullSecret.lookup(host)
 		}
 		return
 	}
-	r.mirrors = append(r.mirrors, mirrorEntry{host: host, resolveTags: resolveTags, credential: credential})
+	r.mirrors = append(r.mirrors, mirrorEntry{host: host, resolveTags: resolveTags, credential: credential, insecure: insecure})
+}
+
+// onlyMirrors says whether the registry itself is never contacted.
+func (r *registry) onlyMirrors() bool {
+	return r.blocked || len(r.neverContact)+len(r.blockedSources) > 0
 }
 
 // directory returns the name of the directory of a registry for containerd on Windows: a port
@@ -184,42 +241,54 @@ func directory(host string) string {
 	return strings.ReplaceAll(host, ":", "")
 }
 
+// nothingFrom returns a configuration by which nothing is pulled. A server that is written down has the
+// capabilities that are written down; "push" is one that a host never uses.
+func nothingFrom(server string) string {
+	return fmt.Sprintf("server = %q\n\noverride_path = true\ncapabilities = [\"push\"]\n", endpoint(server, false))
+}
+
 // file returns the configuration of the registry.
 func (r *registry) file(pullSecret PullSecret) RegistryFile {
 	f := RegistryFile{Directory: directory(r.host)}
-	never := len(r.neverContact) > 0
-	if len(r.mirrors) == 0 && !never {
-		return f
-	}
 	// The server is used when no mirror has the image. By default it has all capabilities.
-	server, capabilities := r.host, ""
-	credential := pullSecret.lookup(r.host)
+	server, capabilities := mirrorEntry{host: r.host, insecure: r.insecure}, ""
 	switch {
-	case never && len(r.mirrors) == 0:
-		// There is no other server, so it keeps one capability that a host never uses.
-		capabilities, credential = `["push"]`, ""
-	case never:
-		// The first mirror once more, with its capabilities as a mirror: one for pulls by digest must
-		// not resolve tags.
-		server, credential = r.mirrors[0].host, r.mirrors[0].credential
-		if !r.mirrors[0].resolveTags {
+	case r.onlyMirrors() && len(r.mirrors) == 0:
+		f.Content = nothingFrom(r.host)
+		return f
+	case r.onlyMirrors():
+		// There is no other server, so it is the first mirror once more, with its capabilities as a mirror: one for
+		// pulls by digest must not resolve tags.
+		server = r.mirrors[0]
+		if !server.resolveTags {
 			capabilities = capabilityList(false)
 		}
+	case len(r.mirrors) > 0:
+		server.credential = pullSecret.lookup(r.host)
+	case !r.insecure:
+		return f // as if there were no file
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "server = %q\n\noverride_path = true\n", endpoint(server))
+	fmt.Fprintf(&out, "server = %q\n\noverride_path = true\n", endpoint(server.host, server.insecure))
+	if server.insecure {
+		out.WriteString("skip_verify = true\n")
+	}
 	if capabilities != "" {
 		fmt.Fprintf(&out, "capabilities = %s\n", capabilities)
 	}
-	if credential != "" {
+	if server.credential != "" {
 		f.HasCredentials = true
-		fmt.Fprintf(&out, "\n[header]\n  authorization = %q\n", basic(credential))
+		fmt.Fprintf(&out, "\n[header]\n  authorization = %q\n", basic(server.credential))
 	}
 	for _, m := range r.mirrors {
-		fmt.Fprintf(&out, "\n[host.%q]\n  capabilities = %s\n  override_path = true\n", endpoint(m.host), capabilityList(m.resolveTags))
+		url := endpoint(m.host, m.insecure)
+		fmt.Fprintf(&out, "\n[host.%q]\n  capabilities = %s\n  override_path = true\n", url, capabilityList(m.resolveTags))
+		if m.insecure {
+			out.WriteString("  skip_verify = true\n")
+		}
 		if m.credential != "" {
 			f.HasCredentials = true
-			fmt.Fprintf(&out, "  [host.%q.header]\n    authorization = %q\n", endpoint(m.host), basic(m.credential))
+			fmt.Fprintf(&out, "  [host.%q.header]\n    authorization = %q\n", url, basic(m.credential))
 		}
 	}
 	f.Content = out.String()
@@ -239,13 +308,18 @@ var dockerHubNames = []string{"docker.io", "index.docker.io"}
 
 const dockerHubRegistry = "registry-1.docker.io"
 
-// endpoint returns the URL of the API of a registry for the repositories below location.
-func endpoint(location string) string {
+// endpoint returns the URL of the API of a registry for the repositories below location. With http and skip_verify,
+// containerd tries https first, and speaks http with a registry that cannot do that; with port 80 it speaks http.
+func endpoint(location string, insecure bool) string {
 	host := RegistryHost(location)
 	if slices.Contains(dockerHubNames, host) {
 		host = dockerHubRegistry
 	}
-	url := "https://" + host + "/v2"
+	scheme := "https"
+	if insecure {
+		scheme = "http"
+	}
+	url := scheme + "://" + host + "/v2"
 	if path := RegistryPath(location); path != "" {
 		url += "/" + path
 	}

@@ -87,7 +87,7 @@ func TestRegistries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := document.RegistriesOf(tt.digests, tt.tags, document.NewPullSecret(tt.credentials))
+			r := document.RegistriesOf(&document.Cluster{ImageDigestMirrors: tt.digests, ImageTagMirrors: tt.tags, PullSecret: document.NewPullSecret(tt.credentials)})
 			got := map[string]string{}
 			for _, f := range r.Files {
 				got[f.Directory] = keys(f.Content)
@@ -100,6 +100,122 @@ func TestRegistries(t *testing.T) {
 			}
 			if len(r.Warnings) != tt.warnings {
 				t.Errorf("warnings %q, want %d", r.Warnings, tt.warnings)
+			}
+		})
+	}
+}
+
+// Lines of files, as keys returns them.
+const (
+	verified   = "server = \"https://%s/v2\""
+	unverified = "server = \"http://%s/v2\"\nskip_verify = true"
+	nothing    = "server = \"https://%s/v2\"\ncapabilities = [\"push\"]"
+	byDigest   = "\n[host.\"https://%s/v2\"]\ncapabilities = [\"pull\"]"
+	byTag      = "\n[host.\"https://%s/v2\"]\ncapabilities = [\"pull\", \"resolve\"]"
+	mirrorOnly = "server = \"https://%s/v2\"\ncapabilities = [\"pull\"]" + byDigest
+)
+
+// TestRegistrySources: what the Image config says about registries holds on hosts as far as containerd can be told,
+// and it is said where it does not.
+func TestRegistrySources(t *testing.T) {
+	f := fmt.Sprintf
+	others := f(nothing, "registry.invalid")
+	const pause = "mcr.microsoft.com"
+	tests := []struct {
+		name    string
+		sources configv1.RegistrySources
+		digests []configv1.ImageDigestMirrors
+		tags    []configv1.ImageTagMirrors
+		pause   string
+		want    map[string]string // by directory
+		says    []string          // parts of the warnings
+	}{
+		{name: "insecure registries", sources: configv1.RegistrySources{InsecureRegistries: []string{"a.io", "b.io:5000", "docker.io"}},
+			want: map[string]string{"a.io": f(unverified, "a.io"), "b.io_5000_": f(unverified, "b.io:5000"), "docker.io": f(unverified, "registry-1.docker.io")}},
+		{name: "a port is another registry", sources: configv1.RegistrySources{InsecureRegistries: []string{"a.io"}}, digests: []configv1.ImageDigestMirrors{digests("a.io:5000/x", "", "b.io/x")},
+			want: map[string]string{"a.io": f(unverified, "a.io"), "a.io_5000_": f(verified+byDigest, "a.io:5000", "b.io")}},
+		{name: "an insecure mirror", sources: configv1.RegistrySources{InsecureRegistries: []string{"b.io"}}, digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "b.io/x", "c.io/x")},
+			want: map[string]string{"a.io": f(verified+"\n[host.\"http://b.io/v2\"]\ncapabilities = [\"pull\"]\nskip_verify = true"+byDigest, "a.io", "c.io"), "b.io": f(unverified, "b.io")}},
+		{name: "an insecure mirror alone", sources: configv1.RegistrySources{InsecureRegistries: []string{"b.io"}}, tags: []configv1.ImageTagMirrors{tags("a.io/x", never, "b.io/x")},
+			want: map[string]string{"a.io": "server = \"http://b.io/v2\"\nskip_verify = true\n[host.\"http://b.io/v2\"]\ncapabilities = [\"pull\", \"resolve\"]\nskip_verify = true", "b.io": f(unverified, "b.io")}},
+		{name: "an insecure repository", sources: configv1.RegistrySources{InsecureRegistries: []string{"a.io/x", "b.io/x"}},
+			digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "b.io/x"), digests("a.io/z", "", "b.io/x/z", "c.io/z")},
+			want:    map[string]string{"a.io": f(verified+"\n[host.\"http://b.io/v2\"]\ncapabilities = [\"pull\"]\nskip_verify = true\n[host.\"http://b.io/v2/x\"]\ncapabilities = [\"pull\"]\nskip_verify = true"+byDigest, "a.io", "c.io")},
+			says:    []string{"insecureRegistries of the Image config: a.io/x, b.io/x holds on Windows hosts only for mirrors below it"}},
+		{name: "mirrors that are one entry are insecure together", sources: configv1.RegistrySources{InsecureRegistries: []string{"b.io/x"}},
+			digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "b.io/x"), digests("a.io/y", "", "b.io/y"), digests("a.io/x/z", "", "b.io/x/z")},
+			want:    map[string]string{"a.io": f(verified+byDigest, "a.io", "b.io")}, says: []string{"b.io/x"}},
+		{name: "insecure as a whole and in part", sources: configv1.RegistrySources{InsecureRegistries: []string{"a.io", "a.io/x"}}, want: map[string]string{"a.io": f(unverified, "a.io")}},
+		{name: "an insecure domain", sources: configv1.RegistrySources{InsecureRegistries: []string{"*.corp.example.com"}, BlockedRegistries: []string{"z.io", "bad.corp.example.com"}},
+			digests: []configv1.ImageDigestMirrors{digests("a.corp.example.com:5000/x", "", "b.corp.example.com/x", "corp.example.com/x")},
+			want: map[string]string{
+				"a.corp.example.com_5000_": "server = \"http://a.corp.example.com:5000/v2\"\nskip_verify = true\n[host.\"http://b.corp.example.com/v2\"]\ncapabilities = [\"pull\"]\nskip_verify = true" + f(byDigest, "corp.example.com"),
+				"b.corp.example.com":       f(unverified, "b.corp.example.com"), "bad.corp.example.com": f(nothing, "bad.corp.example.com"), "z.io": f(nothing, "z.io"),
+			},
+			says: []string{"insecureRegistries of the Image config: *.corp.example.com holds on Windows hosts only for a.corp.example.com:5000, b.corp.example.com, bad.corp.example.com: "}},
+
+		{name: "blocked registries", sources: configv1.RegistrySources{BlockedRegistries: []string{"a.io", "index.docker.io"}}, want: map[string]string{"a.io": f(nothing, "a.io"), "docker.io": f(nothing, "registry-1.docker.io")}},
+		{name: "a blocked source has only its mirrors", sources: configv1.RegistrySources{BlockedRegistries: []string{"a.io"}}, digests: []configv1.ImageDigestMirrors{digests("a.io/x", allow, "b.io/x")},
+			want: map[string]string{"a.io": f(mirrorOnly, "b.io", "b.io")}},
+		{name: "a blocked mirror is one still", sources: configv1.RegistrySources{BlockedRegistries: []string{"b.io"}}, digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "b.io/x")},
+			want: map[string]string{"a.io": f(verified+byDigest, "a.io", "b.io"), "b.io": f(nothing, "b.io")}},
+		{name: "a blocked repository", sources: configv1.RegistrySources{BlockedRegistries: []string{"a.io/x"}}, want: map[string]string{},
+			says: []string{"blockedRegistries of the Image config: a.io/x is not blocked on Windows hosts"}},
+		{name: "a blocked repository with mirrors", sources: configv1.RegistrySources{BlockedRegistries: []string{"a.io/x"}},
+			digests: []configv1.ImageDigestMirrors{digests("a.io/x/y", "", "b.io/x/y"), digests("a.io/xy", "", "b.io/xy")},
+			want:    map[string]string{"a.io": f(mirrorOnly, "b.io", "b.io")},
+			says:    []string{"because of a.io/x, which is mirrored, Windows hosts pull from no repository of that registry but from its mirrors", "registry a.io is never contacted because of a.io/x/y; that holds for a.io/xy too, which allows it"}},
+		{name: "a blocked domain", sources: configv1.RegistrySources{BlockedRegistries: []string{"*.a.io"}}, want: map[string]string{}, says: []string{"blockedRegistries of the Image config: *.a.io holds on Windows hosts for no registry: "}},
+		{name: "a blocked domain with a mirror", sources: configv1.RegistrySources{BlockedRegistries: []string{"*.a.io"}}, tags: []configv1.ImageTagMirrors{tags("x.a.io", "", "b.io")},
+			want: map[string]string{"x.a.io": "server = \"https://b.io/v2\"" + f(byTag, "b.io")}, says: []string{"only for x.a.io"}},
+
+		{name: "allowed registries", sources: configv1.RegistrySources{AllowedRegistries: []string{"a.io", "b.io:5000", pause}, InsecureRegistries: []string{"b.io:5000", "c.io"}},
+			digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "m.io/x"), digests("d.io/x", "", "m.io/x")},
+			want:    map[string]string{"_default": others, "a.io": f(verified+byDigest, "a.io", "m.io"), "b.io_5000_": f(unverified, "b.io:5000"), pause: ""}},
+		{name: "allowed and blocked", sources: configv1.RegistrySources{AllowedRegistries: []string{"a.io", pause}, BlockedRegistries: []string{"a.io"}}, want: map[string]string{"_default": others, "a.io": f(nothing, "a.io"), pause: ""}},
+		{name: "an allowed repository", sources: configv1.RegistrySources{AllowedRegistries: []string{"a.io/x", pause + "/oss", pause}}, want: map[string]string{"_default": others, "a.io": "", pause: ""},
+			says: []string{"allowedRegistries of the Image config: a.io/x permits its whole registry"}},
+		{name: "an allowed domain", sources: configv1.RegistrySources{AllowedRegistries: []string{"*.a.io", "b.io"}}, want: map[string]string{},
+			says: []string{"allowedRegistries of the Image config is not enforced on Windows hosts because of *.a.io"}},
+
+		{name: "the pause image is not among the allowed ones", sources: configv1.RegistrySources{AllowedRegistries: []string{"a.io"}}, want: map[string]string{"_default": others, "a.io": "", pause: ""},
+			says: []string{"registry mcr.microsoft.com stays permitted on Windows hosts, although"}},
+		{name: "the pause image of a pool", sources: configv1.RegistrySources{AllowedRegistries: []string{"a.io"}}, pause: "a.io/pause:1", want: map[string]string{"_default": others, "a.io": ""}},
+		{name: "the pause image is blocked", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, want: map[string]string{pause: ""}, says: []string{"without the pause image mcr.microsoft.com/oss/kubernetes/pause:3.9 no pod starts"}},
+		{name: "the pause image of Docker Hub is blocked", sources: configv1.RegistrySources{BlockedRegistries: []string{"docker.io"}}, pause: "team/pause:1", want: map[string]string{"docker.io": ""}, says: []string{"registry docker.io stays permitted"}},
+		{name: "mirrors have the pause image by digest", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, digests: []configv1.ImageDigestMirrors{digests(pause+"/oss", "", "b.io/oss")},
+			want: map[string]string{pause: f(verified+byDigest, pause, "b.io")}, says: []string{"stays permitted"}},
+		{name: "its mirror set says that it is not contacted", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, digests: []configv1.ImageDigestMirrors{digests(pause+"/oss", never, "b.io/oss")},
+			want: map[string]string{pause: f(mirrorOnly, "b.io", "b.io")}},
+		{name: "mirrors have the pause image", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, tags: []configv1.ImageTagMirrors{tags(pause+"/oss", "", "b.io/oss")},
+			want: map[string]string{pause: "server = \"https://b.io/v2\"" + f(byTag, "b.io")}},
+		{name: "mirrors have the pause image, which is named by digest", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, digests: []configv1.ImageDigestMirrors{digests(pause+"/oss", "", "b.io/oss")}, pause: pause + "/oss/pause@sha256:0",
+			want: map[string]string{pause: f(mirrorOnly, "b.io", "b.io")}},
+
+		{name: "one registry has one file, however it is spelled", sources: configv1.RegistrySources{InsecureRegistries: []string{"A.io", "B.io"}, BlockedRegistries: []string{"C.io", "c.io"}},
+			digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "b.io/x")},
+			want:    map[string]string{"a.io": f(unverified+"\n[host.\"http://b.io/v2\"]\ncapabilities = [\"pull\"]\nskip_verify = true", "a.io"), "b.io": f(unverified, "b.io"), "c.io": f(nothing, "c.io")}},
+		{name: "what is no registry is left out", sources: configv1.RegistrySources{InsecureRegistries: []string{"https://a.io", "b.io"}, BlockedRegistries: []string{"*", "c*.io", "*.io/x"}, AllowedRegistries: []string{"", "d.io"}},
+			want: map[string]string{"b.io": f(unverified, "b.io")},
+			says: []string{`allowedRegistries of the Image config: "" is left out`, `blockedRegistries of the Image config: "*" is`, `"*.io/x" is`, `"c*.io" is`, `insecureRegistries of the Image config: "https://a.io" is`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := document.RegistriesOf(&document.Cluster{ImageDigestMirrors: tt.digests, ImageTagMirrors: tt.tags, RegistrySources: tt.sources, PauseImage: tt.pause})
+			got := map[string]string{}
+			for _, f := range r.Files {
+				got[f.Directory] = keys(f.Content)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if len(r.Warnings) != len(tt.says) {
+				t.Fatalf("got the warnings %q, want %q", r.Warnings, tt.says)
+			}
+			for i, says := range tt.says {
+				if !strings.Contains(r.Warnings[i], says) {
+					t.Errorf("got the warning %q, want %q", r.Warnings[i], says)
+				}
 			}
 		})
 	}
@@ -137,7 +253,7 @@ func TestParsePullSecret(t *testing.T) {
 				return
 			}
 			got := ""
-			if _, header, found := strings.Cut(document.RegistriesOf(mirror, nil, p).Files[0].Content, `"Basic `); found {
+			if _, header, found := strings.Cut(document.RegistriesOf(&document.Cluster{ImageDigestMirrors: mirror, PullSecret: p}).Files[0].Content, `"Basic `); found {
 				decoded, err := base64.StdEncoding.DecodeString(strings.TrimRight(header, "\"\n"))
 				if err != nil {
 					t.Fatal(err)
@@ -161,28 +277,43 @@ func FuzzParsePullSecret(f *testing.F) {
 	})
 }
 
-// FuzzRegistries: no source and no mirror gets out of its place in the file or on the disk.
+// FuzzRegistries: no source, no mirror and no entry of the Image config gets out of its place in the file or on the disk.
 func FuzzRegistries(f *testing.F) {
-	f.Add("a.io/x", "b.io/x")
-	f.Add("a.io:5000", "[::1]:5000/x")
-	f.Add(`..\..`, "b.io\"\n[x]")
-	f.Fuzz(func(t *testing.T, source, mirror string) {
-		r := document.RegistriesOf([]configv1.ImageDigestMirrors{digests(source, never, configv1.ImageMirror(mirror))}, nil, document.PullSecret{})
-		for _, file := range r.Files {
-			if strings.ContainsAny(file.Directory, `\/:*?"<>|`+"\n") || strings.Contains(file.Directory, "..") && strings.Trim(file.Directory, ".") == "" {
-				t.Errorf("directory %q", file.Directory)
-			}
-			for line := range strings.SplitSeq(file.Content, "\n") {
-				switch line = strings.TrimSpace(line); {
-				case line == "", line == "override_path = true", strings.HasPrefix(line, "capabilities = ["):
-				case strings.HasPrefix(line, "server = \"https://"), strings.HasPrefix(line, "[host.\"https://"):
-					if strings.Count(line, `"`) != 2 || strings.Contains(line, `\`) {
-						t.Errorf("line %q", line)
-					}
-				default:
-					t.Errorf("line %q", line)
+	f.Add("a.io/x", "b.io/x", "a.io")
+	f.Add("a.io:5000", "[::1]:5000/x", "[::1]:5000")
+	f.Add(`..\..`, "b.io\"\n[x]", "*.io")
+	f.Add("_default", "_default", "_default")
+	f.Fuzz(func(t *testing.T, source, mirror, entry string) {
+		for _, sources := range []configv1.RegistrySources{{InsecureRegistries: []string{entry}}, {BlockedRegistries: []string{entry}}, {AllowedRegistries: []string{entry}}} {
+			r := document.RegistriesOf(&document.Cluster{
+				ImageDigestMirrors: []configv1.ImageDigestMirrors{digests(source, never, configv1.ImageMirror(mirror))}, RegistrySources: sources,
+			})
+			directories := map[string]bool{}
+			for _, file := range r.Files {
+				mustBeInPlace(t, file)
+				if directories[file.Directory] {
+					t.Errorf("two files in directory %q", file.Directory)
 				}
+				directories[file.Directory] = true
 			}
 		}
 	})
+}
+
+func mustBeInPlace(t *testing.T, file document.RegistryFile) {
+	t.Helper()
+	if strings.ContainsAny(file.Directory, `\/:*?"<>|`+"\n") || strings.Contains(file.Directory, "..") && strings.Trim(file.Directory, ".") == "" {
+		t.Errorf("directory %q", file.Directory)
+	}
+	for line := range strings.SplitSeq(file.Content, "\n") {
+		switch line = strings.TrimSpace(line); {
+		case line == "", line == "override_path = true", line == "skip_verify = true", strings.HasPrefix(line, "capabilities = ["):
+		case strings.HasPrefix(line, "server = \"http"), strings.HasPrefix(line, "[host.\"http"):
+			if strings.Count(line, `"`) != 2 || strings.Contains(line, `\`) || !strings.Contains(line, "://") {
+				t.Errorf("line %q", line)
+			}
+		default:
+			t.Errorf("line %q", line)
+		}
+	}
 }
