@@ -16,6 +16,12 @@ func MachineUsername(platform configv1.PlatformType) string {
 	return "Administrator"
 }
 
+// RenamesComputer says whether hosts of Machines get the names of their Machines: on other platforms the
+// platform gives a virtual machine its name.
+func RenamesComputer(platform configv1.PlatformType) bool {
+	return platform == configv1.VSpherePlatformType || platform == configv1.NutanixPlatformType
+}
+
 // HostnameSource is where the name comes from under which the kubelet registers.
 type HostnameSource string
 

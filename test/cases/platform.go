@@ -49,6 +49,9 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 			}
 			return nil, nil //nolint:nilnil // null is how the file says that there is none
 		},
+		"renameComputerToMachineName": func(p string) (any, error) {
+			return wmco.RenamesComputer(configv1.PlatformType(p)), nil
+		},
 		"extraPayload":      func(p string) (any, error) { return extraPayload(configv1.PlatformType(p)), nil },
 		"extraServices":     func(p string) (any, error) { return extraServices(configv1.PlatformType(p)) },
 		"extraKubeletFlags": func(p string) (any, error) { return extraKubeletFlags(configv1.PlatformType(p)) },

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -101,14 +100,11 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 	if ref := spec.PoolRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("poolRef", "name"))...)
 	}
-	if spec.NodeName != "" && (!computerName.MatchString(spec.NodeName) || strings.Trim(spec.NodeName, "0123456789") == "") {
+	if spec.NodeName != "" && !v1alpha1.IsComputerName(spec.NodeName) {
 		errs = append(errs, field.Invalid(path.Child("nodeName"), spec.NodeName, "must be at most 15 lower-case letters, digits and hyphens, begin and end with a letter or digit, and not be a number: the computer name of Windows and the name of the Node"))
 	}
 	return errs
 }
-
-// computerName is what NetBIOS and the names of Nodes both allow.
-var computerName = regexp.MustCompile(`^([a-z0-9]|[a-z0-9][a-z0-9-]{0,13}[a-z0-9])$`)
 
 // validateAddress accepts what can be dialed: an IP address or a DNS name.
 func validateAddress(address string, path *field.Path) field.ErrorList {

@@ -55,13 +55,16 @@ const removeAfter = 5 * time.Minute
 // instanceFor is what the controller wants of the instance of a Machine. What it
 // leaves out, such as credentials or host keys, belongs to people. current is the
 // instance as it is, nil when there is none.
-func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, pool string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
+func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, pool, computerName string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
 	spec := acwindowsv1alpha1.WindowsInstanceSpec().
 		WithAddress(Address(machine.Status.Addresses)).
 		WithPort(v1alpha1.DefaultPort).
 		WithUsername(wmco.MachineUsername(platform))
 	if !removalChosen(current) {
 		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfterSeconds(int64(removeAfter / time.Second)))
+	}
+	if computerName != "" {
+		spec.WithNodeName(computerName)
 	}
 	if pool != "" {
 		spec.WithPoolRef(acwindowsv1alpha1.PoolReference().WithName(pool))
@@ -123,7 +126,7 @@ func poolFor(set *machinev1beta1.MachineSet) *acwindowsv1alpha1.WindowsNodePoolA
 }
 
 // sourceStatus is what the MachineSet of a pool asks for, nil when there is none.
-func sourceStatus(pool *v1alpha1.WindowsNodePool, set *machinev1beta1.MachineSet) (desired int32, condition metav1.Condition) {
+func sourceStatus(pool *v1alpha1.WindowsNodePool, set *machinev1beta1.MachineSet, platform configv1.PlatformType) (desired int32, condition metav1.Condition) {
 	ref := pool.Spec.Source.MachineSet.Name
 	condition = metav1.Condition{
 		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceNotFound,
@@ -142,6 +145,9 @@ func sourceStatus(pool *v1alpha1.WindowsNodePool, set *machinev1beta1.MachineSet
 		condition.Message = fmt.Sprintf("The MachineSet asks for %d Machines.", desired)
 		if desired == 1 {
 			condition.Message = "The MachineSet asks for 1 Machine."
+		}
+		if wmco.RenamesComputer(platform) && len(set.Name) > maxSetName {
+			condition.Message += fmt.Sprintf(" Its name has more than %d characters: Windows cannot have the names of its Machines, and hosts keep their own.", maxSetName)
 		}
 	}
 	return desired, condition

@@ -111,23 +111,31 @@ func TestOthersAreLeftAlone(t *testing.T) {
 // What a pool says of its MachineSet.
 func TestSourceStatus(t *testing.T) {
 	pool := func(name string) *v1alpha1.WindowsNodePool {
-		return &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Generation: 4}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{MachineSet: &v1alpha1.SourceReference{Name: "s"}}}}
+		source := "s"
+		if name == "winworkers" {
+			source = name
+		}
+		return &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Generation: 4}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{MachineSet: &v1alpha1.SourceReference{Name: source}}}}
 	}
 	one := machineSet("s", true)
 	one.Spec.Replicas = nil
+	long := machineSet("winworkers", true)
 	for _, tt := range []struct {
-		pool    string
-		set     *machinev1beta1.MachineSet
-		desired int32
-		want    string
+		pool     string
+		set      *machinev1beta1.MachineSet
+		platform configv1.PlatformType
+		desired  int32
+		want     string
 	}{
-		{"s", machineSet("s", true), 2, "True Synced: The MachineSet asks for 2 Machines."},
-		{"s", one, 1, "True Synced: The MachineSet asks for 1 Machine."},
-		{"s", nil, 0, "False SourceNotFound: There is no MachineSet ns/s."},
-		{"s", machineSet("s", false), 0, "False SourceNotFound: The template of MachineSet openshift-machine-api/s has no label machine.openshift.io/os-id=Windows."},
-		{"other", machineSet("s", true), 0, "False SourceNotFound: The pool of a MachineSet has the name of the MachineSet: the Machines of s belong to a pool s."},
+		{"s", machineSet("s", true), configv1.NutanixPlatformType, 2, "True Synced: The MachineSet asks for 2 Machines."},
+		{"s", one, configv1.NutanixPlatformType, 1, "True Synced: The MachineSet asks for 1 Machine."},
+		{"s", nil, configv1.NutanixPlatformType, 0, "False SourceNotFound: There is no MachineSet ns/s."},
+		{"s", machineSet("s", false), configv1.NutanixPlatformType, 0, "False SourceNotFound: The template of MachineSet openshift-machine-api/s has no label machine.openshift.io/os-id=Windows."},
+		{"other", machineSet("s", true), configv1.NutanixPlatformType, 0, "False SourceNotFound: The pool of a MachineSet has the name of the MachineSet: the Machines of s belong to a pool s."},
+		{"winworkers", long, configv1.NutanixPlatformType, 2, "True Synced: The MachineSet asks for 2 Machines. Its name has more than 9 characters: Windows cannot have the names of its Machines, and hosts keep their own."},
+		{"winworkers", long, configv1.AWSPlatformType, 2, "True Synced: The MachineSet asks for 2 Machines."},
 	} {
-		desired, c := sourceStatus(pool(tt.pool), tt.set)
+		desired, c := sourceStatus(pool(tt.pool), tt.set, tt.platform)
 		if got := string(c.Status) + " " + c.Reason + ": " + c.Message; got != tt.want || desired != tt.desired || c.ObservedGeneration != 4 || c.Type != v1alpha1.ConditionSourceSynced {
 			t.Errorf("got %d, %s, want %d, %s", desired, got, tt.desired, tt.want)
 		}

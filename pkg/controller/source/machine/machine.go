@@ -28,6 +28,7 @@ const instanceManager = "windows-controller-machine"
 const (
 	reasonInstanceConflict = "InstanceConflict"
 	reasonPoolConflict     = "PoolConflict"
+	reasonNameRefused      = "MachineNameRefused"
 )
 
 // Reconciler makes the instance of each Machine what the Machine says. Its
@@ -37,6 +38,7 @@ type Reconciler struct {
 	applier   *apply.Applier
 	recorder  record.EventRecorder
 	conflicts *message.Reporter // tells of an instance of that name that is not of the Machine
+	names     *message.Reporter // tells of names that Windows cannot have
 	platform  func(context.Context) (configv1.PlatformType, error)
 }
 
@@ -54,6 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if machine == nil {
 		r.conflicts.Forget(req.NamespacedName)
+		r.names.Forget(req.NamespacedName)
 		return reconcile.Result{}, r.remove(ctx, instance)
 	}
 	action := Decide(machine)
@@ -100,7 +103,12 @@ func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine,
 			return err
 		}
 	}
-	written, err := r.applier.Instance(ctx, instance, instanceFor(machine, instance, pool, platform))
+	name, problem := computerName(machine, instance, platform)
+	if problem != "" {
+		problems = map[string]string{"metadata.name": problem}
+	}
+	r.names.Report(machine, reasonNameRefused, problems)
+	written, err := r.applier.Instance(ctx, instance, instanceFor(machine, instance, pool, name, platform))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,6 +30,7 @@ type SetReconciler struct {
 	client    client.Client
 	applier   *apply.Applier
 	conflicts *message.Reporter // tells of a pool of that name with another source
+	platform  func(context.Context) (configv1.PlatformType, error)
 	now       func() time.Time
 }
 
@@ -57,7 +59,11 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if pool == nil || pool.Spec.Source.MachineSet == nil || !pool.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	desired, condition := sourceStatus(pool, set)
+	platform, err := r.platform(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	desired, condition := sourceStatus(pool, set, platform)
 	_, err = r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(desired).
 		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))

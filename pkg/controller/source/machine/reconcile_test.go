@@ -85,12 +85,14 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
 		recorder:  f.events,
 		conflicts: message.NewReporter(f.events, scheme),
+		names:     message.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
 	}
 	f.sets = &SetReconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: poolManager},
 		conflicts: message.NewReporter(f.events, scheme),
+		platform:  platform.Platform,
 		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
 	}
 	return f
@@ -201,7 +203,7 @@ func TestMachineBecomesInstance(t *testing.T) {
 	}
 	wantSpec := v1alpha1.WindowsInstanceSpec{
 		Address: "10.0.0.5", Port: 22, Username: "Administrator", ProviderID: "vsphere://42",
-		PoolRef: &v1alpha1.PoolReference{Name: "winworker"},
+		PoolRef: &v1alpha1.PoolReference{Name: "winworker"}, NodeName: "winworker-1",
 		Removal: &v1alpha1.RemovalOptions{AfterSeconds: new(int64(300))},
 	}
 	if diff := cmp.Diff(wantSpec, got.Spec); diff != "" {

@@ -93,10 +93,11 @@ func (s *starter) Start(ctx context.Context) error {
 	if wait.PollUntilContextCancel(ctx, pollInterval, true, check) != nil {
 		return nil //nolint:nilerr // the manager ends, and so does the wait
 	}
-	if err := s.addMachines(); err != nil {
+	platform := &platformReader{live: s.mgr.GetAPIReader()}
+	if err := s.addMachines(platform); err != nil {
 		return err
 	}
-	return s.addSets()
+	return s.addSets(platform)
 }
 
 // installed says whether the API server serves Machines and MachineSets.
@@ -113,13 +114,13 @@ func installed(mapper meta.RESTMapper) (bool, error) {
 	return true, nil
 }
 
-func (s *starter) addMachines() error {
-	platform := &platformReader{live: s.mgr.GetAPIReader()}
+func (s *starter) addMachines(platform *platformReader) error {
 	r := &Reconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
 		recorder:  s.recorder,
 		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
+		names:     message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.
@@ -157,11 +158,12 @@ func (r *Reconciler) machinesOf(ctx context.Context, set types.NamespacedName) [
 	return requests
 }
 
-func (s *starter) addSets() error {
+func (s *starter) addSets(platform *platformReader) error {
 	r := &SetReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
 		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
+		platform:  platform.Platform,
 		now:       time.Now,
 	}
 	err := ctrl.NewControllerManagedBy(s.mgr).
