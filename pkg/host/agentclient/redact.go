@@ -5,6 +5,7 @@ package agentclient
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -25,15 +26,21 @@ const encodedPiece = 32
 // place, or a message of a library, might, and what a host sends gets into objects and logs.
 type redactor struct{ replacer *strings.Replacer }
 
-// redactorOf hides the words of the secrets of a bundle; nil has none.
+// redactorOf hides the words of the secrets of a bundle; nil has none. What its document says openly is no
+// secret: a kubeconfig has the name of its user in it, which may be part of that of a program.
 func redactorOf(bundle *config.Bundle) redactor {
 	var pairs []string
+	plain := ""
 	hide := func(word string) {
-		if len(word) >= minSecret {
+		if len(word) >= minSecret && !strings.Contains(plain, word) {
 			pairs = append(pairs, word, redacted)
 		}
 	}
 	if bundle != nil {
+		// Without it more is hidden, which is the safe side.
+		if text, err := json.Marshal(bundle.Document); err == nil {
+			plain = string(text)
+		}
 		for _, secret := range bundle.Secrets {
 			for _, word := range strings.FieldsFunc(string(secret), separatesWords) {
 				hide(word)
