@@ -30,13 +30,29 @@ func (r *reader) readInfrastructure(ctx context.Context) error {
 	}
 	r.openShift = true
 	if s := infrastructure.Status.PlatformStatus; s != nil && s.Type != "" {
-		r.cluster.Platform = s.Type
+		r.takePlatform(s.Type)
 	}
 	r.cluster.APIServerURL = infrastructure.Status.APIServerInternalURL
 	if r.cluster.Platform == configv1.AWSPlatformType {
 		r.cluster.CredentialProviderConfig = []byte(ecrCredentialProvider)
 	}
 	return nil
+}
+
+// known are the platforms whose hosts this project knows: what else they need, and how they are named.
+var known = []configv1.PlatformType{
+	configv1.AWSPlatformType, configv1.AzurePlatformType, configv1.GCPPlatformType, configv1.VSpherePlatformType,
+	configv1.NutanixPlatformType, configv1.BareMetalPlatformType, configv1.NonePlatformType,
+}
+
+// takePlatform takes the platform of the cluster. Hosts on one that is not known may well become nodes as they
+// are; what their platform would do for them, nobody has tried.
+func (r *reader) takePlatform(platform configv1.PlatformType) {
+	if slices.Contains(known, platform) {
+		r.cluster.Platform = platform
+		return
+	}
+	r.warnings = append(r.warnings, fmt.Sprintf("hosts are configured as on platform %s, because nothing is known of Windows hosts on %s, the platform of the cluster", configv1.NonePlatformType, platform))
 }
 
 // ecrCredentialProvider says for which images the kubelet requests credentials from the provider of

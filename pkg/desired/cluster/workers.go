@@ -24,7 +24,8 @@ const workerPool = "worker"
 
 // readWorkers reads how the kubelets of OpenShift's own workers are configured: by the
 // MachineConfig that their pool should have now. That is not the newest one, as a change may be
-// taken back.
+// taken back. While the pool is paused it is the one that its workers have: whoever pauses it wants no node to
+// change.
 func (r *reader) readWorkers(ctx context.Context) error {
 	if !r.openShift {
 		return nil
@@ -38,6 +39,9 @@ func (r *reader) readWorkers(ctx context.Context) error {
 		return err
 	}
 	name := pool.Spec.Configuration.Name
+	if pool.Spec.Paused && pool.Status.Configuration.Name != "" {
+		name = pool.Status.Configuration.Name
+	}
 	if name == "" {
 		r.find("MachineConfigPool "+workerPool+" has no configuration yet", "wait until the Machine Config Operator has rendered one: oc get machineconfigpool "+workerPool)
 		return nil

@@ -323,7 +323,7 @@ func (b *builder) absent(s service) bool {
 		return len(b.in.Cluster.ExporterCertificate) == 0
 	case s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
 		// Without it the Node is not initialized, so it is a mistake to omit the credentials.
-		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run")
+		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run, and Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized: kubectl apply -k artifacts/azure")
 		return true
 	default:
 		return false
