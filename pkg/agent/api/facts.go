@@ -68,6 +68,9 @@ type ConfigurationFacts struct {
 	ApplyingRevision string `json:"applyingRevision,omitempty"`
 	// Drift is what others changed last since then. Nil: nothing.
 	Drift *Drift `json:"drift,omitempty"`
+	// NodeName is what the kubelet calls its node where the document that was applied says so, as on
+	// platforms whose metadata service has the name. Empty: it calls it as the host is called.
+	NodeName string `json:"nodeName,omitempty"`
 	// KubeletCertificate is the client certificate of the kubelet, compared with the document
 	// that was applied. Nil: the document says nothing of it.
 	KubeletCertificate *KubeletCertificate `json:"kubeletCertificate,omitempty"`

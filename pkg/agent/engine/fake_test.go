@@ -57,6 +57,7 @@ type fake struct {
 	exclusions  map[string]bool
 	features    map[string]FeatureState
 	hostname    string
+	domain      string // with its period; empty: none
 	next        string
 	endpoints   map[string]bool
 	// networks are made by the service overlay.
@@ -232,6 +233,8 @@ func (f *fake) Value(_ context.Context, v config.Variable) (value string, err er
 			value = "10.0.0.7"
 		case v.Source == config.SourceHostname:
 			value = f.hostname
+		case v.Source == config.SourceFQDN:
+			value = f.hostname + f.domain
 		case v.Source == config.SourceHNSSubnet && f.networks[v.Network]:
 			value = "10.1.0.0/24"
 		default:

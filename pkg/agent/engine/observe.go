@@ -282,6 +282,20 @@ func (o *observer) hns(ctx context.Context, seen *observation, d *config.Documen
 	return err
 }
 
+// renamed returns the full name that a host has when it is called by another name, which it may get with its
+// next restart only: by that it is known from then on, and that is the name to join with.
+func renamed(fqdn, hostname string) string {
+	host, domain, inDomain := strings.Cut(fqdn, ".")
+	switch {
+	case strings.EqualFold(host, hostname):
+		return fqdn
+	case inDomain:
+		return hostname + "." + domain
+	default:
+		return hostname
+	}
+}
+
 // values returns the values of the variables that have one.
 func (o *observer) values(ctx context.Context, d *config.Document, inv *inventory) (map[string]string, error) {
 	values := map[string]string{}
@@ -312,6 +326,9 @@ func (o *observer) values(ctx context.Context, d *config.Document, inv *inventor
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the value of %s: %w", v.Name, err)
+		}
+		if v.Source == config.SourceFQDN && d.Hostname != "" {
+			value = renamed(value, d.Hostname)
 		}
 		values[v.Name] = value
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -31,18 +32,34 @@ func ReadState(s System, now time.Time) (state api.ConfigurationFacts, err error
 	if st.Applied == "" {
 		return state, err
 	}
+	bundle, bundleErr := readApplied(s)
+	if bundleErr != nil || bundle == nil {
+		return state, errors.Join(err, bundleErr)
+	}
+	state.NodeName = appliedNodeName(&bundle.Document, st.Values)
 	var certificateErr error
-	state.KubeletCertificate, certificateErr = appliedCertificate(s, now)
+	state.KubeletCertificate, certificateErr = appliedCertificate(s, bundle, now)
 	return state, errors.Join(err, certificateErr)
+}
+
+// appliedNodeName returns the name of the node that a document tells the kubelet, given the values of variables that
+// were kept of it: whoever asks how the host is must not wait for a metadata service. Empty: it tells none, or that
+// is not known.
+func appliedNodeName(d *config.Document, values map[string]string) string {
+	c := d.ClientCertificate
+	if c == nil || c.NodeName == "" || missingValue(values, c.NodeName) != "" {
+		return ""
+	}
+	name, err := config.Expand(c.NodeName, values)
+	if err != nil {
+		return "" // a value that is missing is
+	}
+	return strings.ToLower(strings.TrimSpace(name))
 }
 
 // appliedCertificate compares the client certificate of the kubelet with the document that was
 // applied last. Nil: that says nothing of it.
-func appliedCertificate(s System, now time.Time) (*api.KubeletCertificate, error) {
-	bundle, err := readApplied(s)
-	if err != nil || bundle == nil {
-		return nil, err
-	}
+func appliedCertificate(s System, bundle *config.Bundle, now time.Time) (*api.KubeletCertificate, error) {
 	hostname, _, err := s.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("read the host name: %w", err)

@@ -107,6 +107,10 @@ func TestWaiting(t *testing.T) {
 // service may be out of reach after a restart. The host is repaired all the same.
 func TestMetadataServiceIsAway(t *testing.T) {
 	known, _ := nodeBundles(t)
+	known.Document.Files = append(slices.Clone(known.Document.Files), textFile(`C:\k\ca.crt`, newAuthority(t, "kubernetes").pem(), config.OnChange{Impact: config.ImpactNone}))
+	known.Document.ClientCertificate = &config.ClientCertificate{
+		Path: `C:\k\kubelet.pem`, Kubeconfig: `C:\k\kubeconfig`, CAFile: `C:\k\ca.crt`, ServerCAFile: `C:\k\ca.crt`, NodeName: "$(HOSTNAME)",
+	}
 	f := usedHost(t, known)
 	f.failing["Value AWSLocalHostname"] = errors.New("no route to host")
 	if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: known}); r.Outcome != api.OutcomeFailed {
@@ -124,6 +128,34 @@ func TestMetadataServiceIsAway(t *testing.T) {
 	if len(drifts) != 1 || drifts[0].Error != "" || len(drifts[0].Repaired) != 1 {
 		t.Errorf("got %+v", drifts)
 	}
+	if state, err := ReadState(f, f.clock); err != nil || state.NodeName != "ip-10-0-0-7" {
+		t.Errorf("it says that its node is called %q, %v", state.NodeName, err)
+	}
 	delete(f.failing, "Feature")
 	f.check(t, known)
+}
+
+// TestNameAfterRestart: a host that gets another name knows, before the restart that it needs for that, by which full
+// name its kubelet will register, because that is what it gets credentials for.
+func TestNameAfterRestart(t *testing.T) {
+	for _, tt := range []struct{ hostname, domain, desired, want string }{
+		{"WIN-7GQ2P1", ".corp.example.com", "winworker-x7k2p", "winworker-x7k2p.corp.example.com"},
+		{"WIN-7GQ2P1", "", "winworker-x7k2p", "winworker-x7k2p"},
+		{"WINWORKER-X7K2P", ".corp.example.com", "winworker-x7k2p", "winworker-x7k2p.corp.example.com"},
+		{"WIN-7GQ2P1", ".corp.example.com", "", "win-7gq2p1.corp.example.com"},
+	} {
+		known, _ := nodeBundles(t)
+		d := &known.Document
+		d.Hostname, d.Variables[len(d.Variables)-2].Source = tt.desired, config.SourceFQDN
+		d.Files = append(slices.Clone(d.Files), textFile(`C:\k\ca.crt`, newAuthority(t, "kubernetes").pem(), config.OnChange{Impact: config.ImpactNone}))
+		d.ClientCertificate = &config.ClientCertificate{
+			Path: `C:\k\kubelet.pem`, Kubeconfig: `C:\k\kubeconfig`, CAFile: `C:\k\ca.crt`, ServerCAFile: `C:\k\ca.crt`, NodeName: "$(HOSTNAME)",
+		}
+		f := newFake()
+		f.hostname, f.next, f.domain = tt.hostname, tt.hostname, tt.domain
+		p, err := engineOf(f).Plan(t.Context(), &known)
+		if err != nil || p.NodeName != tt.want {
+			t.Errorf("%s%s, which is to be called %q, will be node %q, %v; want %s", tt.hostname, tt.domain, tt.desired, p.NodeName, err, tt.want)
+		}
+	}
 }

@@ -107,6 +107,7 @@ type SystemStatus struct {
 	Build        string
 	Architecture string
 	Hostname     string
+	NodeName     string
 	FQDN         string
 	CPUs         int32
 	Memory       *resource.Quantity

@@ -287,6 +287,14 @@ func TestReconcile(t *testing.T) {
 				"win-1 from spec.address, 10.7.0.1 from status.addresses.",
 		},
 		{
+			name: "named as its platform told it", request: servingAs(t, "win-1.c.example.internal", "10.0.0.5"),
+			others: objects{host1(otherName, func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node.Name, i.Status.System.NodeName = "win-1.c.example.internal", "win-1.c.example.internal"
+			})},
+			approved: "The kubelet serving certificate of node win-1.c.example.internal, requested by system:node:win-1.c.example.internal. WindowsInstance windows-hosts/one is that host: " +
+				"win-1.c.example.internal from status.system.nodeName, 10.0.0.5 from spec.address.",
+		},
+		{
 			name: "named as DNS of the platform has it", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.5"),
 			others: objects{host1(otherName, func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
 			approved: "The kubelet serving certificate of node ip-10-0-0-5.ec2.internal, requested by system:node:ip-10-0-0-5.ec2.internal. WindowsInstance windows-hosts/one is that host: " +
@@ -362,6 +370,11 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "host that calls itself as another Node", request: serving(t, "win-1", "linux-1"),
 			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "linux-1" }), node(testNode), node("linux-1")},
+			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "linux-1" is not a name of instance windows-hosts/one.`},
+		},
+		{
+			name: "host that says that its platform calls it as another Node", request: serving(t, "win-1", "linux-1"),
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Status.System.NodeName = "linux-1" }), node(testNode), node("linux-1")},
 			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "linux-1" is not a name of instance windows-hosts/one.`},
 		},
 		{
@@ -674,6 +687,7 @@ func TestChangesOfInstancesThatMatter(t *testing.T) {
 		{name: "addresses", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.7"} }, want: true},
 		{name: "host name", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "x" }, want: true},
 		{name: "domain", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "x" }, want: true},
+		{name: "name of its platform", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.NodeName = "p" }, want: true},
 		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
 		{name: "being deleted", edit: func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},

@@ -240,8 +240,8 @@ func TestHasKubelet(t *testing.T) {
 		}
 	}
 	facts := goodFacts()
-	facts.Name.FQDN = "win-1.example.com"
-	if got := systemStatus(facts); got.FQDN != "win-1.example.com" || got.CPUs != 4 {
+	facts.Name.FQDN, facts.Configuration.NodeName = "win-1.example.com", "ip-10-0-0-5.ec2.internal"
+	if got := systemStatus(facts); got.FQDN != "win-1.example.com" || got.NodeName != "ip-10-0-0-5.ec2.internal" || got.CPUs != 4 {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -42,6 +42,7 @@ func systemStatus(facts *api.Facts) v1alpha1.SystemStatus {
 		Build:        facts.System.Version,
 		Architecture: facts.System.Architecture,
 		Hostname:     facts.Name.Hostname,
+		NodeName:     facts.Configuration.NodeName,
 		CPUs:         int32(min(facts.CPUs, math.MaxInt32)),
 	}
 	if !strings.EqualFold(facts.Name.FQDN, facts.Name.Hostname) {

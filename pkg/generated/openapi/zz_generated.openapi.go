@@ -2266,6 +2266,13 @@ func schema_pkg_apis_windows_v1alpha1_SystemStatus(ref common.ReferenceCallback)
 							Format:      "",
 						},
 					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the node that the kubelet of the host has from its platform. Empty: it calls its node as the host is called.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"fqdn": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Fully qualified domain name. Empty: the host has no domain.",

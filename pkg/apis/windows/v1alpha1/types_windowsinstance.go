@@ -315,6 +315,10 @@ type SystemStatus struct {
 	// Host name.
 	// +optional
 	Hostname string `json:"hostname,omitempty"`
+	// Name of the node that the kubelet of the host has from its platform. Empty: it calls its node
+	// as the host is called.
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
 	// Fully qualified domain name. Empty: the host has no domain.
 	// +optional
 	FQDN string `json:"fqdn,omitempty"`

@@ -17,6 +17,7 @@ type identity struct {
 	addresses      []string
 	found          string
 	hostname, fqdn string
+	told           string
 	node           string
 	owner          *metav1.OwnerReference
 	deleted        bool
@@ -29,7 +30,7 @@ func identityOf(instance *v1alpha1.WindowsInstance) identity {
 		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(), identified: instance.Status.Identified(),
 	}
 	if system := instance.Status.System; system != nil {
-		id.hostname, id.fqdn = system.Hostname, system.FQDN
+		id.hostname, id.fqdn, id.told = system.Hostname, system.FQDN, system.NodeName
 	}
 	if node := instance.Status.Node; node != nil {
 		id.node = node.Name

@@ -13,7 +13,8 @@
 //   - spec.address, which is written by whoever may make instances, and the addresses
 //     that it resolves to (status.addresses);
 //   - the addresses that the platform gave to its Machine, where there is one;
-//   - the name that our agent found on the host, over SSH (status.system);
+//   - the names that our agent found on the host, over SSH (status.system): how the host is called, and
+//     how its platform calls it;
 //   - DNS, if the name of the Node has an address of the host there.
 //
 // The package must not import a controller, nor the packages that serve the API.

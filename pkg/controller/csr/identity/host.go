@@ -44,6 +44,7 @@ func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *H
 	if system := instance.Status.System; system != nil {
 		h.add(system.Hostname, "status.system.hostname")
 		h.add(system.FQDN, "status.system.fqdn")
+		h.add(system.NodeName, "status.system.nodeName")
 	}
 	if node := instance.Status.Node; node != nil && slices.Contains(h.Names, node.Name) {
 		h.Node = node.Name

@@ -131,6 +131,7 @@ func TestChanged(t *testing.T) {
 		{name: "address", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = nil }, want: true},
 		{name: "where it is reached", edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "w2.example.com" }, want: true},
 		{name: "domain", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "w.example.com" }, want: true},
+		{name: "name of its platform", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.NodeName = "p" }, want: true},
 		{name: "no longer inspected", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System = nil }, want: true},
 		{name: "its Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: "n"} }, want: true},
 		{name: "its Machine", edit: ofMachine, want: true},

@@ -460,6 +460,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: memory
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+    - name: nodeName
+      type:
+        scalar: string
     - name: product
       type:
         scalar: string

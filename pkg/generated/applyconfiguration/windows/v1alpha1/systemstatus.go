@@ -24,6 +24,9 @@ type SystemStatusApplyConfiguration struct {
 	Architecture *string `json:"architecture,omitempty"`
 	// Host name.
 	Hostname *string `json:"hostname,omitempty"`
+	// Name of the node that the kubelet of the host has from its platform. Empty: it calls its node
+	// as the host is called.
+	NodeName *string `json:"nodeName,omitempty"`
 	// Fully qualified domain name. Empty: the host has no domain.
 	FQDN *string `json:"fqdn,omitempty"`
 	// Number of logical processors.
@@ -69,6 +72,14 @@ func (b *SystemStatusApplyConfiguration) WithArchitecture(value string) *SystemS
 // If called multiple times, the Hostname field is set to the value of the last call.
 func (b *SystemStatusApplyConfiguration) WithHostname(value string) *SystemStatusApplyConfiguration {
 	b.Hostname = &value
+	return b
+}
+
+// WithNodeName sets the NodeName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NodeName field is set to the value of the last call.
+func (b *SystemStatusApplyConfiguration) WithNodeName(value string) *SystemStatusApplyConfiguration {
+	b.NodeName = &value
 	return b
 }
 
