@@ -71,6 +71,10 @@ test-unit: ## Run the tests beside the code.
 test-e2e: ## Run the tests of the whole system and of what it is tested with.
 	hack/test.sh e2e
 
+.PHONY: test-all
+test-all: ## Run the tests of the whole system, on all platforms of OpenShift.
+	E2E_PLATFORMS=all hack/test.sh e2e
+
 .PHONY: fuzz
 fuzz: ## Fuzz each target for long (FUZZTIME=5m).
 	FUZZTIME=$(or $(FUZZTIME),5m) hack/test.sh fuzz

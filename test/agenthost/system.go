@@ -76,7 +76,7 @@ func (s *System) Value(_ context.Context, v config.Variable) (string, error) {
 	switch v.Source {
 	case config.SourceDefaultRouteAddress:
 		return "127.0.0.1", nil
-	case config.SourceHostname, config.SourceFQDN, config.SourceAWSLocalHostname, config.SourceGCPHostname:
+	case config.SourceHostname, config.SourceFQDN:
 		return state.Hostname, nil
 	case config.SourceHNSSubnet, config.SourceHNSManagementAddress:
 		if !state.Networks[v.Network] {

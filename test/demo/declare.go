@@ -202,12 +202,37 @@ func phaseText(phases map[v1alpha1.WindowsInstancePhase]int) string {
 	return strings.Join(parts, ", ")
 }
 
+// endpoint is where a host is reached.
+type endpoint struct {
+	address string
+	port    int32
+}
+
+func endpointOf(host winhost.Host) endpoint {
+	return endpoint{host.Address(), int32(host.Port())}
+}
+
+// nodeNames returns the names of the Nodes of all hosts that are nodes: a cloud calls hosts as it likes.
+func nodeNames(ctx context.Context, sys *system.System) (map[endpoint]string, error) {
+	list, err := sys.Windows.WindowsV1alpha1().WindowsInstances("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	names := map[endpoint]string{}
+	for i := range list.Items {
+		if node := list.Items[i].Status.Node; node != nil {
+			names[endpoint{list.Items[i].Spec.Address, list.Items[i].Spec.Port}] = node.Name
+		}
+	}
+	return names, nil
+}
+
 // show runs commands as an administrator would, and prints what they say.
-func show(ctx context.Context, sys *system.System, s *site) error {
+func show(ctx context.Context, sys *system.System, first string) error {
 	for _, args := range [][]string{
 		{"get", "windowsinstances", "-A"},
 		{"get", "nodes", "-o", "wide"},
-		{"windows", "reconfigure", s.fromConfigMap[0].Name(), "--dry-run=server"},
+		{"windows", "reconfigure", first, "--dry-run=server"},
 	} {
 		cmd := sys.KubectlCommand(ctx, sys.KubeconfigPath(), args...)
 		cmd.Env = append(cmd.Environ(), "PATH="+sys.PluginDir()+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -220,7 +245,7 @@ func show(ctx context.Context, sys *system.System, s *site) error {
 	return nil
 }
 
-func printHowTo(sys *system.System, s *site, recordings string, platform configv1.PlatformType) error {
+func printHowTo(sys *system.System, s *site, names map[endpoint]string, recordings string, platform configv1.PlatformType) error {
 	dead := s.fromConfigMap[len(s.fromConfigMap)-1]
 	return howTo.Execute(os.Stdout, struct {
 		Kubeconfig, Programs, Kubectl, Logs, Recordings, Namespace string
@@ -231,8 +256,8 @@ func printHowTo(sys *system.System, s *site, recordings string, platform configv
 	}{
 		Kubeconfig: sys.KubeconfigPath(), Programs: sys.PluginDir(), Kubectl: filepath.Dir(sys.KubectlPath()),
 		Logs: filepath.Join(sys.Dir(), "log"), Recordings: recordings, Namespace: system.Namespace,
-		First: s.fromConfigMap[0].Name(), Busy: s.nodeHosts()[0].Name(), Pending: s.fromMachines[machines-1].Name(),
-		Dead: dead.Name(), DeadInstance: entryOf(dead).instance(), OpenShift: platform != "",
+		First: names[endpointOf(s.fromConfigMap[0])], Busy: names[endpointOf(s.nodeHosts()[0])], Pending: names[endpointOf(s.fromMachines[machines-1])],
+		Dead: names[endpointOf(dead)], DeadInstance: entryOf(dead).instance(), OpenShift: platform != "",
 	})
 }
 

@@ -19,18 +19,16 @@ import (
 	"syscall"
 
 	configv1 "github.com/openshift/api/config/v1"
-)
 
-// platforms are those of OpenShift whose hosts need nothing that is not here: no metadata service says what they are
-// called, and their Machines have the user of the cluster.
-var platforms = []configv1.PlatformType{configv1.NonePlatformType, configv1.VSpherePlatformType}
+	"github.com/openshift/windows-instance-api/test/openshift"
+)
 
 func main() {
 	hosts := flag.Int("hosts", 6, "how many hosts there are")
 	platform := flag.String("openshift", "", "the platform of OpenShift in place of a cluster of kubeadm")
 	flag.Parse()
-	if flag.NArg() > 0 || *hosts < minHosts || *platform != "" && !slices.Contains(platforms, configv1.PlatformType(*platform)) {
-		fmt.Fprintf(os.Stderr, "usage: demo [-hosts N] [-openshift PLATFORM], with N at least %d and one of the platforms %v\n", minHosts, platforms)
+	if flag.NArg() > 0 || *hosts < minHosts || *platform != "" && !slices.Contains(openshift.Platforms, configv1.PlatformType(*platform)) {
+		fmt.Fprintf(os.Stderr, "usage: demo [-hosts N] [-openshift PLATFORM], with N at least %d and one of the platforms %v\n", minHosts, openshift.Platforms)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -18,7 +18,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 	"github.com/openshift/windows-instance-api/test/standin"
@@ -59,10 +58,6 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 		withWine = false
 		p.detail("%v", err)
 	}
-	if source := wmco.KubeletHostname(platform); withWine && (source == wmco.HostnameOfMetadata || source == wmco.HostnameOfGCP) {
-		withWine = false
-		p.detail("Windows asks the metadata service of %s for its name, which there is none of here", platform)
-	}
 	if !withWine {
 		p.detail("no host runs our real windows-node-agent.exe and the real kubelet.exe: all run stand-ins in process")
 	}
@@ -77,7 +72,7 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	shipped, err := makePayload(ctx, work, withWine, p)
+	shipped, err := makePayload(ctx, work, platform, withWine, p)
 	if err != nil {
 		return err
 	}
@@ -109,7 +104,7 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 	}()
 
 	p.step("starting %d stand-ins for Windows hosts", count)
-	site, err := startHosts(ctx, s, count, withWine, signer, p)
+	site, err := startHosts(ctx, s, platform, count, withWine, signer, p)
 	if err != nil {
 		return err
 	}
@@ -126,16 +121,20 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 	if err := apply(ctx, s, workloads, shop); err != nil {
 		return err
 	}
-	background.Go(func() { site.schedule(going, s.Kube) })
+	background.Go(func() { site.schedule(going, s) })
 	p.step("waiting until windows-controller has made nodes of the hosts: each is sent what it needs, restarted once, and joins")
 	if err := waitForHosts(ctx, s, count, p); err != nil {
 		return err
 	}
 	close(site.hang)
-	if err := show(ctx, s, site); err != nil {
+	names, err := nodeNames(ctx, s)
+	if err != nil {
 		return err
 	}
-	if err := printHowTo(s, site, recordings, platform); err != nil {
+	if err := show(ctx, s, names[endpointOf(site.fromConfigMap[0])]); err != nil {
+		return err
+	}
+	if err := printHowTo(s, site, names, recordings, platform); err != nil {
 		return err
 	}
 	select {
@@ -149,12 +148,12 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 
 // makePayload makes what hosts are made nodes with, in a directory that is made below work
 // or is kept for the next time.
-func makePayload(ctx context.Context, work string, withWine bool, p *progress) (string, error) {
+func makePayload(ctx context.Context, work string, platform configv1.PlatformType, withWine bool, p *progress) (string, error) {
 	if withWine {
 		return payloadtest.Dir(ctx, payloadtest.Options{Logf: p.detail})
 	}
 	dir := filepath.Join(work, "payload")
-	return dir, standin.WritePayload(ctx, dir, standin.PayloadOptions{})
+	return dir, standin.WritePayload(ctx, dir, standin.PayloadOptions{Platform: platform})
 }
 
 // exitWithoutWine is how hack/install-deps.sh says that only Wine is missing.

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 
@@ -55,7 +56,7 @@ func (s *site) all() []winhost.Host {
 	return append(append([]winhost.Host(nil), s.fromConfigMap...), s.fromMachines...)
 }
 
-func startHosts(ctx context.Context, sys *system.System, count int, withWine bool, signer ssh.Signer, p *progress) (*site, error) {
+func startHosts(ctx context.Context, sys *system.System, platform configv1.PlatformType, count int, withWine bool, signer ssh.Signer, p *progress) (*site, error) {
 	tierOfFirst := winhost.TierInProcess
 	if withWine {
 		tierOfFirst = winhost.TierWine
@@ -70,9 +71,13 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 		if i == 0 {
 			o.Tier = tierOfFirst
 		}
+		o.Metadata = metadataOf(platform, i)
 		// As long as a host that is quick about it.
 		o.Restart.Takes = restartTakes
 		if o.Tier == winhost.TierInProcess {
+			if 0 < i && i <= machines {
+				o.User = wmco.MachineUsername(platform)
+			}
 			o.InProcess = winhost.InProcessOptions{EventLog: newEventLog(time.Now()), Facts: facts(i, count), Services: standin.Services(), RunAgent: true}
 			if i == count-1 {
 				o.InProcess.Services[wmco.KubeletService] = hanging(o.InProcess.Services[wmco.KubeletService], hang)
@@ -119,6 +124,18 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 		}
 	}
 	return s, nil
+}
+
+// metadataOf is what a cloud says of a host: each calls hosts in its own way.
+func metadataOf(platform configv1.PlatformType, i int) winhost.Metadata {
+	switch platform {
+	case configv1.AWSPlatformType:
+		return winhost.Metadata{Cloud: winhost.CloudAWS, Hostname: fmt.Sprintf("ip-10-0-%d-%d.us-east-2.compute.internal", 128+i/200, 10+i%200)}
+	case configv1.GCPPlatformType:
+		return winhost.Metadata{Cloud: winhost.CloudGCP, Hostname: fmt.Sprintf("win-%d.us-east1-b.c.example.internal", i+1)}
+	default:
+		return winhost.Metadata{}
+	}
 }
 
 // bootsUntilNode is in which boot a host becomes a node: the first one ends when the feature

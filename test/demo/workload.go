@@ -13,8 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
+	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -82,12 +82,12 @@ func (s *site) nodeHosts() []winhost.Host {
 
 // schedule puts pods on nodes until ctx is done, as there is no scheduler: all on the
 // first one that takes pods, so that one of them has something to lose.
-func (s *site) schedule(ctx context.Context, client kubernetes.Interface) {
+func (s *site) schedule(ctx context.Context, sys *system.System) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
 		// What failed is tried again.
-		_ = s.scheduleOnce(ctx, client)
+		_ = s.scheduleOnce(ctx, sys)
 		select {
 		case <-ctx.Done():
 			return
@@ -96,13 +96,18 @@ func (s *site) schedule(ctx context.Context, client kubernetes.Interface) {
 	}
 }
 
-func (s *site) scheduleOnce(ctx context.Context, client kubernetes.Interface) error {
+func (s *site) scheduleOnce(ctx context.Context, sys *system.System) error {
+	client := sys.Kube
 	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil || len(pods.Items) == 0 {
 		return err
 	}
+	names, err := nodeNames(ctx, sys)
+	if err != nil {
+		return err
+	}
 	for _, host := range s.nodeHosts() {
-		node, err := client.CoreV1().Nodes().Get(ctx, host.Name(), metav1.GetOptions{})
+		node, err := client.CoreV1().Nodes().Get(ctx, names[endpointOf(host)], metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -174,20 +174,19 @@ func TestOpenShiftMachine(t *testing.T) {
 	const namespace = "openshift-machine-api"
 	o := newOpenShift(t, configv1.VSpherePlatformType)
 	address := o.HostIP().Next().Next()
-	h := o.newHost(t, namespace, "ocp-machine", winhost.Options{Address: address.String(), Port: 22})
+	h := o.newHost(t, namespace, "win-7gq2p1", winhost.Options{Address: address.String(), Port: 22})
+	h.name = "ocp-machine" // that of its Machine
 	nodes, err := o.Kube.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nodes.Stop)
-	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: h.name, Labels: map[string]string{"machine.openshift.io/os-id": "Windows"}}}
-	o.create(t, machine)
-	machine.Status = machinev1beta1.MachineStatus{Phase: ptr.To("Provisioned"), Addresses: []corev1.NodeAddress{internalIP(address.String())}}
-	if err := o.client.Status().Update(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
+	o.provision(t, namespace, h.name, address.String())
 	h.waitReady(t)
 	h.mustBeWorker(t, o)
+	if n := h.host.Restarts(); n != 1 {
+		t.Errorf("the host was restarted %d times, want once, for its name", n)
+	}
 	// Until the cloud has completed it, it takes no pods.
 	if node := (<-nodes.ResultChan()).Object.(*corev1.Node); !slices.ContainsFunc(node.Spec.Taints, isUninitialized) {
 		t.Errorf("the Node came with taints %+v", node.Spec.Taints)
@@ -205,6 +204,17 @@ func TestOpenShiftMachine(t *testing.T) {
 	mustSay(t, service.Settings.CommandLine, "--hybrid-overlay-vxlan-port 9898") // as the platform has the usual one
 }
 
+// provision makes a Machine of Windows as the Machine API has it when its virtual machine runs.
+func (o *openShiftSite) provision(t *testing.T, namespace, name, address string) {
+	t.Helper()
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"machine.openshift.io/os-id": "Windows"}}}
+	o.create(t, machine)
+	machine.Status = machinev1beta1.MachineStatus{Phase: ptr.To("Provisioned"), Addresses: []corev1.NodeAddress{internalIP(address)}}
+	if err := o.client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func isUninitialized(taint corev1.Taint) bool {
 	return taint.Key == "node.cloudprovider.kubernetes.io/uninitialized"
 }
@@ -217,7 +227,7 @@ type openShiftSite struct {
 
 func newOpenShift(t *testing.T, platform configv1.PlatformType) *openShiftSite {
 	t.Helper()
-	s := newSiteWith(t, standin.PayloadOptions{Overlay: true}, system.Options{OpenShift: platform})
+	s := newSiteWith(t, standin.PayloadOptions{Overlay: true, Platform: platform}, system.Options{OpenShift: platform})
 	c, err := openshift.NewClient(s.AdminConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -286,7 +296,7 @@ func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
 	if internal := object[configv1.Infrastructure](t, o, "cluster").Status.APIServerInternalURL; !strings.Contains(h.read(t, wmco.KubeconfigPath), "server: "+internal+"\n") {
 		t.Errorf("the kubelet does not reach the API server at %s:\n%s", internal, h.read(t, wmco.KubeconfigPath))
 	}
-	node := h.node(t, h.name)
+	node := h.node(t, h.get(t).Status.Node.Name)
 	if node.Annotations[wmco.SubnetAnnotation] == "" || node.Status.Allocatable.Pods().Value() != 250 {
 		t.Errorf("annotations %v, %v pods", node.Annotations, node.Status.Allocatable.Pods())
 	}
@@ -294,7 +304,7 @@ func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
 		t.Errorf("label node.openshift.io/os_id is %q, want %q", got, want)
 	}
 	eventually(t, "the Node is that of a worker", func() error { // by the controller
-		if _, is := h.node(t, h.name).Labels["node-role.kubernetes.io/worker"]; !is {
+		if _, is := h.node(t, node.Name).Labels["node-role.kubernetes.io/worker"]; !is {
 			return errors.New("it is not")
 		}
 		return nil

@@ -37,14 +37,15 @@ func (o *overlay) annotate(ctx context.Context, c client.Client, node *corev1.No
 
 // initialize stands in for the cloud controller manager of a platform that has one: it takes the taint from a Node
 // by which its kubelet says that nobody has completed it. The real one completes it: by the addresses, the zone and the
-// provider ID of its machine.
+// provider ID of its machine. On Azure each Node is completed from its own host.
 func initialize(ctx context.Context, c client.Client, node *corev1.Node) error {
 	infrastructure := &configv1.Infrastructure{}
 	if err := c.Get(ctx, client.ObjectKey{Name: clusterName}, infrastructure); err != nil {
 		return err
 	}
 	uninitialized := func(t corev1.Taint) bool { return t.Key == uninitializedTaint }
-	if !platforms[infrastructure.Status.PlatformStatus.Type].externalCloud || !slices.ContainsFunc(node.Spec.Taints, uninitialized) {
+	of := platforms[infrastructure.Status.PlatformStatus.Type]
+	if !of.externalCloud || of.nodeManager || !slices.ContainsFunc(node.Spec.Taints, uninitialized) {
 		return nil
 	}
 	// A list is replaced as a whole: others write it, too.

@@ -47,6 +47,7 @@ func StartOperators(kube *rest.Config, ca ServiceCA) (*Operators, error) {
 		each(mgr, "caBundle", newAPIService(), ca.inject),
 		each(mgr, "proxy", &configv1.Proxy{}, publishProxy),
 		each(mgr, "trusted authorities", &corev1.ConfigMap{}, injectTrustedCA),
+		each(mgr, "tokens", &corev1.Secret{}, fillToken),
 		each(mgr, "overlay", &corev1.Node{}, new(overlay).annotate),
 		each(mgr, "cloud", &corev1.Node{}, initialize),
 	)

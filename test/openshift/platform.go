@@ -17,6 +17,8 @@ var Platforms = []configv1.PlatformType{
 type platform struct {
 	// externalCloud: a cloud controller manager completes Nodes.
 	externalCloud bool
+	// nodeManager: a program on the host does what the cloud controller manager does elsewhere.
+	nodeManager bool
 	// onPrem: the unit of the kubelet is that of platforms without a load balancer of their own.
 	onPrem bool
 	// providerID: the unit has --provider-id.
@@ -37,7 +39,7 @@ var platforms = map[configv1.PlatformType]platform{
 		dropins: []string{"20-node-env.conf"},
 	},
 	configv1.AzurePlatformType: {
-		externalCloud: true, providerID: true, cloudConf: `{"cloud":"AzurePublicCloud","tenantId":"11111111-2222-3333-4444-555555555555","useManagedIdentityExtension":true}`,
+		externalCloud: true, nodeManager: true, providerID: true, cloudConf: `{"cloud":"AzurePublicCloud","tenantId":"11111111-2222-3333-4444-555555555555","useManagedIdentityExtension":true}`,
 		credentials: "acr-credential-provider", credentialsConfig: acrConfig,
 	},
 	configv1.GCPPlatformType: {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -26,6 +28,8 @@ type PayloadOptions struct {
 	// Overlay adds the program that makes the networks of a host. Nodes are then ready only
 	// when they have those, for which they need the annotation [wmco.SubnetAnnotation].
 	Overlay bool
+	// Platform adds what only hosts of that platform have. Empty: nothing.
+	Platform configv1.PlatformType
 	// Bytes is how large the largest program is, which is that of containerd. Nothing of it can be
 	// compressed. 0: 64 KiB.
 	Bytes int
@@ -63,6 +67,12 @@ func WritePayload(ctx context.Context, dir string, o PayloadOptions) (err error)
 	}
 	if o.Overlay {
 		slots = append(slots, slot("hybrid-overlay-node.exe", wmco.KubernetesDir, payload.RoleHybridOverlay))
+	}
+	switch o.Platform {
+	case configv1.AWSPlatformType:
+		slots = append(slots, slot("ecr-credential-provider.exe", wmco.KubernetesDir, payload.RoleCredentialProvider))
+	case configv1.AzurePlatformType:
+		slots = append(slots, slot("azure-cloud-node-manager.exe", wmco.KubernetesDir, payload.RoleCloudNodeManager))
 	}
 	var sources []payload.Source
 	for _, s := range slots {

@@ -18,7 +18,7 @@ import (
 // [winhost.InProcessOptions.Services]. What is not among them does nothing that is seen
 // from elsewhere.
 func Services() map[string]winhost.ServiceFunc {
-	return map[string]winhost.ServiceFunc{wmco.KubeletService: runKubelet}
+	return map[string]winhost.ServiceFunc{wmco.KubeletService: runKubelet, wmco.CloudNodeManagerService: runNodeManager}
 }
 
 // runKubelet is the kubelet of a host.

@@ -58,6 +58,9 @@ type base struct {
 	restarts int
 }
 
+// administrator is what the first administrator of Windows is called.
+const administrator = "Administrator"
+
 func newBase(o Options, user string) (*base, error) {
 	b := &base{
 		name: o.Name, tier: o.Tier, user: user, dir: o.Dir, keepDir: o.Dir != "", logf: o.Logf, keys: o.AuthorizedKeys,

@@ -116,6 +116,10 @@ type Options struct {
 	Network bool
 	// Port is the SSH port. Zero: any free one.
 	Port int
+	// User is the administrator that logs in. Empty: Administrator. TierInProcess only.
+	User string
+	// Metadata is what the cloud says of the host, if it is in one. A host of TierWine needs a Network for it.
+	Metadata Metadata
 	// AuthorizedKeys may log in.
 	AuthorizedKeys []ssh.PublicKey
 	// Password may log in, too. Empty: password authentication is not offered. Not on
@@ -156,6 +160,12 @@ func Start(ctx context.Context, o Options) (Host, error) {
 	}
 	if o.HostKey != nil && o.Tier != TierInProcess {
 		return nil, fmt.Errorf("winhost: starting %s: a host key that is given: %w", o.Name, ErrCannotExpress)
+	}
+	if o.User != "" && o.Tier != TierInProcess {
+		return nil, fmt.Errorf("winhost: starting %s: another administrator: %w", o.Name, ErrCannotExpress)
+	}
+	if o.Metadata.Cloud != "" && o.Tier != TierInProcess && !o.Network {
+		return nil, fmt.Errorf("winhost: starting %s: metadata without a network of its own: %w", o.Name, ErrCannotExpress)
 	}
 	if o.Address == "" {
 		o.Address = addressOf(n)

@@ -5,6 +5,7 @@ package winhost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -70,6 +71,7 @@ type inProcessHost struct {
 	*base
 	opts   InProcessOptions
 	driveC string
+	cloud  Metadata
 
 	mu       sync.Mutex // guards what follows
 	on       bool
@@ -96,14 +98,14 @@ type boot struct {
 }
 
 func startInProcess(o Options) (Host, error) {
-	b, err := newBase(o, "Administrator")
+	b, err := newBase(o, cmp.Or(o.User, administrator))
 	if err != nil {
 		return nil, err
 	}
 	if o.InProcess.Clock == nil {
 		o.InProcess.Clock = func() time.Time { return time.Now().UTC() }
 	}
-	h := &inProcessHost{base: b, opts: o.InProcess, driveC: filepath.Join(b.dir, "drive_c"), running: map[string]int{}}
+	h := &inProcessHost{base: b, opts: o.InProcess, cloud: o.Metadata, driveC: filepath.Join(b.dir, "drive_c"), running: map[string]int{}}
 	h.bootContext, h.endBoot = context.WithCancel(context.Background())
 	if err := h.create(o); err != nil {
 		return nil, errors.Join(err, h.Close())

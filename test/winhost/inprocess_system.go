@@ -80,10 +80,14 @@ func (h *inProcessHost) hostname() (now, next string) {
 
 // Value implements [engine.System].
 func (s *hostSystem) Value(ctx context.Context, v config.Variable) (string, error) {
-	if v.Source == config.SourceDefaultRouteAddress {
+	switch v.Source {
+	case config.SourceDefaultRouteAddress:
 		return s.host.Address(), s.alive()
+	case config.SourceAWSLocalHostname, config.SourceGCPHostname:
+		return s.host.cloud.value(v.Source)
+	default:
+		return s.System.Value(ctx, v)
 	}
-	return s.System.Value(ctx, v)
 }
 
 // Lock implements [engine.System].

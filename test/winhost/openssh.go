@@ -103,7 +103,7 @@ func startOpenSSH(ctx context.Context, o Options) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBase(o, "Administrator")
+	b, err := newBase(o, administrator)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,8 @@ type wineHost struct {
 	*base
 	prefix, sockets, control string
 	network                  *network // nil: that of this process
-	hardware                 string   // a UUID
+	metadata                 *metadataServer
+	hardware                 string // a UUID
 
 	boots int // so far; guarded by power
 
@@ -106,7 +107,7 @@ func startWine(ctx context.Context, o Options) (Host, error) {
 		}
 		o.Address = network.address.String()
 	}
-	b, err := newBase(o, "Administrator")
+	b, err := newBase(o, administrator)
 	if err != nil {
 		return nil, errors.Join(err, network.close())
 	}
@@ -114,6 +115,11 @@ func startWine(ctx context.Context, o Options) (Host, error) {
 	h.control = filepath.Join(h.prefix, "drive_c", wineproto.Rel)
 	if err := h.create(o, template, sshd); err != nil {
 		return nil, errors.Join(err, h.Close())
+	}
+	if o.Metadata.Cloud != "" {
+		if h.metadata, err = serveMetadata(ctx, network, o.Metadata); err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
 	}
 	if err := h.powerOn(ctx); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -440,7 +446,7 @@ func (h *wineHost) Close() error {
 		m.kill()
 	}
 	if h.front == nil {
-		return closeAll(h.network.close, h.removeFiles)
+		return closeAll(h.metadata.close, h.network.close, h.removeFiles)
 	}
-	return closeAll(h.front.Close, h.network.close, h.removeFiles)
+	return closeAll(h.front.Close, h.metadata.close, h.network.close, h.removeFiles)
 }
