@@ -72,37 +72,52 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// host is a Wine host with a network of its own and the agent of a payload on it.
+// host is a Wine host with a network of its own, and a payload for it.
 type host struct {
 	*testing.T
 	winhost.Host
 	pool    *hostssh.Pool
 	target  hostssh.Target
-	payload *payload.Payload
-	agent   string // its path
+	payload *payload.Payload // nil: none is needed
+	agent   string           // its path
 }
 
-func startHost(t *testing.T) *host {
+// mustHaveWine skips the test where there are no such hosts.
+func mustHaveWine(t *testing.T) {
 	t.Helper()
 	hosttest.Require(t, winhost.TierWine)
 	if err := winhost.NetworkAvailable(); err != nil {
 		t.Skipf("no networks for hosts on this machine: %v", err)
 	}
+}
+
+// startHost starts a host, and makes a payload with an agent for it.
+func startHost(t *testing.T) *host {
+	t.Helper()
+	mustHaveWine(t)
 	dir, err := payloadtest.Dir(t.Context(), payloadtest.Options{Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{T: t, pool: hostssh.New(hostssh.Options{})}
-	t.Cleanup(func() {
-		if err := h.pool.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	h := startBareHost(t)
 	if h.payload, err = payload.Open(t.Context(), dir, payload.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := h.payload.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	h.agent = h.payload.Manifest.ByRole(payload.RoleAgent)[0].Path
+	return h
+}
+
+// startBareHost starts a host that has nothing of ours.
+func startBareHost(t *testing.T) *host {
+	t.Helper()
+	h := &host{T: t, pool: hostssh.New(hostssh.Options{})}
+	t.Cleanup(func() {
+		if err := h.pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -112,7 +127,6 @@ func startHost(t *testing.T) *host {
 		Address: h.Address(), Port: h.Port(), User: h.User(),
 		Credential: hostssh.Credential{ID: "test", Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{h.HostKey()},
 	}
-	h.agent = h.payload.Manifest.ByRole(payload.RoleAgent)[0].Path
 	return h
 }
 

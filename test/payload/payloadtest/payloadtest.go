@@ -51,14 +51,14 @@ var realPrograms = map[string]realProgram{
 // directory and must not be changed. The first time, the kubelet is built, which takes minutes.
 // Several processes may call it at once. The working directory must be inside the checkout.
 func Dir(ctx context.Context, o Options) (string, error) {
-	if o.Logf == nil {
-		o.Logf = func(string, ...any) {}
+	b, err := newBuilder(ctx, o)
+	if err == nil {
+		var dir string
+		if dir, err = b.dir(ctx); err == nil {
+			return dir, nil
+		}
 	}
-	dir, err := (&builder{Options: o}).dir(ctx)
-	if err != nil {
-		return "", fmt.Errorf("making the payload of the tests: %w", err)
-	}
-	return dir, nil
+	return "", fmt.Errorf("making the payload of the tests: %w", err)
 }
 
 type builder struct {
@@ -67,20 +67,23 @@ type builder struct {
 	cache string
 }
 
-func (b *builder) dir(ctx context.Context) (string, error) {
+func newBuilder(ctx context.Context, o Options) (*builder, error) {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
 	gomod, err := output(ctx, "", "go", "env", "GOMOD")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	b.root = filepath.Dir(gomod)
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no cache directory: %w", err)
+		return nil, fmt.Errorf("no cache directory: %w", err)
 	}
-	b.cache = filepath.Join(base, "windows-instance-api")
-	if err := os.MkdirAll(b.cache, 0o755); err != nil {
-		return "", err
-	}
+	b := &builder{Options: o, root: filepath.Dir(gomod), cache: filepath.Join(base, "windows-instance-api")}
+	return b, os.MkdirAll(b.cache, 0o755)
+}
+
+func (b *builder) dir(ctx context.Context) (string, error) {
 	kubernetes, versions, err := b.kubernetes(ctx)
 	if err != nil {
 		return "", err
@@ -98,10 +101,6 @@ func (b *builder) dir(ctx context.Context) (string, error) {
 // done yet.
 func (b *builder) kubernetes(ctx context.Context) (dir string, versions map[string]string, err error) {
 	module := filepath.Join(b.root, "hack", "payload", "kubernetes")
-	goVersion, err := output(ctx, module, "go", "env", "GOVERSION")
-	if err != nil {
-		return "", nil, err
-	}
 	versions = map[string]string{}
 	var packages []string
 	for _, name := range slices.Sorted(maps.Keys(realPrograms)) {
@@ -112,19 +111,46 @@ func (b *builder) kubernetes(ctx context.Context) (dir string, versions map[stri
 		packages = append(packages, p.pkg)
 	}
 	version := versions[realPrograms["kubelet.exe"].module]
-	arguments := buildArguments(version)
+	dir, err = b.programs(ctx, module, "kubelet.exe "+version, buildArguments(version), packages...)
+	return dir, versions, err
+}
+
+// programs returns the directory with programs of a module below hack/payload. It builds them if that has not been
+// done yet; what says which those are, to people.
+func (b *builder) programs(ctx context.Context, module, what string, arguments []string, packages ...string) (string, error) {
+	goVersion, err := output(ctx, module, "go", "env", "GOVERSION")
+	if err != nil {
+		return "", err
+	}
 	key := sha256.New()
 	_, _ = fmt.Fprintln(key, goVersion, arguments)
 	for _, name := range []string{"go.mod", "go.sum"} {
 		if err := hashFile(key, filepath.Join(module, name)); err != nil {
-			return "", nil, err
+			return "", err
 		}
 	}
-	dir = filepath.Join(b.cache, programsPrefix+hex.EncodeToString(key.Sum(nil))[:16])
-	return dir, versions, once(dir, func(tmp string) error {
-		b.Logf("building kubelet.exe %s for the tests; the first time this takes minutes", version)
+	dir := filepath.Join(b.cache, programsPrefix+filepath.Base(module)+"-"+hex.EncodeToString(key.Sum(nil))[:16])
+	return dir, once(dir, func(tmp string) error {
+		b.Logf("building %s for the tests; the first time this takes minutes", what)
 		return forHosts(ctx, module, slices.Concat(arguments, []string{"-o", tmp + string(filepath.Separator)}, packages)...)
 	})
+}
+
+// Exporter returns the path of the real windows_exporter.exe. It is in no payload of [Dir], because it would not start
+// as a service under Wine: it asks Windows whether the service control manager has started it, which Wine does not
+// answer as Windows does. It is kept as payloads are, and the working directory must be inside the checkout.
+func Exporter(ctx context.Context, o Options) (string, error) {
+	b, err := newBuilder(ctx, o)
+	if err != nil {
+		return "", fmt.Errorf("building windows_exporter: %w", err)
+	}
+	const name = "windows_exporter.exe"
+	dir, err := b.programs(ctx, filepath.Join(b.root, "hack", "payload", "exporter"), name,
+		[]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"}, "github.com/prometheus-community/windows_exporter")
+	if err != nil {
+		return "", fmt.Errorf("building windows_exporter: %w", err)
+	}
+	return filepath.Join(dir, name), nil
 }
 
 // buildArguments are those of hack/build-payload.sh: what it has compiled is not compiled again.
@@ -213,7 +239,7 @@ func (b *builder) pack(ctx context.Context, kubernetes string, versions map[stri
 const (
 	filesPrefix    = "payload-test-files-"
 	unusedFiles    = 4 * time.Hour
-	programsPrefix = "payload-test-kubernetes-"
+	programsPrefix = "payload-test-"
 	unusedPrograms = 7 * 24 * time.Hour
 )
 
