@@ -41,6 +41,7 @@ type Operation struct {
 	Drain             *DrainOptions
 	Reboot            *RebootOptions
 	Node              *OperationNode
+	JoinsAs           string
 	BootID            string
 	Revision          string
 	Impact            ChangeImpact

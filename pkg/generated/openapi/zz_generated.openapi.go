@@ -1430,6 +1430,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Ref:         ref(v1alpha1.OperationNode{}.OpenAPIModelName()),
 						},
 					},
+					"joinsAs": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the Node that the host is given credentials to become, as it said when it was asked. Empty: it does not join.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"bootID": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What identified the boot of the host before it was restarted. The restart is proven when the host answers with another one.",

@@ -141,6 +141,10 @@ type Operation struct {
 	// The Node that the operation works on, and how it was before. Empty: there is none.
 	// +optional
 	Node *OperationNode `json:"node,omitempty"`
+	// Name of the Node that the host is given credentials to become, as it said when it was asked.
+	// Empty: it does not join.
+	// +optional
+	JoinsAs string `json:"joinsAs,omitempty"`
 	// What identified the boot of the host before it was restarted. The restart is
 	// proven when the host answers with another one.
 	// +optional

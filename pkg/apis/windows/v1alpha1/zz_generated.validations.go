@@ -1084,6 +1084,7 @@ func Validate_Operation(
 	}
 
 	// field Operation.Node has no validation
+	// field Operation.JoinsAs has no validation
 	// field Operation.BootID has no validation
 	// field Operation.Revision has no validation
 

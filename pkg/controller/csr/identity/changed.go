@@ -17,7 +17,7 @@ type identity struct {
 	addresses      []string
 	found          string
 	hostname, fqdn string
-	told           string
+	told, joins    string
 	node           string
 	owner          *metav1.OwnerReference
 	deleted        bool
@@ -32,6 +32,7 @@ func identityOf(instance *v1alpha1.WindowsInstance) identity {
 	if system := instance.Status.System; system != nil {
 		id.hostname, id.fqdn, id.told = system.Hostname, system.FQDN, system.NodeName
 	}
+	id.joins = joinsAs(instance)
 	if node := instance.Status.Node; node != nil {
 		id.node = node.Name
 	}

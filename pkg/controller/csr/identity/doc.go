@@ -14,7 +14,7 @@
 //     that it resolves to (status.addresses);
 //   - the addresses that the platform gave to its Machine, where there is one;
 //   - the names that our agent found on the host, over SSH (status.system): how the host is called, and
-//     how its platform calls it;
+//     how its platform calls it, which it says first when it joins (status.operation.joinsAs);
 //   - DNS, if the name of the Node has an address of the host there.
 //
 // The package must not import a controller, nor the packages that serve the API.

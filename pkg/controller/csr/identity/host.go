@@ -46,10 +46,20 @@ func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *H
 		h.add(system.FQDN, "status.system.fqdn")
 		h.add(system.NodeName, "status.system.nodeName")
 	}
+	h.add(joinsAs(instance), "status.operation.joinsAs")
 	if node := instance.Status.Node; node != nil && slices.Contains(h.Names, node.Name) {
 		h.Node = node.Name
 	}
 	return h
+}
+
+// joinsAs returns the name that the host said its Node will have, as long as the operation goes on by which it
+// joins. Afterwards the host says so itself. Empty: it does not join.
+func joinsAs(instance *v1alpha1.WindowsInstance) string {
+	if op := instance.Status.Operation; op != nil && op.FinishedAt == nil {
+		return op.JoinsAs
+	}
+	return ""
 }
 
 // addMachine adds what the Machine of the host has. Nil: it has none.

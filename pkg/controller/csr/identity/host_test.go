@@ -132,6 +132,10 @@ func TestChanged(t *testing.T) {
 		{name: "where it is reached", edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "w2.example.com" }, want: true},
 		{name: "domain", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "w.example.com" }, want: true},
 		{name: "name of its platform", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.NodeName = "p" }, want: true},
+		{name: "joins", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Operation = &v1alpha1.Operation{JoinsAs: "p"} }, want: true},
+		{name: "has joined", edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{JoinsAs: "p", FinishedAt: &metav1.Time{}}
+		}},
 		{name: "no longer inspected", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System = nil }, want: true},
 		{name: "its Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: "n"} }, want: true},
 		{name: "its Machine", edit: ofMachine, want: true},

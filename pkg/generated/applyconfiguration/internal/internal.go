@@ -214,6 +214,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: joinsAgain
       type:
         scalar: boolean
+    - name: joinsAs
+      type:
+        scalar: string
     - name: message
       type:
         scalar: string

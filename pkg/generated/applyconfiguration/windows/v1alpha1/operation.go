@@ -49,6 +49,9 @@ type OperationApplyConfiguration struct {
 	Reboot *RebootOptionsApplyConfiguration `json:"reboot,omitempty"`
 	// The Node that the operation works on, and how it was before. Empty: there is none.
 	Node *OperationNodeApplyConfiguration `json:"node,omitempty"`
+	// Name of the Node that the host is given credentials to become, as it said when it was asked.
+	// Empty: it does not join.
+	JoinsAs *string `json:"joinsAs,omitempty"`
 	// What identified the boot of the host before it was restarted. The restart is
 	// proven when the host answers with another one.
 	BootID *string `json:"bootID,omitempty"`
@@ -210,6 +213,14 @@ func (b *OperationApplyConfiguration) WithReboot(value *RebootOptionsApplyConfig
 // If called multiple times, the Node field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithNode(value *OperationNodeApplyConfiguration) *OperationApplyConfiguration {
 	b.Node = value
+	return b
+}
+
+// WithJoinsAs sets the JoinsAs field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the JoinsAs field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithJoinsAs(value string) *OperationApplyConfiguration {
+	b.JoinsAs = &value
 	return b
 }
 
