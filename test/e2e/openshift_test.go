@@ -67,6 +67,70 @@ func TestOpenShift(t *testing.T) {
 	t.Run("rotation", func(t *testing.T) { openShiftRotation(t, o, h) })
 	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
 	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
+	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
+}
+
+// openShiftBroken has somebody break inputs, one after the other: the host says which, stays as it is, and goes on when
+// that is repaired.
+func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
+	before, starts := h.waitReady(t), h.kubelets.Load()
+	rendered := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name
+	authorities := object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData
+	for _, input := range []struct {
+		name          string
+		broke, repair func()
+		want          []string
+	}{
+		{
+			"a configuration of workers that is not there",
+			func() {
+				update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "rendered-worker-none" })
+			},
+			func() {
+				update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = rendered })
+			},
+			[]string{"there is no MachineConfig rendered-worker-none", "oc get clusteroperator machine-config"},
+		},
+		{
+			"authorities that are none",
+			func() {
+				update(t, o, "machine-config-controller", func(c *mcfgv1.ControllerConfig) { c.Spec.KubeAPIServerServingCAData = []byte("none") })
+			},
+			func() {
+				update(t, o, "machine-config-controller", func(c *mcfgv1.ControllerConfig) { c.Spec.KubeAPIServerServingCAData = authorities })
+			},
+			[]string{"the CA of the clients of kubelets cannot be read", "correct ControllerConfig machine-config-controller"},
+		},
+		{
+			"another network",
+			func() {
+				update(t, o, "cluster", func(n *configv1.Network) { n.Spec.NetworkType, n.Status.NetworkType = "OpenShiftSDN", "OpenShiftSDN" })
+			},
+			func() {
+				update(t, o, "cluster", func(n *configv1.Network) { n.Spec.NetworkType, n.Status.NetworkType = "OVNKubernetes", "OVNKubernetes" })
+			},
+			[]string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
+		},
+	} {
+		input.broke()
+		i := h.wait(t, input.name+": it is said", func(i *v1alpha1.WindowsInstance) error {
+			if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate); c == nil || c.Reason != v1alpha1.ReasonInputsMissing {
+				return errors.New(describeConditions(i))
+			}
+			return nil
+		})
+		mustSay(t, messageOf(t, i, v1alpha1.ConditionUpToDate), input.want...)
+		input.repair()
+		h.wait(t, input.name+": it goes on", func(i *v1alpha1.WindowsInstance) error {
+			if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionUpToDate) {
+				return errors.New(describeConditions(i))
+			}
+			return nil
+		})
+	}
+	if i := h.waitReady(t); i.Status.CurrentRevision != before.Status.CurrentRevision || h.kubelets.Load() != starts {
+		t.Errorf("the revision is %s, it was %s, and the kubelet was started %d times", i.Status.CurrentRevision, before.Status.CurrentRevision, h.kubelets.Load()-starts)
+	}
 }
 
 // openShiftRotation has OpenShift rotate the authority of the clients of kubelets, and an administrator add a mirror

@@ -61,10 +61,10 @@ func (c *credentials) subject() pkix.Name {
 }
 
 // connect returns a client that acts as the node. A kubelet without a certificate asks for one with
-// that which it was given to bootstrap, and has that one until then, as
-// NewKubeletClientCertificateManager of k8s.io/kubernetes/pkg/kubelet/certificate.
+// that which it was given to bootstrap, and does nothing else with that: until it has its own it is nobody, see
+// buildKubeletClientConfig of k8s.io/kubernetes/cmd/kubelet/app.
 func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error) {
-	certConfig, given, err := c.config()
+	certConfig, err := c.config()
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,6 @@ func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error)
 		GetUsages:        certificate.DefaultKubeletClientGetUsages,
 		CertificateStore: store,
 		Ctx:              c.logging(ctx),
-	}
-	if given {
-		options.BootstrapCertificatePEM, options.BootstrapKeyPEM = certConfig.CertData, certConfig.KeyData
 	}
 	manager, err := certificate.NewManager(options)
 	if err != nil {
@@ -108,24 +105,24 @@ func (c *credentials) connect(ctx context.Context) (kubernetes.Interface, error)
 }
 
 // config returns what a certificate is asked for with: the kubeconfig of the kubelet itself
-// if there is a good certificate, or else that for the bootstrap, which was given. As soon as a kubelet asks,
+// if there is a good certificate, or else that for the bootstrap. As soon as a kubelet asks,
 // it writes its kubeconfig.
-func (c *credentials) config() (_ *rest.Config, given bool, _ error) {
+func (c *credentials) config() (*rest.Config, error) {
 	own, err := c.load(c.kubeconfig)
 	if err == nil && c.valid() {
-		return own, false, nil
+		return own, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, false, fmt.Errorf("unable to load the kubeconfig: %w", err)
+		return nil, fmt.Errorf("unable to load the kubeconfig: %w", err)
 	}
 	if c.bootstrapKubeconfig == "" {
-		return nil, false, errors.New("there is no kubeconfig, and no flag --bootstrap-kubeconfig")
+		return nil, errors.New("there is no kubeconfig, and no flag --bootstrap-kubeconfig")
 	}
 	bootstrap, err := c.load(c.bootstrapKubeconfig)
 	if err != nil {
-		return nil, false, fmt.Errorf("unable to load the bootstrap kubeconfig: %w", err)
+		return nil, fmt.Errorf("unable to load the bootstrap kubeconfig: %w", err)
 	}
-	return bootstrap, true, c.writeKubeconfig()
+	return bootstrap, c.writeKubeconfig()
 }
 
 // pemPath is the file of the host with the client certificate and its key.

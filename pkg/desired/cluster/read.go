@@ -235,11 +235,17 @@ func (r *reader) decide() {
 	} else if u, err := url.Parse(c.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
 		r.find(fmt.Sprintf("%q, where hosts should reach the API server, is not an https URL", c.APIServerURL), "set --api-server-url")
 	}
-	r.checkCA("the API server", c.APIServerCA, fmt.Sprintf("ConfigMap %s, or ConfigMap %s/%s", clusterInfoName, r.settings.Namespace, rootCAConfigMap))
+	ofServer := fmt.Sprintf("ConfigMap %s, or ConfigMap %s/%s", clusterInfoName, r.settings.Namespace, rootCAConfigMap)
+	ofClients := fmt.Sprintf("ConfigMap %s/%s, key %s", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey)
+	if r.openShift {
+		ofServer = fmt.Sprintf("ConfigMap %s/%s, key %s of its binaryData", machineConfigNamespace, bootstrapCAConfigMap, trustedCAKey)
+		ofClients = fmt.Sprintf("ControllerConfig %s, spec.kubeAPIServerServingCAData", controllerConfigName)
+	}
+	r.checkCA("the API server", c.APIServerCA, ofServer)
 	if len(c.KubeletCA) == 0 {
 		c.KubeletCA = c.APIServerCA
 	} else {
-		r.checkCA("the clients of kubelets", c.KubeletCA, fmt.Sprintf("ConfigMap %s/%s, key %s", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey))
+		r.checkCA("the clients of kubelets", c.KubeletCA, ofClients)
 	}
 	r.decideServiceCIDRs()
 	if r.settings.ClusterDNS.IsValid() {
