@@ -51,7 +51,7 @@ func TestOpenShiftPlatforms(t *testing.T) {
 			if !p.always && os.Getenv(platformsVariable) != "all" {
 				t.Skipf("one platform runs in every test: %s=all runs all of them", platformsVariable)
 			}
-			t.Parallel()
+			// One after the other: each is a control plane with all of its processes.
 			o := newOpenShift(t, p.platform)
 			if p.platform == configv1.AzurePlatformType {
 				if _, err := o.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "artifacts", "azure")); err != nil {

@@ -219,7 +219,7 @@ func TestUninstallIsComplete(t *testing.T) {
 		}
 	}
 	made := map[string]bool{}
-	for _, overlay := range []string{"base", "ha", "openshift", "monitoring"} {
+	for _, overlay := range []string{"base", "ha", "openshift", "monitoring", "azure"} {
 		for _, o := range render(t, overlay) {
 			made[key(o)] = true
 		}
