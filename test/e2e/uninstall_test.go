@@ -30,15 +30,15 @@ import (
 	"github.com/openshift/windows-instance-api/test/system"
 )
 
-// section returns the commands of a section of the user guide.
+// section returns the commands of a section of the user guide, or of a part of one that has a heading of its own.
 func section(t *testing.T, heading string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "user-guide.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n## "+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
+	_, section, found := strings.Cut(string(text), "# "+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n#")
 	if !found {
 		t.Fatalf("the user guide has no section %s", heading)
 	}
@@ -132,6 +132,7 @@ func (g *guided) uninstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.run(t, commands, "kubectl delete apiservice ", "kubectl delete -k artifacts/rbac", "kubectl delete -f artifacts/ha/", "kubectl delete -f artifacts/openshift/",
+		"kubectl delete -k artifacts/azure ",
 		"kubectl delete -f artifacts/components/monitoring/rbac.yaml ")
 	if _, err := g.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), "of-others", metav1.GetOptions{}); err != nil {
 		t.Errorf("what others have in our namespace is gone: %v", err)
@@ -165,7 +166,7 @@ func TestInstallAndUninstall(t *testing.T) {
 		}
 	}
 
-	install := section(t, "Install")
+	install := section(t, "On other clusters")
 	g.run(t, install, "kubectl apply -k artifacts/base")
 	if err := g.Reinstall(t.Context()); err != nil { // the programs, which would be in pods
 		t.Fatal(err)
