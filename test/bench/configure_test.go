@@ -70,7 +70,7 @@ var digestMirrorSets = schema.GroupVersionResource{Group: "config.openshift.io",
 // bootTime when it is restarted, as a server is, and only the setting up is measured.
 func BenchmarkConfigure(b *testing.B) {
 	b.Run("boot=0s", func(b *testing.B) {
-		c := startConfigured(b)
+		c := startConfigured(b, configuredOptions{})
 		c.setUp(b, 1) // what is done only once is not part of it
 		for b.Loop() {
 			c.oneAndMany(b)
@@ -81,7 +81,7 @@ func BenchmarkConfigure(b *testing.B) {
 		}
 	})
 	b.Run("boot="+bootTime.String(), func(b *testing.B) {
-		c := startConfigured(b)
+		c := startConfigured(b, configuredOptions{})
 		c.setUp(b, 1)
 		c.boot = bootTime
 		for b.Loop() {
@@ -114,7 +114,7 @@ func (c *configured) oneAndMany(b *testing.B) {
 // BenchmarkConfigureIdle counts what our programs write while hosts are set up, well, and
 // looked at every two seconds. Leases do not count.
 func BenchmarkConfigureIdle(b *testing.B) {
-	c := startConfigured(b, "--recheck-interval="+idleRecheck.String())
+	c := startConfigured(b, configuredOptions{system: system.Options{ControllerArgs: []string{"--recheck-interval=" + idleRecheck.String()}}})
 	n := min(idleHosts, manyHosts)
 	for b.Loop() {
 		c.setUp(b, n)
@@ -151,31 +151,39 @@ type configured struct {
 	starts atomic.Int64
 }
 
+// configuredOptions say what a system with hosts to configure is like.
+type configuredOptions struct {
+	system  system.Options
+	payload standin.PayloadOptions
+}
+
 // startConfigured starts a system with a pool and no host.
-func startConfigured(b *testing.B, controllerArgs ...string) *configured {
+func startConfigured(b *testing.B, o configuredOptions) *configured {
 	b.Helper()
+	o.payload.Bytes = payloadSize << 20
 	dir := b.TempDir()
 	c := &configured{audit: filepath.Join(dir, "audit.log"), hosts: map[string]winhost.Host{}}
 	policy, payload := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "payload")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := standin.WritePayload(b.Context(), payload, standin.PayloadOptions{Bytes: payloadSize << 20}); err != nil {
+	if err := standin.WritePayload(b.Context(), payload, o.payload); err != nil {
 		b.Fatal(err)
 	}
-	c.System, c.signer, _ = startSystem(b, system.Options{
-		Payload: payload, MachineAPI: true, ControllerArgs: controllerArgs,
-		ControlPlane: controlplane.Options{APIServerArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + c.audit}},
-	})
+	o.system.Payload, o.system.MachineAPI = payload, true
+	o.system.ControlPlane = controlplane.Options{APIServerArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + c.audit}}
+	c.System, c.signer, _ = startSystem(b, o.system)
 	var err error
 	if c.dynamic, err = dynamic.NewForConfig(c.AdminConfig()); err != nil {
 		b.Fatal(err)
 	}
-	// A mirror may need the pull secret of the cluster, which the controller must be able to look for.
-	namespace(b, c.System, "openshift-config")
-	namespace(b, c.System, "openshift-machine-config-operator")
-	if _, err := c.Kubectl(b.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "inputs.yaml")); err != nil {
-		b.Fatal(err)
+	if o.system.OpenShift == "" {
+		// A mirror may need the pull secret of the cluster, which the controller must be able to look for.
+		namespace(b, c.System, "openshift-config")
+		namespace(b, c.System, "openshift-machine-config-operator")
+		if _, err := c.Kubectl(b.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "inputs.yaml")); err != nil {
+			b.Fatal(err)
+		}
 	}
 	c.ns = namespace(b, c.System, "configure")
 	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "hosts"}}
@@ -336,8 +344,15 @@ func (c *configured) labeled() (int, error) {
 	return len(nodes.Items), nil
 }
 
-// change changes one thing and reports what that costs until all hosts are done.
-func (c *configured) change(b *testing.B, name string, do func(context.Context) error, done func() (int, error)) {
+// cost is what a change of one thing costs all hosts together.
+type cost struct {
+	took                   time.Duration
+	bytes, starts          int64
+	drains, reboots, hosts int
+}
+
+// cost changes one thing, and says what that costs until all hosts are done.
+func (c *configured) cost(b *testing.B, do func(context.Context) error, done func() (int, error)) cost {
 	b.Helper()
 	operations := map[string]string{}
 	for _, instance := range c.list(b) {
@@ -354,16 +369,24 @@ func (c *configured) change(b *testing.B, name string, do func(context.Context) 
 		b.Fatal(err)
 	}
 	c.wait(b, done)
-	took, hosts := time.Since(began), float64(len(c.hosts))
+	took := time.Since(began)
 	drains := c.count(b, func(i *v1alpha1.WindowsInstance) bool {
 		o := i.Status.Operation
 		return o.ID != operations[i.Name] && (o.Impact == v1alpha1.ImpactDrain || o.Impact == v1alpha1.ImpactReboot)
 	})
-	b.ReportMetric(took.Seconds(), "s-"+name)
-	b.ReportMetric(float64(c.received()-sent)/hosts/1024, "KiB/host-"+name)
-	b.ReportMetric(float64(c.starts.Load()-started)/hosts, "services/host-"+name)
-	b.ReportMetric(float64(drains), "drains-"+name)
-	b.ReportMetric(float64(restarts()-restarted), "reboots-"+name)
+	return cost{took: took, bytes: c.received() - sent, starts: c.starts.Load() - started, drains: drains, reboots: restarts() - restarted, hosts: len(c.hosts)}
+}
+
+// change changes one thing and reports what that costs.
+func (c *configured) change(b *testing.B, name string, do func(context.Context) error, done func() (int, error)) {
+	b.Helper()
+	of := c.cost(b, do, done)
+	hosts := float64(of.hosts)
+	b.ReportMetric(of.took.Seconds(), "s-"+name)
+	b.ReportMetric(float64(of.bytes)/hosts/1024, "KiB/host-"+name)
+	b.ReportMetric(float64(of.starts)/hosts, "services/host-"+name)
+	b.ReportMetric(float64(of.drains), "drains-"+name)
+	b.ReportMetric(float64(of.reboots), "reboots-"+name)
 }
 
 // nothing asks for a reconfigure of a host on which nothing is to be changed, first as dry

@@ -68,6 +68,27 @@ func TestOpenShift(t *testing.T) {
 	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
 	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
 	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
+	t.Run("trusted-ca", func(t *testing.T) { openShiftTrust(t, o, authority) })
+}
+
+// openShiftTrust has somebody delete the ConfigMap with the authorities of the cluster: it is made again, so that
+// OpenShift writes them again.
+func openShiftTrust(t *testing.T, o *openShiftSite, authority string) {
+	configMaps := o.Kube.CoreV1().ConfigMaps(system.Namespace)
+	before, err := configMaps.Get(t.Context(), "trusted-ca", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := configMaps.Delete(t.Context(), before.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the authorities are there again", func() error {
+		now, err := configMaps.Get(t.Context(), before.Name, metav1.GetOptions{})
+		if err == nil && (now.UID == before.UID || now.Data["ca-bundle.crt"] != authority) {
+			err = fmt.Errorf("it has %q", now.Data)
+		}
+		return err
+	})
 }
 
 // openShiftBroken has somebody break inputs, one after the other: the host says which, stays as it is, and goes on when

@@ -23,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
+	"github.com/openshift/windows-instance-api/pkg/controller/trustedca"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/version"
@@ -107,6 +108,9 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 	}
 	release := services.Version(version.Version)
 	if err := node.SetupWithManager(c, node.Options{Version: release, Recorder: c.recorder}); err != nil {
+		return err
+	}
+	if err := trustedca.SetupWithManager(c, c.options.Hosts.Namespace); err != nil {
 		return err
 	}
 	return services.SetupWithManager(c, services.Options{

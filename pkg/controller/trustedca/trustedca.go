@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package trustedca keeps the ConfigMap by which hosts on OpenShift come to the authorities that the cluster trusts:
+// OpenShift writes them into each ConfigMap with a certain label. Elsewhere it does nothing: there the ConfigMap
+// belongs to people.
+//
+// The package must not import another controller, nor the packages that serve the API, nor
+// those that speak to hosts.
+package trustedca
+
+import (
+	"context"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+)
+
+const (
+	// controllerName names the controller in logs and metrics.
+	controllerName = "windows-trusted-ca"
+	// injectLabel asks OpenShift for the authorities that the cluster trusts, in ca-bundle.crt; see "Certificate
+	// injection using Operators" in the documentation of OpenShift.
+	injectLabel = "config.openshift.io/inject-trusted-cabundle"
+	// infrastructureName is the name of the one Infrastructure of a cluster of OpenShift.
+	infrastructureName = "cluster"
+)
+
+// Reconciler makes the ConfigMap. There is only one, so what a request says does not matter.
+type Reconciler struct {
+	// live reads from the API server: it happens rarely.
+	live   client.Reader
+	client client.Client
+	// namespace is that of the operator.
+	namespace string
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// SetupWithManager adds the controller to mgr, whose scheme must know config.openshift.io/v1. Namespace is that of the
+// operator. The ConfigMap is watched by a cache of its own, whatever that of mgr is restricted to.
+//
+// RBAC it needs:
+//
+//	""                    configmaps       get list watch create   in the namespace of the operator
+//	config.openshift.io   infrastructures  get                     in the cluster
+func SetupWithManager(mgr ctrl.Manager, namespace string) error {
+	r := &Reconciler{live: mgr.GetAPIReader(), client: mgr.GetClient(), namespace: namespace}
+	one, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(),
+		Scheme:     mgr.GetScheme(),
+		Mapper:     mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{namespace: {}},
+			Field:      fields.OneTermEqualSelector("metadata.name", cluster.TrustedCAConfigMap),
+			Transform:  strip,
+		}},
+	})
+	if err != nil {
+		return fmt.Errorf("making the cache of the controller of trusted authorities: %w", err)
+	}
+	if err := mgr.Add(one); err != nil {
+		return fmt.Errorf("adding the cache of the controller of trusted authorities: %w", err)
+	}
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: cluster.TrustedCAConfigMap}}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		// Without the ConfigMap there is no other event at the start.
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			queue.Add(request)
+			return nil
+		})).
+		WatchesRawSource(source.Kind(one, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
+			func(context.Context, *corev1.ConfigMap) []reconcile.Request { return []reconcile.Request{request} },
+		))).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the controller of trusted authorities: %w", err)
+	}
+	return nil
+}
+
+// Reconcile makes the ConfigMap where there is none. One that is there stays as it is, whoever made it: without the
+// label its authorities are those of its author.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	err := r.live.Get(ctx, client.ObjectKey{Name: infrastructureName}, &configv1.Infrastructure{})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("reading Infrastructure %s: %w", infrastructureName, err)
+	}
+	key := client.ObjectKey{Namespace: r.namespace, Name: cluster.TrustedCAConfigMap}
+	if err = r.live.Get(ctx, key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
+		if err != nil {
+			err = fmt.Errorf("reading ConfigMap %s: %w", key, err)
+		}
+		return reconcile.Result{}, err
+	}
+	err = r.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{injectLabel: "true"},
+	}})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{}, fmt.Errorf("making ConfigMap %s: %w", key, err)
+	}
+	log.FromContext(ctx).Info("ConfigMap made, for OpenShift to write the authorities of the cluster into", "configMap", key)
+	return reconcile.Result{}, nil
+}
+
+// strip drops what is not read from the cache, which only says that something changed.
+func strip(object any) (any, error) {
+	if configMap, ok := object.(*corev1.ConfigMap); ok {
+		configMap.ManagedFields, configMap.Data, configMap.BinaryData = nil, nil, nil
+	}
+	return object, nil
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/test/openshift"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/system"
+)
+
+// BenchmarkInputs changes each input of a cluster of OpenShift once, and reports what that costs each of a hundred
+// hosts until all of them have followed: it prints a table of what they were sent, which of their services were
+// started, and how many of them were drained and restarted. Bytes are counted where hosts accept SSH connections, and
+// have in them what a look at a host costs meanwhile. Eight hosts are disrupted at a time; the default is one.
+func BenchmarkInputs(b *testing.B) {
+	c := startConfigured(b, configuredOptions{
+		payload: standin.PayloadOptions{Overlay: true},
+		system:  system.Options{OpenShift: configv1.NonePlatformType, ControllerArgs: []string{"--max-disruptive-operations=8"}},
+	})
+	admin, err := openshift.NewClient(c.AdminConfig())
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.setUp(b, manyHosts)
+	var table strings.Builder
+	fmt.Fprintf(&table, "| what changes | KiB to each host | services started on each | drained | restarted | until all %d have followed |\n|---|---|---|---|---|---|\n", len(c.hosts))
+	for _, input := range inputsOf(b, c, admin) { // once: a second time nothing would change
+		cost := c.cost(b, input.change, c.configuredAnew(b))
+		hosts := float64(cost.hosts)
+		fmt.Fprintf(&table, "| %s | %.0f | %.1f | %d | %d | %.0f s |\n",
+			input.name, float64(cost.bytes)/hosts/1024, float64(cost.starts)/hosts, cost.drains, cost.reboots, cost.took.Seconds())
+	}
+	fmt.Print("\n", table.String()) // a log of a benchmark is cut to a few lines
+}
+
+// input is one thing that is changed.
+type input struct {
+	name   string
+	change func(context.Context) error
+}
+
+// inputsOf are all inputs, in an order in which each of them counts: certificates of a proxy do only where there is one.
+func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
+	b.Helper()
+	authority := func(name string) []byte {
+		certificate, _, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return certificate
+	}
+	mirror := func(source, mirror string) (string, []configv1.ImageMirror) {
+		return source, []configv1.ImageMirror{configv1.ImageMirror(mirror)}
+	}
+	cluster := client.ObjectKey{Name: "cluster"}
+	create := func(object client.Object) func(context.Context) error {
+		return func(ctx context.Context) error { return admin.Create(ctx, object) }
+	}
+	digests, tags := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}, &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}
+	digests.Spec.ImageDigestMirrors = make([]configv1.ImageDigestMirrors, 1)
+	digests.Spec.ImageDigestMirrors[0].Source, digests.Spec.ImageDigestMirrors[0].Mirrors = mirror("quay.example.com", "registry.example.com/q")
+	tags.Spec.ImageTagMirrors = make([]configv1.ImageTagMirrors, 1)
+	tags.Spec.ImageTagMirrors[0].Source, tags.Spec.ImageTagMirrors[0].Mirrors = mirror("docker.io", "registry.example.com/d")
+	return []input{
+		{"CA of the clients of kubelets (ControllerConfig)", edit(admin, client.ObjectKey{Name: "machine-config-controller"}, &mcfgv1.ControllerConfig{}, func(o *mcfgv1.ControllerConfig) {
+			o.Spec.KubeAPIServerServingCAData = append(o.Spec.KubeAPIServerServingCAData, authority("clients")...)
+		})},
+		{"CA of the API server (`kubeconfig-data`)", edit(admin, client.ObjectKey{Namespace: openshift.MachineConfigNamespace, Name: "kubeconfig-data"}, &corev1.ConfigMap{}, func(o *corev1.ConfigMap) {
+			o.BinaryData["ca-bundle.crt"] = append(o.BinaryData["ca-bundle.crt"], authority("server")...)
+		})},
+		{"CA of an image registry (ControllerConfig)", edit(admin, client.ObjectKey{Name: "machine-config-controller"}, &mcfgv1.ControllerConfig{}, func(o *mcfgv1.ControllerConfig) {
+			o.Spec.ImageRegistryBundleUserData = append(o.Spec.ImageRegistryBundleUserData, mcfgv1.ImageRegistryBundle{File: "registry.example.com", Data: authority("registry")})
+		})},
+		{"mirror by digest (ImageDigestMirrorSet)", create(digests)},
+		{"mirror by tag (ImageTagMirrorSet)", create(tags)},
+		{"insecure registry (Image config)", edit(admin, cluster, &configv1.Image{}, func(o *configv1.Image) {
+			o.Spec.RegistrySources.InsecureRegistries = []string{"plain.example.com"}
+		})},
+		{"blocked registry (Image config)", edit(admin, cluster, &configv1.Image{}, func(o *configv1.Image) {
+			o.Spec.RegistrySources.BlockedRegistries = []string{"bad.example.com"}
+		})},
+		{"credentials of a mirror (pull secret)", edit(admin, client.ObjectKey{Namespace: "openshift-config", Name: "pull-secret"}, &corev1.Secret{}, func(o *corev1.Secret) {
+			o.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"registry.example.com":{"auth":"b3RoZXI6cGFzc3dvcmQ="}}}`)
+		})},
+		{"setting of kubelets (MachineConfig of pool `worker`)", func(ctx context.Context) error {
+			rendered, err := openshift.RenderedWorker(openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 110}})
+			if err != nil {
+				return err
+			}
+			if err := admin.Create(ctx, rendered); err != nil {
+				return err
+			}
+			return edit(admin, client.ObjectKey{Name: "worker"}, &mcfgv1.MachineConfigPool{}, func(o *mcfgv1.MachineConfigPool) {
+				o.Spec.Configuration.Name = rendered.Name
+			})(ctx)
+		}},
+		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":99}}}}`)},
+		{"rotation of logs (pool)", c.patchPool(`{"spec":{"template":{"logRotation":{"maxSize":"50Mi"}}}}`)},
+		{"proxy (Proxy)", edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.HTTPProxy = "http://proxy.example.com:3128" })},
+		{"certificate that is trusted (`trusted-ca`)", func(ctx context.Context) error {
+			if err := admin.Create(ctx, &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "user-ca-bundle"}, Data: map[string]string{"ca-bundle.crt": string(authority("proxy"))},
+			}); err != nil {
+				return err
+			}
+			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.TrustedCA.Name = "user-ca-bundle" })(ctx)
+		}},
+		{"pause image (pool)", c.patchPool(`{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:3.10"}}}}`)},
+	}
+}
+
+// edit changes an object, which others write as well.
+func edit[T client.Object](admin client.Client, key client.ObjectKey, object T, change func(T)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			if err := admin.Get(ctx, key, object); err != nil {
+				return err
+			}
+			change(object)
+			return admin.Update(ctx, object)
+		})
+	}
+}
