@@ -60,12 +60,27 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		if !h.IsNamed(nodeName) && !h.Disputed(nodeName) {
 			continue
 		}
+		if keeps, err := s.keptFor(ctx, h, nodeName); err != nil {
+			return nil, err
+		} else if keeps && !joins {
+			continue
+		}
 		if err := s.dropNamesOfOthers(ctx, h, nodeName); err != nil {
 			return nil, err
 		}
 		hosts = append(hosts, h)
 	}
 	return s.dropClaims(hosts, nodeName), nil
+}
+
+// keptFor says whether the node will be that of a Machine which is not that of the host: it cannot become it, and must not
+// keep the host of the Machine from it.
+func (s hosts) keptFor(ctx context.Context, h *identity.Host, nodeName string) (bool, error) {
+	if h.Node == nodeName {
+		return false, nil
+	}
+	machine, err := identity.MachineNamed(ctx, s.client, h.Object, nodeName)
+	return machine != nil, err
 }
 
 // dropClaims drops the hosts that only call themselves as the node, in other namespaces than that of the

@@ -118,6 +118,10 @@ func TestIssue(t *testing.T) {
 			name: "under the name of a Machine", joins: host1(fresh), others: objects{machine("win-1.example.com", "10.0.0.9")},
 			want: "that is the name of Machine windows-hosts/machine-1",
 		},
+		{
+			name: "under the name of its Machine, which a host of another namespace says, too", joins: host1(fresh, fromMachine),
+			others: objects{machine("win-1"), host2(fresh, alsoNamed, func(i *v1alpha1.WindowsInstance) { i.Namespace = "tenant" })},
+		},
 		{name: "under the name of its Machine", joins: host1(fresh, fromMachine), others: objects{machine("win-1")}},
 		{name: "under the name of the Machine at its address", joins: host1(fresh), others: objects{machine("win-1", "10.0.0.5")}},
 		{name: "beside another Machine", joins: host1(fresh), others: objects{machine("win-2", "10.0.0.9")}},
@@ -186,6 +190,19 @@ func TestIssue(t *testing.T) {
 				t.Errorf("asked again it is another one, %v", err)
 			}
 		})
+	}
+}
+
+// A Node may have the name of its Machine with the DNS suffix of its host: nobody else becomes it.
+func TestIssueUnderTheFullNameOfAMachine(t *testing.T) {
+	const name = "machine-1.corp.example.com"
+	theirs := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node, i.Namespace = nil, "tenant"
+		i.Status.System.Hostname, i.Status.System.FQDN = "machine-1", name
+	}
+	i, _ := newIssuer(t, host1(theirs), machine("10.0.0.9"))
+	if _, err := i.Issue(t.Context(), host1(theirs), name); err == nil || !strings.Contains(err.Error(), "that is the name of Machine windows-hosts/machine-1") {
+		t.Errorf("got %v, want a refusal", err)
 	}
 }
 

@@ -303,6 +303,19 @@ func TestReconcile(t *testing.T) {
 				"win-1.c.example.internal from status.operation.joinsAs, 10.0.0.5 from spec.address.",
 		},
 		{
+			name: "whose name a clone of its disk says, too", request: servingAs(t, "win-1.c.example.internal", "10.0.0.5"),
+			others: objects{
+				host1(otherName, func(i *v1alpha1.WindowsInstance) {
+					i.Status.Node.Name, i.Status.System.NodeName = "win-1.c.example.internal", "win-1.c.example.internal"
+				}),
+				host2(func(i *v1alpha1.WindowsInstance) {
+					i.Status.Node, i.Status.System = nil, &v1alpha1.SystemStatus{Hostname: "win-2", NodeName: "win-1.c.example.internal"}
+				}),
+			},
+			approved: "The kubelet serving certificate of node win-1.c.example.internal, requested by system:node:win-1.c.example.internal. WindowsInstance windows-hosts/one is that host: " +
+				"win-1.c.example.internal from status.system.nodeName, 10.0.0.5 from spec.address.",
+		},
+		{
 			name: "named as DNS of the platform has it", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.5"),
 			others: objects{host1(otherName, func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
 			approved: "The kubelet serving certificate of node ip-10-0-0-5.ec2.internal, requested by system:node:ip-10-0-0-5.ec2.internal. WindowsInstance windows-hosts/one is that host: " +

@@ -96,6 +96,12 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 		}
 		return nil, fmt.Errorf("the desired configuration of the host cannot be determined: %w", err)
 	}
+	if joinAs != "" {
+		// It may have that name. Where only the host knows it, its kubelet would get no certificate by it otherwise.
+		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.JoinsAs = joinAs }); err != nil {
+			return nil, err
+		}
+	}
 	return built, nil
 }
 

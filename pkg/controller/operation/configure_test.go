@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -486,6 +487,11 @@ func TestConfigure(t *testing.T) {
 			}
 			if diff := gocmp.Diff(tt.wantApplies, f.host.applies); diff != "" {
 				t.Errorf("what was applied (-want +got)\n%s", diff)
+			}
+			// Nobody else may know the host by that name, so it counts from the moment when it may have it, and not before.
+			given := slices.ContainsFunc(f.host.applies, func(a string) bool { return strings.Contains(a, "with credentials") })
+			if given && op.JoinsAs != testNode || op.JoinsAs != "" && slices.Contains(tt.wantMessage, "a kubelet reports for Node win-1") {
+				t.Errorf("it joins as %q, and was given credentials: %t", op.JoinsAs, given)
 			}
 			if got := f.host.restarts(); got != tt.wantRestarts || f.drain.runs != tt.wantDrains {
 				t.Errorf("restarted %d times, drained %d times; want %d, %d", got, f.drain.runs, tt.wantRestarts, tt.wantDrains)

@@ -59,10 +59,6 @@ func (e *execution) joinName(ctx context.Context) (string, error) {
 	case node != nil && node.Name != e.nodeName:
 		return "", fmt.Errorf("the host has to join again as Node %s, but calls itself %s: give it its name back, or delete the Node", node.Name, e.nodeName)
 	}
-	// Where only the host knows that name, its kubelet would get no certificate by it otherwise.
-	if err := e.update(ctx, func(op *v1alpha1.Operation) { op.JoinsAs = e.nodeName }); err != nil {
-		return "", err
-	}
 	if node, err := e.readNode(ctx, e.nodeName); node == nil || err != nil {
 		return e.nodeName, err
 	}

@@ -203,7 +203,7 @@ func (b *registriesBuilder) mirror(source string, mirrors []configv1.ImageMirror
 			continue
 		}
 		b.mirrored = append(b.mirrored, hostOf(string(m)))
-		r.add(Mirror{Source: source, Location: string(m)}, resolveTags, b.insecure.cover(string(m)), b.pullSecret)
+		r.add(Mirror{Source: source, Location: string(m)}, resolveTags, b.insecure.cover(hostOf(string(m))), b.pullSecret)
 	}
 }
 

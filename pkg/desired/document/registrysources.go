@@ -4,6 +4,7 @@
 package document
 
 import (
+	"net"
 	"slices"
 	"strings"
 
@@ -42,6 +43,9 @@ func (b *registriesBuilder) readScopes(s configv1.RegistrySources) {
 	b.allowed, complete = read(allowedList, s.AllowedRegistries)
 	wildcards := b.allowed.texts(scope.wildcard)
 	b.onlyAllowed = len(b.allowed) > 0 && complete && len(wildcards) == 0
+	if !complete {
+		b.warnf("%s of the Image config is not enforced on Windows hosts, because not all of its entries are registries: correct it", allowedList)
+	}
 	if len(wildcards) > 0 {
 		b.warnf("%s of the Image config is not enforced on Windows hosts because of %s: containerd knows no wildcards; name the registries one by one",
 			allowedList, words.Enumerate(wildcards, maxCited))
@@ -58,12 +62,22 @@ func (b *registriesBuilder) applyScopes(pause string) {
 		}
 		r := b.registry(host)
 		r.insecure, r.blocked = insecure, blocked
+		if blocked && !hasPort(host) {
+			// The same registry, to which containerd has another directory.
+			b.registry(host + ":443").blocked = true
+		}
 		r.denied = b.onlyAllowed && !slices.ContainsFunc(b.allowed, func(s scope) bool { return s.host == host })
 	}
 	b.warnOfWildcards(insecureList, b.insecure, known)
 	b.warnOfWildcards(blockedList, b.blocked, known)
 	b.warnOfPaths()
 	b.permitPause(pause)
+}
+
+// hasPort says whether a host is written with a port.
+func hasPort(host string) bool {
+	_, _, err := net.SplitHostPort(host)
+	return err == nil
 }
 
 // known returns the registries that anything names, sorted.
@@ -99,7 +113,7 @@ func (b *registriesBuilder) warnOfWildcards(list string, entries scopes, known [
 func (b *registriesBuilder) warnOfPaths() {
 	const why = "containerd configures registries, not repositories"
 	if list := b.insecure.texts(func(s scope) bool { return s.path != "" && !b.insecure.cover(s.host) }); len(list) > 0 {
-		b.warnf("%s of the Image config: %s holds on Windows hosts only for mirrors below it: %s; name the whole registry", insecureList, words.Enumerate(list, maxCited), why)
+		b.warnf("%s of the Image config: %s does not hold on Windows hosts: %s; name the whole registry", insecureList, words.Enumerate(list, maxCited), why)
 	}
 	partly := func(s scope) bool { return s.path != "" && !b.blocked.cover(s.host) }
 	mirrored := func(s scope) bool { return slices.ContainsFunc(b.sources, s.covers) }

@@ -44,22 +44,36 @@ func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *H
 	if system := instance.Status.System; system != nil {
 		h.add(system.Hostname, "status.system.hostname")
 		h.add(system.FQDN, "status.system.fqdn")
-		h.add(system.NodeName, "status.system.nodeName")
 	}
-	h.add(joinsAs(instance), "status.operation.joinsAs")
+	if name := joinsAs(instance); name != "" {
+		h.add(name, "status.operation.joinsAs")
+	} else {
+		h.add(platformName(instance), "status.system.nodeName")
+	}
 	if node := instance.Status.Node; node != nil && slices.Contains(h.Names, node.Name) {
 		h.Node = node.Name
 	}
 	return h
 }
 
-// joinsAs returns the name that the host said its Node will have, as long as the operation goes on by which it
-// joins. Afterwards the host says so itself. Empty: it does not join.
+// joinsAs returns the name for which the host was given credentials, as long as the operation goes on by which it
+// joins. Afterwards the host says so itself. Empty: it does not join, or has a Node of another name.
 func joinsAs(instance *v1alpha1.WindowsInstance) string {
-	if op := instance.Status.Operation; op != nil && op.FinishedAt == nil {
-		return op.JoinsAs
+	op, node := instance.Status.Operation, instance.Status.Node
+	if op == nil || op.FinishedAt != nil || node != nil && node.Name != op.JoinsAs {
+		return ""
 	}
-	return ""
+	return op.JoinsAs
+}
+
+// platformName returns what the platform calls the host, where that is the name of the Node that it has. By itself it
+// makes no host the one of a name: one that was made of the disk of another says what that had said. Empty: it is not.
+func platformName(instance *v1alpha1.WindowsInstance) string {
+	system, node := instance.Status.System, instance.Status.Node
+	if system == nil || node == nil || node.Name != system.NodeName {
+		return ""
+	}
+	return system.NodeName
 }
 
 // addMachine adds what the Machine of the host has. Nil: it has none.

@@ -83,7 +83,8 @@ func MachineNamed(ctx context.Context, reader client.Reader, instance *v1alpha1.
 	owner := MachineOf(instance)
 	for i := range machines.Items {
 		machine := &machines.Items[i]
-		named := machine.Name == nodeName || machine.Status.NodeRef != nil && machine.Status.NodeRef.Name == nodeName
+		// A Node may have the name of its Machine with the DNS suffix of its host.
+		named := slices.Contains(policy.HostNames(nodeName), machine.Name) || machine.Status.NodeRef != nil && machine.Status.NodeRef.Name == nodeName
 		found := owner != nil && owner.UID == machine.UID
 		for _, address := range machine.Status.Addresses {
 			named = named || slices.Contains(policy.HostNames(address.Address), nodeName)

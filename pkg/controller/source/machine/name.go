@@ -18,8 +18,8 @@ import (
 const maxSetName = v1alpha1.MaxComputerName - 6
 
 // computerName returns the name that the host of a Machine gets, and why it gets none although hosts of the
-// platform do. Both are empty where hosts keep their names, and for a host that is a Node already: that keeps
-// the name under which it is one. A name that somebody has set stays.
+// platform do. Both are empty where hosts keep their names, and for a host that is a Node already, or is about to
+// become one: that keeps the name under which it is one. A name that somebody has set stays.
 func computerName(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, platform configv1.PlatformType) (name, problem string) {
 	if !wmco.RenamesComputer(platform) {
 		return "", ""
@@ -30,7 +30,7 @@ func computerName(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInst
 		}
 		return "", ""
 	}
-	if machine.Status.NodeRef != nil || current != nil && current.Status.Node != nil {
+	if machine.Status.NodeRef != nil || current != nil && (current.Status.Node != nil || current.Status.MayHaveChangedHost() || current.Status.Operation.Active()) {
 		return "", ""
 	}
 	if !v1alpha1.IsComputerName(machine.Name) {

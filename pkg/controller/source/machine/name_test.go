@@ -41,6 +41,9 @@ func TestComputerNamesOfMachines(t *testing.T) {
 		{test: "a Node by another name, and the Machine does not say it", machine: "winworker-x7k2p", platform: configv1.VSpherePlatformType, before: isNode},
 		{test: "a Node by another name that is too long", machine: "winworkers-x7k2p", platform: configv1.VSpherePlatformType, of: joined},
 		{test: "named by a person", machine: "winworker-x7k2p", platform: configv1.VSpherePlatformType, before: named("mine"), want: "mine"},
+		{test: "about to become a Node", machine: "winworker-x7k2p", platform: configv1.VSpherePlatformType, before: func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationRunning, JoinsAs: "win-7gq2p1"}
+		}},
 		{test: "not yet a Node", machine: "winworker-x7k2p", platform: configv1.VSpherePlatformType, before: named(""), want: "winworker-x7k2p"},
 	} {
 		t.Run(tt.test, func(t *testing.T) {
