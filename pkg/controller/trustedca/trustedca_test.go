@@ -59,7 +59,7 @@ func TestReconcile(t *testing.T) {
 				}
 			}
 			got := &corev1.ConfigMap{}
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "operator", Name: "trusted-ca"}, got); client.IgnoreNotFound(err) != nil {
+			if err := client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKey{Namespace: "operator", Name: "trusted-ca"}, got)); err != nil {
 				t.Fatal(err)
 			}
 			want := tt.want
