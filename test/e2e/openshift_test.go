@@ -158,10 +158,13 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 // and say which registries are insecure and blocked: nothing of it restarts anything.
 func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 	before, starts, restarts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load(), h.host.Restarts()
-	next := newAuthority(t, "kube-apiserver-to-kubelet-signer")
-	update(t, o, "machine-config-controller", func(config *mcfgv1.ControllerConfig) {
-		config.Spec.KubeAPIServerServingCAData = append(config.Spec.KubeAPIServerServingCAData, next...)
-	})
+	var next string
+	for range 3 { // in a row
+		next = newAuthority(t, "kube-apiserver-to-kubelet-signer")
+		update(t, o, "machine-config-controller", func(config *mcfgv1.ControllerConfig) {
+			config.Spec.KubeAPIServerServingCAData = append(config.Spec.KubeAPIServerServingCAData, next...)
+		})
+	}
 	o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second"))
 	update(t, o, "cluster", func(image *configv1.Image) {
 		image.Spec.RegistrySources = configv1.RegistrySources{
