@@ -9,7 +9,7 @@ set -euo pipefail
 
 usage() {
   cat <<'EOF'
-usage: hack/build-payload.sh [--image] [--add NAME=FILE]... [--overrides FILE] [OUT]
+usage: hack/build-payload.sh [--kubernetes 1.N] [--image] [--add NAME=FILE]... [--overrides FILE] [OUT]
        hack/build-payload.sh --check-reproducible
 
 Cross-compiles for windows/amd64 what makes a host a node, at the versions that
@@ -19,6 +19,8 @@ Prints the directory as the only line on stdout; progress goes to stderr.
 
 OUT          copy the payload there. What a run made before is replaced; anything else is left
              alone, also a payload with other files beside it.
+--kubernetes the minor version of the kubelet and kube-proxy, for clusters that are not at the newest one:
+             a kubelet must not be newer than its API server. hack/payload/kubernetes-1.N is there for each.
 --image      write an OCI image layout, not a plain directory.
 --add        a file of the site's own for a name that hack/payload/files.json lists: one of its
              slots (csi-proxy.exe, ...), or another build of what we build.
@@ -47,15 +49,17 @@ say() { printf 'build-payload: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 wrong() { say "$*"; usage >&2; exit 2; }
 
-out="" overrides="" check="" image=() added=()
+out="" overrides="" check="" minor="" image=() added=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --image) image=(-image) ;;
     --check-reproducible) check=yes ;;
-    --add | --overrides)
+    --add | --overrides | --kubernetes)
       [[ $# -ge 2 ]] || wrong "$1 needs a value"
-      if [[ $1 == --overrides ]]; then
+      if [[ $1 == --kubernetes ]]; then
+        minor=$2
+      elif [[ $1 == --overrides ]]; then
         [[ -f $2 ]] || die "--overrides $2: there is no such file"
         overrides=$(realpath "$2")
       else
@@ -129,7 +133,7 @@ ldflags() {
   local flags="-s -w" v major minor package
   of() { go -C "$1" list -m -f '{{.Version}}' "$2"; }
   case $1 in
-    kubernetes)
+    kubernetes*)
       v=$(of "$1" k8s.io/kubernetes)
       IFS=. read -r major minor _ <<<"${v#v}"
       for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -152,7 +156,15 @@ ldflags() {
   printf '%s' "$flags"
 }
 
-modules=(cni hcsshim exporter aws containerd kubernetes) # quick ones first
+# The module of Kubernetes: the newest minor version has no number in its name.
+kubernetes=kubernetes
+newest=$(sed -n 's|^.*k8s.io/kubernetes v\([0-9]*\.[0-9]*\)\..*|\1|p' kubernetes/go.mod)
+if [[ -n $minor && $minor != "$newest" ]]; then
+  kubernetes=kubernetes-$minor
+  [[ $minor != */* && -f $kubernetes/go.mod ]] ||
+    wrong "--kubernetes $minor: there is no such version; there are $(echo kubernetes-*/ | sed 's|kubernetes-||g; s|/||g') $newest"
+fi
+modules=(cni hcsshim exporter aws containerd "$kubernetes") # quick ones first
 
 if [[ $check ]]; then
   tmp=$(mktemp -d)
@@ -174,7 +186,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # How long each took alone on one core of the machine that docs/payload.md describes.
-declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [aws]=105 [containerd]=110 [kubernetes]=420)
+declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [aws]=105 [containerd]=110 ["$kubernetes"]=420)
 
 programs() {
   mkdir "$1/content"
@@ -191,7 +203,7 @@ programs() {
 }
 
 start=$SECONDS
-key=$({ cat ./*/go.mod ./*/go.sum "$script"; go version; } | sha256sum | cut -c1-16)
+key=$({ echo "$kubernetes"; cat ./*/go.mod ./*/go.sum "$script"; go version; } | sha256sum | cut -c1-16)
 programs=$CACHE_DIR/payload-programs-$key
 make_once "$programs" programs
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -183,5 +185,49 @@ func TestBuildPayloadOut(t *testing.T) {
 				t.Errorf("left over: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestBuildPayloadMinor: hack/build-payload.sh builds the kubelet for the minor version that it is told, and names those
+// that there are for one that there is not.
+func TestBuildPayloadMinor(t *testing.T) {
+	if _, err := exec.LookPath("flock"); err != nil {
+		t.Skip("the script needs flock")
+	}
+	dir := t.TempDir()
+	writeFiles(t, filepath.Join(dir, "bin"), map[string]string{"go": goStandIn})
+	newest, err := os.ReadFile("../kubernetes/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minor := regexp.MustCompile(`k8s\.io/kubernetes v(\d+\.\d+)\.`).FindSubmatch(newest)
+	if minor == nil {
+		t.Fatal("the module does not say which version of Kubernetes it builds")
+	}
+	others, err := filepath.Glob("../kubernetes-*")
+	if err != nil || len(others) != 2 {
+		t.Errorf("besides the newest version there are %v, %v; want two", others, err)
+	}
+	for _, tt := range []struct {
+		minor string
+		want  []string // in what it says
+		fails bool
+	}{
+		{minor: string(minor[1]), want: []string{"hack/payload/kubernetes,"}},
+		{minor: strings.TrimPrefix(filepath.Base(others[0]), "kubernetes-"), want: []string{"hack/payload/" + filepath.Base(others[0]) + ","}},
+		{minor: "1.1", want: []string{"--kubernetes 1.1: there is no such version", string(minor[1])}, fails: true},
+		{minor: "../kubernetes", want: []string{"there is no such version"}, fails: true},
+	} {
+		cmd := exec.CommandContext(t.Context(), "../../build-payload.sh", "--kubernetes", tt.minor)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "VERSION=v1")
+		text, err := cmd.CombinedOutput()
+		if (err != nil) != tt.fails {
+			t.Errorf("--kubernetes %s ended with %v", tt.minor, err)
+		}
+		for _, want := range tt.want {
+			if !bytes.Contains(text, []byte(want)) {
+				t.Errorf("--kubernetes %s does not say %q:\n%s", tt.minor, want, text)
+			}
+		}
 	}
 }

@@ -861,7 +861,7 @@ func TestVersionSkew(t *testing.T) {
 	}{
 		{name: "same", kubelet: "v1.36.2", server: "v1.36.2"},
 		{name: "newer patch", kubelet: "v1.36.9", server: "v1.36.2"},
-		{name: "newer minor", kubelet: "v1.37.0", server: "v1.36.2", want: "newer than the API server 1.36.2"},
+		{name: "newer minor", kubelet: "v1.37.0", server: "v1.36.2", want: "newer than the API server 1.36.2, which is not supported: use a payload for it, make payload KUBERNETES=1.36"},
 		{name: "oldest", kubelet: "v1.33.0", server: "v1.36.2"},
 		{name: "too old", kubelet: "v1.32.5", server: "v1.36.2", want: "more than 3 minor versions older"},
 		{name: "of a vendor", kubelet: "v1.37.0-rc.1+abc", server: "v1.36.2", want: "newer"},

@@ -48,7 +48,7 @@ func (r *reader) checkVersion(server string) {
 	}
 	switch {
 	case ours.Minor() > theirs.Minor():
-		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is newer than the API server %s, which is not supported: use a payload of at most its minor version", ours, theirs))
+		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is newer than the API server %s, which is not supported: use a payload for it, make payload KUBERNETES=%d.%d", ours, theirs, theirs.Major(), theirs.Minor()))
 	case ours.Minor()+maxSkew < theirs.Minor():
 		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is more than %d minor versions older than the API server %s, which is not supported: use a newer payload", ours, maxSkew, theirs))
 	}
