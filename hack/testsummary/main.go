@@ -2,8 +2,8 @@
 // Copyright The Windows Instance API Authors.
 
 // testsummary reads the output of `go test -json`, reports at once how each package
-// ended and what a failed test printed, and sums up at the end, with the first messages
-// of each failed test: whoever sees only the end of a log sees why. Its last line always is
+// ended and what a failed test printed, and sums up at the end, with the first and
+// the last messages of each failed test: whoever sees only the end of a log sees why. Its last line always is
 //
 //	N passed, N failed, N skipped
 //
@@ -60,8 +60,9 @@ type event struct {
 // does not take all memory.
 const maxOutput = 256 << 10
 
-// How many messages of a failed test the summary repeats, and how many bytes of each.
-const maxMessages, maxMessage = 5, 600
+// How many messages of a failed test the summary repeats, and how many bytes of each. The
+// first often name the cause, and the last are what ended it, after whatever it logged before.
+const firstMessages, lastMessages, maxMessage = 2, 6, 1200
 
 // running is a package whose end has not come yet.
 type running struct {
@@ -241,23 +242,34 @@ func said(b *strings.Builder) string {
 // messageLine is the beginning of what a test reports: its file and line.
 var messageLine = regexp.MustCompile(`^\s+\S+_test\.go:\d+: `)
 
-// messages returns the first messages of a test, a line each, without the logs of programs
-// and whatever else it printed.
+// furtherLine is how a further line of a message begins.
+const furtherLine = "        "
+
+// messages returns the first and the last messages of a test, without what programs and others
+// printed between them.
 func messages(output string) string {
-	var b strings.Builder
-	n := 0
+	var all []string
+	inside := false
 	for line := range strings.Lines(output) {
-		if n == maxMessages || !messageLine.MatchString(line) {
-			continue
+		switch {
+		case messageLine.MatchString(line):
+			all = append(all, "\n    "+strings.TrimSpace(line))
+			inside = true
+		case inside && strings.HasPrefix(line, furtherLine):
+			all[len(all)-1] += "\n    " + strings.TrimRight(line, "\n")[len(furtherLine)-4:]
+		default:
+			inside = false
 		}
-		n++
-		line = strings.TrimSpace(line)
-		if len(line) > maxMessage {
-			line = strings.ToValidUTF8(line[:maxMessage], "") + "..."
-		}
-		b.WriteString("\n    " + line)
 	}
-	return b.String()
+	if left := len(all) - firstMessages - lastMessages; left > 0 {
+		all = slices.Replace(all, firstMessages, firstMessages+left, fmt.Sprintf("\n    (%d more)", left))
+	}
+	for i, text := range all {
+		if len(text) > maxMessage {
+			all[i] = strings.ToValidUTF8(text[:maxMessage], "") + "..."
+		}
+	}
+	return strings.Join(all, "")
 }
 
 // reason is the line with which a test was skipped.

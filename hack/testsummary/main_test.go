@@ -57,7 +57,50 @@ FAIL pkg/a                                                            3.0 s  1 t
 failed:
   pkg/a TestA
     a_test.go:7: wrong
+        a log of a program
     main_test.go:9: the first line
+        the second
+
+1 packages with tests, 1 of them failed
+0 passed, 1 failed, 0 skipped
+`,
+		},
+		{
+			// What ended a test is said last.
+			name: "failed after many messages",
+			input: []string{
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:1: 1\n    a_test.go:1: 2\n    a_test.go:1: 3\n    a_test.go:1: 4\n    a_test.go:1: 5\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"I0101 a program\n        of which this is a line\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:1: 6\n    a_test.go:1: 7\n    a_test.go:1: 8\n    a_test.go:1: 9\n    a_test.go:2: what ended it\n"}`,
+				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
+				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
+			},
+			want: `--- FAIL pkg/a TestA (2.0 s)
+    a_test.go:1: 1
+    a_test.go:1: 2
+    a_test.go:1: 3
+    a_test.go:1: 4
+    a_test.go:1: 5
+I0101 a program
+        of which this is a line
+    a_test.go:1: 6
+    a_test.go:1: 7
+    a_test.go:1: 8
+    a_test.go:1: 9
+    a_test.go:2: what ended it
+FAIL pkg/a                                                            3.0 s  1 tests, 1 failed
+
+failed:
+  pkg/a TestA
+    a_test.go:1: 1
+    a_test.go:1: 2
+    (2 more)
+    a_test.go:1: 5
+    a_test.go:1: 6
+    a_test.go:1: 7
+    a_test.go:1: 8
+    a_test.go:1: 9
+    a_test.go:2: what ended it
 
 1 packages with tests, 1 of them failed
 0 passed, 1 failed, 0 skipped
