@@ -203,11 +203,15 @@ func (c *chaos) askReboot(t *testing.T, h *chaosHost) error {
 	return err
 }
 
-// cancel asks for the end of the operation of a host.
+// cancel asks for the end of the operation of a host. A removal that somebody cancels is tried again
+// after ten minutes, which is longer than all of the test.
 func (c *chaos) cancel(t *testing.T, h *chaosHost) error {
 	i, err := c.instances(c.namespace).Get(t.Context(), h.name, metav1.GetOptions{})
 	if err != nil || i.Status.Operation == nil {
 		return err
+	}
+	if i.Status.Operation.Type == v1alpha1.OperationRemove {
+		return errors.New("a removal is not canceled")
 	}
 	_, err = c.instances(c.namespace).Cancel(t.Context(), h.name, &v1alpha1.WindowsInstanceCancel{
 		Spec: v1alpha1.WindowsInstanceCancelSpec{OperationID: i.Status.Operation.ID},

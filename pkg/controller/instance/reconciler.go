@@ -122,14 +122,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance) (reconcile.Result, error) {
 	r.prober.Cancel(key)
 	status := leaving(instance, r.clock.Now())
-	if status.Node == nil && held(instance) {
-		// That of a host whose status was lost, or that has become a node meanwhile.
+	if held(instance) {
+		// That of a host whose status was lost, that has become a node meanwhile, or whose kubelet has
+		// registered it anew: the removal deletes the Node that there is.
 		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
 		switch {
 		case node == nil || owner != nil:
+		case status.Node != nil && (status.Node.Name != node.Name || status.Node.UID == node.UID): // nothing is new, or it is another one
 		case configuredElsewhere(node, instance):
 			meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 				Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostOfAnotherNamespace,

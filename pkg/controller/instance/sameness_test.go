@@ -246,6 +246,26 @@ func TestReconcileRestored(t *testing.T) {
 	}
 }
 
+// A kubelet that starts once more before its host is cleaned registers a Node that was deleted anew, which is
+// then the one that the removal has to delete. A Node of another name is not.
+func TestReconcileDeletedWithAnotherNode(t *testing.T) {
+	for name, want := range map[string]types.UID{"win-1": "anew", "win-2": "before"} {
+		instance := newInstance("win-1", "10.1.42.1")
+		instance.Finalizers = []string{v1alpha1.HostFinalizer}
+		instance.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "before"}
+		node := newNode(name, "10.1.42.1", corev1.ConditionTrue)
+		node.UID = "anew"
+		f := newFixture(t, instance, node)
+		if err := f.client.Delete(t.Context(), f.get("win-1")); err != nil {
+			t.Fatal(err)
+		}
+		f.settle("win-1")
+		if got := f.get("win-1").Status.Node; got == nil || got.UID != want {
+			t.Errorf("with Node %s the instance has %v, want %s", name, got, want)
+		}
+	}
+}
+
 // The Node of an object that was restored and deleted is found, so that it can be drained.
 func TestReconcileRestoredAndDeleted(t *testing.T) {
 	instance := newInstance("win-1", "10.1.42.1")
