@@ -16,6 +16,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -276,10 +277,13 @@ func (c *chaos) mustBeWell(t *testing.T) {
 				}
 			}
 			// A reboot that failed leaves the Node cordoned until one succeeds; what failed
-			// or was canceled is tried again by itself, but not at once.
-			if op.Phase != v1alpha1.OperationSucceeded && !asked[op.ID] {
+			// or was canceled is tried again by itself, but not at once. A reboot after it is no
+			// configuration.
+			configured := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
+			canceled := configured != nil && configured.Reason == v1alpha1.ReasonConfigurationFailed
+			if (op.Phase != v1alpha1.OperationSucceeded || canceled) && !asked[op.ID] {
 				asked[op.ID] = true
-				if op.Type == v1alpha1.OperationReboot {
+				if op.Type == v1alpha1.OperationReboot && !canceled {
 					return errors.Join(err, c.askReboot(t, h))
 				}
 				_, again := c.instances(c.namespace).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})

@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,6 +60,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	if op.Type == v1alpha1.OperationReconfigure && !e.touched() {
 		w.reported, w.seen = true, e.clock.Now() // nothing was done that it could report after
 	}
+	var gone time.Time
 	look := func(settle time.Duration) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
 			node, report, err := e.kubeletReport(ctx)
@@ -66,6 +68,14 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 				return "", err
 			}
 			now := e.clock.Now()
+			switch {
+			case node != nil || op.Type != v1alpha1.OperationReconfigure:
+				gone = time.Time{}
+			case gone.IsZero():
+				gone = now
+			case now.Sub(gone) >= registration:
+				return "", errNodeDeleted
+			}
 			lacks := w.observe(now, node, report)
 			if lacks == "" && now.Sub(w.since) < settle {
 				return "It is ready so far", nil
@@ -79,7 +89,11 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			return lacks, nil
 		}
 	}
-	if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), look(0)); err != nil {
+	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), look(0))
+	switch {
+	case errors.Is(err, errNodeDeleted):
+		return result{}, fmt.Errorf(what+": %w", op.Node.Name, err)
+	case err != nil:
 		return result{}, e.late(ctx, fmt.Sprintf(what, op.Node.Name), err)
 	}
 	if e.disturbed() && e.Settle > 0 {
@@ -144,6 +158,13 @@ func (e *execution) kubeletReport(ctx context.Context) (*corev1.Node, string, er
 	}
 	return node, report, nil
 }
+
+// registration is how long a kubelet that was just restarted may take to register its Node. One that runs
+// already does not register again when the Node is deleted.
+const registration = time.Minute
+
+// errNodeDeleted has the operation end, so that the next one has the host join again.
+var errNodeDeleted = errors.New("the Node was deleted meanwhile, and its kubelet has not registered again; the host is configured again, so that it joins the cluster anew")
 
 // kubeletWatch knows for how long a Node has been ready whose kubelet reports. It does no I/O.
 type kubeletWatch struct {

@@ -225,3 +225,28 @@ func TestServiceStopsWhileItIsWatched(t *testing.T) {
 		}
 	})
 }
+
+// TestNodeIsDeletedMeanwhile: a kubelet that runs does not register its Node again when somebody deletes it, so that
+// nothing is gained by waiting until the time is over.
+func TestNodeIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact = config.ImpactRestart
+		f.settle = 10 * time.Minute
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("its Node to be watched", func() bool {
+			return strings.HasPrefix(f.get().Status.Operation.Message, "Watching for 10m0s")
+		})
+		if err := f.kube.CoreV1().Nodes().Delete(t.Context(), testNode, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		deleted := time.Now()
+		op := f.waitForEnd()
+		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "the Node was deleted meanwhile") || op.FinishedAt.Sub(deleted) > registration+time.Minute {
+			t.Errorf("it is %s after %s: %s", op.Phase, op.FinishedAt.Sub(deleted), op.Message)
+		}
+	})
+}
