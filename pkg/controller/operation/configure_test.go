@@ -271,7 +271,7 @@ func TestConfigure(t *testing.T) {
 					c.mu.Unlock()
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkkk Skkk kkFkk", wantMessage: []string{"its Node win-1 did not become ready", "The Node does not exist any more"}, wantApplies: []string{"new Restart"},
+			want: failed, wantSteps: "SSSS Skkkk Skkk kkFkk", wantMessage: []string{"its Node win-1 did not become ready", "the Node was deleted meanwhile"}, wantApplies: []string{"new Restart"},
 		},
 		{
 			name: "what comes after the Node costs more", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
