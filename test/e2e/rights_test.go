@@ -143,6 +143,8 @@ var neededUnused = []struct {
 		why: "the desired configuration of hosts on Azure is read from it",
 		rights: []system.Right{
 			{Verb: "get", Resource: "secrets", Name: "windows-instance-config-daemon"},
+			{Verb: "list", Resource: "secrets", Name: "windows-instance-config-daemon"},
+			{Verb: "watch", Resource: "secrets", Name: "windows-instance-config-daemon"},
 		},
 	},
 	{

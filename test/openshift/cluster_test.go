@@ -25,6 +25,7 @@ import (
 // TestInstall: a real API server with OpenShift's own kinds takes what a cluster of each platform has, and
 // what the product reads from it is complete.
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	cp, err := controlplane.Start(t.Context(), controlplane.Options{Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)

@@ -5,9 +5,11 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -54,15 +56,19 @@ func (c *controllers) configure(p *payload.Payload) error {
 	}
 	settings := c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace)
 	settings.ServerVersion = cluster.ServerVersion(c.kube.Discovery().RESTClient())
-	var err error
+	inputs, err := metadata.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a client that watches the inputs of configurations: %w", err)
+	}
 	c.desired, err = cluster.NewSource(cluster.Options{
 		Live: cluster.Live{
 			Cluster:  c.GetAPIReader(),
 			ReadPool: poolReader(c.GetClient()),
 			Settings: settings,
 		},
-		Client: c.GetClient(),
-		Issuer: csr.NewIssuer(c.GetClient(), c.kube, c.options.Hosts.Namespace),
+		Client:   c.GetClient(),
+		Metadata: inputs,
+		Issuer:   csr.NewIssuer(c.GetClient(), c.kube, c.options.Hosts.Namespace),
 	})
 	return err
 }

@@ -142,6 +142,8 @@ type readers struct {
 
 func (r readers) GetAPIReader() client.Reader { return r.cluster }
 func (r readers) GetClient() client.Client    { return r.cluster }
+func (r readers) GetConfig() *rest.Config     { return &rest.Config{} }
+func (r readers) GetHTTPClient() *http.Client { return http.DefaultClient }
 
 // Hosts are only watched without a payload.
 func TestConfigure(t *testing.T) {

@@ -16,8 +16,8 @@
 //     the Machine Config Operator its ControllerConfig and what MachineConfigPool worker has;
 //   - the Secret with the key of digests, see [EnsureDigestKey].
 //
-// [Source] keeps a snapshot current for the controllers, [Live] takes one each time for dry
-// runs. An [Issuer] makes what hosts join with.
+// [Source] keeps a snapshot current for the controllers, by watching what it was made of, [Live]
+// takes one each time for dry runs. An [Issuer] makes what hosts join with.
 //
 // The package must not import a controller, what reaches hosts, nor the packages that
 // serve the API.

@@ -11,8 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/metadata"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -23,7 +26,22 @@ import (
 )
 
 // DefaultInterval is the default of [Options.Interval].
-const DefaultInterval = 10 * time.Second
+const DefaultInterval = 5 * time.Minute
+
+const (
+	// failedInterval is the time until a cluster that does not answer is read again.
+	failedInterval = 10 * time.Second
+	// unwatchedInterval is that until it is read again while it has something that may be read and not watched.
+	unwatchedInterval = time.Minute
+	// settleTime is what follows a change before it is read: what belongs together often changes together.
+	settleTime = 200 * time.Millisecond
+	// changesInterval and changesBurst bound how often changes are read: as many at once, and one each interval from
+	// then on, whatever somebody writes in a loop.
+	changesInterval = 10 * time.Second
+	changesBurst    = 6
+	// intervalJitter is by how much an interval may be longer, so that clusters that began together do not go on so.
+	intervalJitter = 0.2
+)
 
 // freshFor is for how long a snapshot is what is in the cluster now. Many hosts that are
 // configured at the same time need it several times each, and one snapshot is two dozen requests.
@@ -38,19 +56,21 @@ type Options struct {
 	Client client.Client
 	// Issuer issues what hosts join with. Required.
 	Issuer Issuer
-	// Interval is the time between two snapshots. Default [DefaultInterval].
+	// Metadata watches the inputs of snapshots, one by one. Required.
+	Metadata metadata.Interface
+	// Interval is the time between two snapshots while nothing changes, for what cannot be watched, and in case that
+	// a watch is silent that should not be. Default [DefaultInterval].
 	Interval time.Duration
 
 	// clock is set in tests.
-	clock clock.WithTicker
+	clock clock.Clock
 }
 
 // Source knows the desired configurations of hosts. It keeps a snapshot of the cluster
 // current and says when it has changed. It is safe for concurrent use.
 //
-// It polls and does not watch: it reads a handful of objects in namespaces that a cache
-// would otherwise have to hold whole, some of them of kinds that a cluster may not have, and
-// a change of them may take some seconds to arrive.
+// It watches the metadata of what the last snapshot was made of, each object by its name, and takes another snapshot when
+// that changes: a snapshot is read at once, and a cache would give objects of different times. See decision 30.
 type Source struct {
 	o           Options
 	subscribers []chan event.GenericEvent
@@ -59,12 +79,16 @@ type Source struct {
 	reader  chan struct{}
 	began   time.Time
 	failure error
+	// woken has room for one: something may have changed.
+	woken chan struct{}
 
 	mu sync.Mutex // guards what follows
 	// last is what was read last; nil before the first time.
 	last *reading
 	// changed: last differs from what was sent to subscribers.
 	changed bool
+	// seen is what last was made of. It is replaced and never changed.
+	seen seen
 }
 
 // reading is a snapshot, or what is wrong with the cluster.
@@ -75,8 +99,8 @@ type reading struct {
 
 // NewSource returns a Source, which reads nothing before it is started or called.
 func NewSource(o Options) (*Source, error) {
-	if o.Live.Cluster == nil || o.Live.ReadPool == nil || o.Client == nil || o.Issuer == nil {
-		return nil, errors.New("options of the source of desired configurations: Live, Client and Issuer are required")
+	if o.Live.Cluster == nil || o.Live.ReadPool == nil || o.Client == nil || o.Issuer == nil || o.Metadata == nil {
+		return nil, errors.New("options of the source of desired configurations: Live, Client, Issuer and Metadata are required")
 	}
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
@@ -84,7 +108,7 @@ func NewSource(o Options) (*Source, error) {
 	if o.clock == nil {
 		o.clock = clock.RealClock{}
 	}
-	return &Source{o: o, reader: make(chan struct{}, 1)}, nil
+	return &Source{o: o, reader: make(chan struct{}, 1), woken: make(chan struct{}, 1)}, nil
 }
 
 // Changed returns a channel that says when the cluster has changed: then the desired
@@ -99,16 +123,18 @@ func (s *Source) Changed() <-chan event.GenericEvent {
 // NeedLeaderElection says that only the leader configures hosts.
 func (*Source) NeedLeaderElection() bool { return true }
 
-// Start polls the cluster until ctx ends.
+// Start keeps the snapshot current until ctx ends.
 func (s *Source) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("desired")
 	if err := s.ensureKey(ctx); err != nil {
 		return err
 	}
-	ticker := s.o.clock.NewTicker(s.o.Interval)
-	defer ticker.Stop()
+	w := newWatches(s.o.Metadata, s.o.clock, s.wake)
+	defer w.close()
+	changes := rate.NewLimiter(rate.Every(changesInterval), changesBurst)
 	logged := ""
-	for {
+	for ctx.Err() == nil {
+		w.begin()
 		_, err := s.refresh(ctx, 0)
 		if ctx.Err() != nil {
 			return nil
@@ -119,15 +145,75 @@ func (s *Source) Start(ctx context.Context) error {
 				logger.Error(err, "Hosts cannot be configured")
 			}
 		}
+		s.wait(ctx, w, changes, err)
+	}
+	return nil
+}
+
+// wait returns when another snapshot is due after one that ended with err, or ctx has ended. What others read
+// meanwhile is watched, and told to subscribers.
+func (s *Source) wait(ctx context.Context, w *watches, changes *rate.Limiter, err error) {
+	began := s.o.clock.Now()
+	interval := wait.Jitter(s.o.Interval, intervalJitter)
+	for {
 		if s.takeChanged() {
 			s.notify(ctx)
 		}
+		known := s.known()
+		w.follow(ctx, known.inputs)
+		if w.outdate(known) {
+			now := s.o.clock.Now()
+			if s.sleep(ctx, max(settleTime, changes.ReserveN(now, 1).DelayFrom(now))); w.outdate(s.known()) {
+				return
+			}
+		}
+		timer := s.o.clock.NewTimer(s.until(interval, err, known.awaits || w.refused()) - s.o.clock.Since(began))
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
+			timer.Stop()
+			return
+		case <-timer.C():
+			return
+		case <-s.woken:
+			timer.Stop()
 		}
 	}
+}
+
+// until says how long after a snapshot that ended with err the next one follows if nothing changes.
+func (s *Source) until(interval time.Duration, err error, unwatched bool) time.Duration {
+	var wrong *InputError
+	switch {
+	case err != nil && !errors.As(err, &wrong):
+		return min(interval, failedInterval)
+	case unwatched:
+		return min(interval, unwatchedInterval)
+	}
+	return interval
+}
+
+// sleep waits, or until ctx ends.
+func (s *Source) sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-s.o.clock.After(d):
+	}
+}
+
+// wake says that something may have changed.
+func (s *Source) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default: // it was said already
+	}
+}
+
+// known returns what the last snapshot was made of.
+func (s *Source) known() *seen {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.seen
+	return &known
 }
 
 // ensureKey makes the key of the digests of secrets, which has to be there before anything
@@ -142,10 +228,7 @@ func (s *Source) ensureKey(ctx context.Context) error {
 			return fmt.Errorf("making the key of the digests of secrets: %w", err)
 		}
 		log.FromContext(ctx).Error(err, "The key of the digests of secrets cannot be made yet")
-		select {
-		case <-ctx.Done():
-		case <-s.o.clock.After(s.o.Interval):
-		}
+		s.sleep(ctx, failedInterval)
 	}
 }
 
@@ -173,7 +256,8 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 		}
 		return s.latest()
 	}
-	snapshot, err := Read(ctx, s.o.Live.Cluster, s.o.Live.Settings)
+	record := newRecorder(s.o.Live.Cluster, s.o.Client.Scheme())
+	snapshot, err := Read(ctx, record, s.o.Live.Settings)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // which is not the result of other callers
 	}
@@ -189,7 +273,8 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	if s.last == nil || errorText(s.last.err) != errorText(err) || !reflect.DeepEqual(s.last.snapshot, snapshot) {
 		s.changed = true
 	}
-	s.last = &reading{snapshot: snapshot, err: err}
+	s.last, s.seen = &reading{snapshot: snapshot, err: err}, record.seen
+	s.wake()
 	return snapshot, err
 }
 

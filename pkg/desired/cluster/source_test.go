@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/util/cert"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,8 @@ type fakeCluster struct {
 	mu   sync.Mutex
 	down error
 	gets int
+	// metadata is what watches see: nothing, until a test tells it.
+	metadata *metadatafake.FakeMetadataClient
 }
 
 // count is how many objects were asked for so far.
@@ -115,7 +118,11 @@ func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster 
 		configMap(metav1.NamespaceSystem, "kubeadm-config", map[string]string{"ClusterConfiguration": "networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: local}\n"}),
 		configMap(metav1.NamespaceSystem, "extension-apiserver-authentication", map[string]string{"client-ca-file": string(ca)}),
 	)
-	c := &fakeCluster{}
+	metadataScheme := metadatafake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(metadataScheme); err != nil {
+		t.Fatal(err)
+	}
+	c := &fakeCluster{metadata: metadatafake.NewSimpleMetadataClient(metadataScheme)}
 	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			c.mu.Lock()
@@ -152,7 +159,7 @@ func newSource(t *testing.T, c *fakeCluster, f *issuer) *Source {
 			Cluster: c, ReadPool: c.readPool,
 			Settings: Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
 		},
-		Client: c, Issuer: f,
+		Client: c, Issuer: f, Metadata: c.metadata,
 		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
 	})
 	if err != nil {
@@ -179,13 +186,20 @@ func run(t *testing.T, s *Source) {
 	})
 }
 
-// next waits for a change.
-func next(t *testing.T, changed <-chan event.GenericEvent) {
+// next waits for a change, while time passes.
+func next(t *testing.T, s *Source, changed <-chan event.GenericEvent) {
 	t.Helper()
-	select {
-	case <-changed:
-	case <-time.After(30 * time.Second):
-		t.Fatal("no change was told")
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.After(30 * time.Second); ; {
+		select {
+		case <-changed:
+			return
+		case <-ticker.C:
+			s.o.clock.(*clocktesting.FakeClock).Step(time.Minute)
+		case <-deadline:
+			t.Fatal("no change was told")
+		}
 	}
 }
 
@@ -195,8 +209,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	s := newSource(t, c, &issuer{})
 	changed := s.Changed()
 	run(t, s)
-	clock := s.o.clock.(*clocktesting.FakeClock)
-	next(t, changed) // the first look is news
+	next(t, s, changed) // the first look is news
 
 	var missing *InputError
 	if _, _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
@@ -205,8 +218,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
 		t.Fatal(err)
 	}
-	tick(t, clock)
-	next(t, changed)
+	next(t, s, changed)
 	first, waiting, _, err := s.Revision(t.Context(), instance(), nil, nil)
 	if err != nil || first == "" || len(waiting) == 0 {
 		t.Fatalf("got revision %q, waiting %v, %v", first, waiting, err)
@@ -229,8 +241,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	tick(t, clock)
-	next(t, changed)
+	next(t, s, changed)
 	other, _, warnings, err := s.Revision(t.Context(), instance(), nil, nil)
 	if err != nil || other == first || len(warnings) > 0 {
 		t.Errorf("with another DNS: got %q, %q, %v", other, warnings, err)
@@ -242,22 +253,10 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if err := c.Create(t.Context(), image); err != nil {
 		t.Fatal(err)
 	}
-	tick(t, clock)
-	next(t, changed)
+	next(t, s, changed)
 	if same, _, warnings, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || same != other || len(warnings) != 1 || !strings.Contains(warnings[0], "quay.io/bad is not blocked") {
 		t.Errorf("with a repository that is blocked: got %q, %q, %v, want %q", same, warnings, err, other)
 	}
-}
-
-// tick has the source look once more.
-func tick(t *testing.T, clock *clocktesting.FakeClock) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !clock.HasWaiters(); {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not wait for the next look")
-		}
-	}
-	clock.Step(DefaultInterval)
 }
 
 func TestBuildForAHostThatJoins(t *testing.T) {
@@ -353,8 +352,7 @@ func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 	s := newSource(t, c, &issuer{})
 	changed := s.Changed()
 	run(t, s)
-	clock := s.o.clock.(*clocktesting.FakeClock)
-	next(t, changed) // the first look is news
+	next(t, s, changed) // the first look is news
 	if err := c.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-dns"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.77"},
@@ -364,8 +362,7 @@ func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 	if _, err := s.refresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	tick(t, clock)
-	next(t, changed)
+	next(t, s, changed)
 }
 
 func TestOptions(t *testing.T) {
