@@ -35,6 +35,9 @@ func NewSystem(drive string, boot func() (string, error)) *System {
 // Boot implements [engine.System].
 func (s *System) Boot(context.Context) (string, error) { return s.boot() }
 
+// MachineID implements [engine.System].
+func (s *System) MachineID() string { return MachineID(s.drive) }
+
 // Lock implements [engine.System] with flock(2), which ends with the process.
 func (s *System) Lock(owner engine.Owner) (release func() error, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {

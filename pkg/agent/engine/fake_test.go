@@ -57,9 +57,12 @@ type fake struct {
 	exclusions  map[string]bool
 	features    map[string]FeatureState
 	hostname    string
-	domain      string // with its period; empty: none
-	next        string
-	endpoints   map[string]bool
+	// cloudName is what the metadata service calls the host. Empty: ip-10-0-0-7.
+	cloudName string
+	machine   string
+	domain    string // with its period; empty: none
+	next      string
+	endpoints map[string]bool
 	// networks are made by the service overlay.
 	networks map[string]bool
 	// unlocked are the changes that were made by a process without the lock.
@@ -213,6 +216,8 @@ func (f *fake) Boot(context.Context) (id string, err error) {
 	return id, err
 }
 
+func (f *fake) MachineID() string { return f.machine }
+
 func (f *fake) Lock(o Owner) (release func() error, err error) {
 	err = f.call("Lock", false, func() error {
 		if f.locked != nil {
@@ -228,7 +233,7 @@ func (f *fake) Value(_ context.Context, v config.Variable) (value string, err er
 	err = f.call("Value "+string(v.Source), false, func() error {
 		switch {
 		case v.Source == config.SourceAWSLocalHostname:
-			value = "ip-10-0-0-7"
+			value = cmp.Or(f.cloudName, "ip-10-0-0-7")
 		case v.Source == config.SourceDefaultRouteAddress:
 			value = "10.0.0.7"
 		case v.Source == config.SourceHostname:

@@ -43,6 +43,9 @@ type inventory struct {
 	Endpoints   map[string]config.HNSEndpoint  `json:"hnsEndpoints"`
 	// Values of variables that another document, or a look at another time, may not know.
 	Values map[string]string `json:"values,omitempty"`
+	// Machine tells the machine that the values are of from others, see [System]. Empty: an earlier release
+	// recorded them, or it cannot be read.
+	Machine string `json:"machine,omitempty"`
 }
 
 // pendingReboot is a restart that the host needs.

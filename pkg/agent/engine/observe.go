@@ -311,6 +311,16 @@ func (o *observer) values(ctx context.Context, d *config.Document, inv *inventor
 			}
 			continue
 		}
+		if known {
+			stays, err := o.isNodeAs(d, v, kept, inv)
+			if err != nil {
+				return nil, err
+			}
+			if stays {
+				values[v.Name] = kept
+				continue
+			}
+		}
 		var value string
 		var err error
 		if v.Source == config.SourceHNSEndpointAddress {

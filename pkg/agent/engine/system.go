@@ -29,6 +29,9 @@ type System interface {
 
 	// Boot is the identity of the current boot.
 	Boot(ctx context.Context) (string, error)
+	// MachineID tells the machine from others, also from those that were made from its disk. Empty: it cannot be
+	// read.
+	MachineID() string
 	// Lock makes this process the only one that changes the host, until release is called
 	// or the process ends. While another one is, the error is a [*LockedError].
 	Lock(owner Owner) (release func() error, err error)

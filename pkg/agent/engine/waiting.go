@@ -5,6 +5,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
@@ -35,24 +36,49 @@ func present(d *config.Document, inv *inventory) config.Document {
 	return out
 }
 
-// keptValue returns the value of a variable that is not known now, as the host last had it. That
-// of a metadata service never changes, and the service may be out of reach for a while, after a
-// restart for example.
+// keptValue returns the value of a variable that is not known now, as the host last had it. A
+// metadata service, or DNS, may be out of reach for a while, after a restart for example.
 func keptValue(v config.Variable, inv *inventory) (value string, ok bool) {
-	switch v.Source {
-	case config.SourceKept, config.SourceAWSLocalHostname, config.SourceGCPHostname:
+	if v.Source == config.SourceKept || namesHosts(v.Source) {
 		value, ok = inv.Values[v.Name]
-	default:
 	}
 	return value, ok
 }
 
+// namesHosts says whether the value of a source is a name that others give a host.
+func namesHosts(source config.VariableSource) bool {
+	return source == config.SourceAWSLocalHostname || source == config.SourceGCPHostname || source == config.SourceFQDN
+}
+
+// isNodeAs says whether the host is a node by the value that a variable had before, which is what its node is called
+// from then on, whatever a metadata service or DNS calls the host later: the API server takes nothing else from a
+// kubelet than what its certificate says, and a Node cannot be renamed. The certificate of the kubelet tells; it
+// is of no account on a host that was made from the disk of another one.
+func (o *observer) isNodeAs(d *config.Document, v config.Variable, kept string, inv *inventory) (bool, error) {
+	c := d.ClientCertificate
+	if c == nil || !namesHosts(v.Source) || !strings.Contains(c.NodeName, "$("+v.Name+")") || inv.Machine != "" && inv.Machine != o.system.MachineID() {
+		return false, nil
+	}
+	content, _, err := readIfExists(o.system, c.Path)
+	if err != nil {
+		return false, err
+	}
+	defer clear(content) // the key is in it
+	name, err := config.Expand(c.NodeName, map[string]string{v.Name: kept})
+	if err != nil {
+		return false, nil //nolint:nilerr // it has other variables, too, and is no name that was given
+	}
+	// Whether it is still good does not matter: another one will be for the same Node.
+	problem := credentialRules{node: name}.judge(content).Problem
+	return problem == "", nil
+}
+
 // keepValues records the values that [keptValue] returns later.
 func (a *application) keepValues() {
-	a.Values = nil
+	a.Values, a.Machine = nil, a.observer.system.MachineID()
 	for _, v := range a.bundle.Document.Variables {
 		switch v.Source {
-		case config.SourceValue, config.SourceKept, config.SourceAWSLocalHostname, config.SourceGCPHostname:
+		case config.SourceValue, config.SourceKept, config.SourceAWSLocalHostname, config.SourceGCPHostname, config.SourceFQDN:
 			if value, ok := a.seen.values[v.Name]; ok {
 				makeMap(&a.Values)
 				a.Values[v.Name] = value

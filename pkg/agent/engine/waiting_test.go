@@ -159,3 +159,51 @@ func TestNameAfterRestart(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeKeepsItsName: once its kubelet has a certificate, a host stays the node that it is, whatever the metadata
+// service or DNS calls it later; a host that was made from its disk, and one that has not joined, do not.
+func TestNodeKeepsItsName(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		source config.VariableSource
+		joined string
+		edit   func(*fake)
+		want   string
+	}{
+		{"the metadata service changes its mind", config.SourceAWSLocalHostname, "ip-10-0-0-7", nil, "ip-10-0-0-7"},
+		{"the host joins a domain", config.SourceFQDN, "win-1.corp.example.com", nil, "win-1.corp.example.com"},
+		{"it has not joined", config.SourceAWSLocalHostname, "", nil, "ip-10-0-0-8"},
+		{"its certificate is that of another node", config.SourceAWSLocalHostname, "ip-10-0-0-9", nil, "ip-10-0-0-8"},
+		{"another machine has its disk", config.SourceAWSLocalHostname, "ip-10-0-0-7", func(f *fake) { f.machine = "two" }, "ip-10-0-0-8"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ca := newAuthority(t, "kubernetes")
+			known, _ := nodeBundles(t)
+			d := &known.Document
+			d.Variables[len(d.Variables)-2].Source = tt.source
+			d.Files = append(slices.Clone(d.Files), textFile(`C:\k\ca.crt`, ca.pem(), config.OnChange{Impact: config.ImpactNone}))
+			d.ClientCertificate = &config.ClientCertificate{
+				Path: `C:\k\kubelet.pem`, Kubeconfig: `C:\k\kubeconfig`, CAFile: `C:\k\ca.crt`, ServerCAFile: `C:\k\ca.crt`, NodeName: "$(HOSTNAME)",
+			}
+			f := newFake()
+			f.hostname, f.next, f.domain, f.machine = "win-1", "win-1", ".corp.example.com", "one"
+			converge(t, f, known)
+			if tt.joined != "" {
+				f.files[fold(`C:\k\kubelet.pem`)] = fakeFile{Content: ca.issue(t, tt.joined, f.clock.AddDate(-1, 0, 0), f.clock.AddDate(0, 0, -1))}
+			}
+			f.cloudName, f.domain = "ip-10-0-0-8", ".ad.example.com"
+			if tt.edit != nil {
+				tt.edit(f)
+			}
+			p, err := engineOf(f).Plan(t.Context(), &known)
+			if err != nil || p.NodeName != tt.want {
+				t.Errorf("it is node %q, %v, want %s", p.NodeName, err, tt.want)
+			}
+			for _, item := range p.Items {
+				if (item.Kind == api.KindService) == (tt.want == tt.joined) {
+					t.Errorf("it is to be changed: %s: %s", item, item.Reason)
+				}
+			}
+		})
+	}
+}

@@ -42,6 +42,9 @@ func (s *windowsSystem) Boot(ctx context.Context) (string, error) {
 	return boot.ID, err
 }
 
+// MachineID implements [engine.System].
+func (s *windowsSystem) MachineID() string { return s.host.MachineID() }
+
 // The mutex is global, as the service and SSH sessions are in different sessions of Windows.
 const (
 	lockName  = `Global\windows-node-agent`

@@ -27,7 +27,15 @@ func awsLocalHostname(ctx context.Context, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return requestMetadata(ctx, http.MethodGet, address+"/latest/meta-data/local-hostname", "X-aws-ec2-metadata-token", token)
+	names, err := requestMetadata(ctx, http.MethodGet, address+"/latest/meta-data/local-hostname", "X-aws-ec2-metadata-token", token)
+	return firstName(names), err
+}
+
+// firstName is the first of several names that the options of a network may give a host, without the dot that an
+// absolute name ends with: what OpenShift's own nodes on AWS are called.
+func firstName(names string) string {
+	first, _, _ := strings.Cut(names, " ")
+	return strings.TrimSuffix(first, ".")
 }
 
 // gcpHostname uses the metadata server of GCP. A name that is too long for a label of DNS

@@ -75,3 +75,16 @@ func TestProbeURL(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFirstName: the options of a network may give a host several names, and absolute ones.
+func TestFirstName(t *testing.T) {
+	for names, want := range map[string]string{
+		"ip-10-0-0-7.ec2.internal":                  "ip-10-0-0-7.ec2.internal",
+		"ip-10-0-0-7.ec2.internal.":                 "ip-10-0-0-7.ec2.internal",
+		"ip-10-0-0-7.example.com ip-10-0-0-7.corp.": "ip-10-0-0-7.example.com",
+	} {
+		if got := firstName(names); got != want {
+			t.Errorf("%q: got %q, want %q", names, got, want)
+		}
+	}
+}
