@@ -54,7 +54,7 @@ generate() {
   "$gen/openapi-gen" "${header[@]}" "${readonly_pkgs[@]}" --output-file zz_generated.openapi.go \
     --output-dir "$out/openapi" --output-pkg "$MODULE/$out/openapi" \
     --output-model-name-file zz_generated.model_name.go --report-filename "$violations" \
-    k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource} k8s.io/api/autoscaling/v1 "$api/v1alpha1"
+    k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource,util/intstr} k8s.io/api/autoscaling/v1 "$api/v1alpha1"
 
   say "generating clients"
   go run ./hack/models-schema >"$scratch/schema.json"

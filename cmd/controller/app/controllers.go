@@ -42,8 +42,8 @@ type controllers struct {
 	// leads says whether this process still has the hosts of the cluster.
 	leads   func(ctx context.Context) (bool, error)
 	options *options
-	// disruptions are the slots of hosts whose Node is taken out of service.
-	disruptions *rollout.Slots
+	// rollout decides which hosts are updated.
+	rollout *rollout.Scheduler
 
 	// desired is nil when hosts are watched and not configured.
 	desired *cluster.Source
@@ -99,7 +99,11 @@ func (c *controllers) addSources(context.Context) error {
 	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder}); err != nil {
 		return err
 	}
-	return rollout.SetupWithManager(c, rollout.Options{Disruptions: c.disruptions, Registerer: ctrlmetrics.Registry})
+	c.rollout = rollout.NewScheduler(c.GetClient(), rollout.Options{
+		Disruptions: c.options.MaxDisruptiveOperations, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
+		Update: c.update, Impact: c.impact,
+	})
+	return c.rollout.SetupWithManager(c)
 }
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
@@ -124,6 +128,22 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 	})
 }
 
+// update says whether a host is to get another configuration. Where hosts are only watched none is.
+func (c *controllers) update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool) {
+	if c.desired == nil {
+		return time.Time{}, false
+	}
+	return lifecycle.Update(instance, pool, now)
+}
+
+// impact asks a host what that costs.
+func (c *controllers) impact(ctx context.Context, instance *v1alpha1.WindowsInstance) (v1alpha1.ChangeImpact, string, error) {
+	if err := c.ready(ctx); err != nil {
+		return "", "", err
+	}
+	return (&operation.Preview{Hosts: c.hosts, Configuration: c.desired, Kube: c.kube}).Impact(ctx, instance)
+}
+
 // wanted says whether a source asks for the host of an instance again that was deleted. A Machine
 // that is gone does not come back.
 func (c *controllers) wanted(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error) {
@@ -132,16 +152,15 @@ func (c *controllers) wanted(ctx context.Context, instance *v1alpha1.WindowsInst
 
 func (c *controllers) addOperation(context.Context) error {
 	o := operation.Options{
-		Hosts:       c.hosts,
-		Ready:       c.ready,
-		Kube:        c.kube,
-		Recorder:    c.recorder,
-		Concurrent:  c.options.ConcurrentOperations,
-		Disruptions: c.disruptions,
-		Restarts:    rollout.NewRestartSlots(rollout.DefaultRestarts),
-		Leads:       c.leads,
-		Settle:      c.options.NodeSettleTime,
-		Registerer:  ctrlmetrics.Registry,
+		Hosts:      c.hosts,
+		Ready:      c.ready,
+		Kube:       c.kube,
+		Recorder:   c.recorder,
+		Concurrent: c.options.ConcurrentOperations,
+		Policy:     c.rollout,
+		Leads:      c.leads,
+		Settle:     c.options.NodeSettleTime,
+		Registerer: ctrlmetrics.Registry,
 	}
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance, time.Now())

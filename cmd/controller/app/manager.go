@@ -31,7 +31,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
-	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -116,7 +115,6 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	defer closeRecorder()
 	c := controllers{
 		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
-		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
 	}
 	if err := c.configure(shipped.payload); err != nil {
 		return err

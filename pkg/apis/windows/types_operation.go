@@ -45,6 +45,7 @@ type Operation struct {
 	BootID            string
 	Revision          string
 	Impact            ChangeImpact
+	AdmittedImpact    ChangeImpact
 	HostChanged       bool
 	JoinsAgain        bool
 	HostUntouched     bool

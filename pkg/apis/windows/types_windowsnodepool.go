@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -32,7 +33,27 @@ type WindowsNodePoolSpec struct {
 
 // PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
 type PoolUpdateStrategy struct {
-	Drain PoolDrainOptions
+	Type          PoolUpdateStrategyType
+	RollingUpdate PoolRollingUpdate
+	Window        *MaintenanceWindow
+	Drain         PoolDrainOptions
+}
+
+// PoolUpdateStrategyType is when the hosts of a pool get a new configuration.
+type PoolUpdateStrategyType string
+
+// PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
+type PoolRollingUpdate struct {
+	MaxUnavailable *intstr.IntOrString
+	Canary         *intstr.IntOrString
+	MaxFailures    *int32
+}
+
+// MaintenanceWindow is a time in which hosts may be disturbed.
+type MaintenanceWindow struct {
+	Schedule        string
+	DurationSeconds int64
+	TimeZone        string
 }
 
 // PoolDrainOptions say how pods leave the Nodes of a pool before the controller changes or
@@ -126,6 +147,7 @@ type WindowsNodePoolStatus struct {
 	ReadyReplicas       int32
 	UpdatedReplicas     int32
 	UnavailableReplicas int32
+	BlockedBy           string
 	RecentRemovals      []PoolRemoval
 	Conditions          []metav1.Condition
 }

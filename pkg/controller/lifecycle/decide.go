@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // Reasons of the events about why a host is configured.
@@ -150,10 +151,32 @@ func (s snapshot) configure() action {
 	if why == nil || s.paused != "" {
 		return action{do: doNothing}
 	}
+	if s.works() {
+		return action{do: doNothing, pending: true} // package rollout decides when
+	}
 	if due := s.due(); due.After(s.now) {
 		return action{do: doNothing, again: due, pending: true}
 	}
 	return action{do: doRecord, operation: v1alpha1.OperationReconfigure, event: why, pending: true}
+}
+
+// works says whether the host works as a node with the revision that it has, so that another one is an update,
+// which is a matter of its pool. Everything else is repaired at once: nothing more is out of service by it.
+func (s snapshot) works() bool {
+	status := &s.instance.Status
+	c := s.configured()
+	return c != nil && c.Status == metav1.ConditionTrue && status.Node != nil && status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision
+}
+
+// Update says whether a host that works as a node is to get another configuration, and from when on it may.
+// pool is that of its instance, nil if there is none. It depends on nothing else. Who records the update is
+// package rollout.
+func Update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool) {
+	s := snapshot{instance: instance, pool: pool, paused: object.PausedBy(instance, pool), now: now}
+	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {
+		return time.Time{}, false
+	}
+	return s.due(), true
 }
 
 // lacks says why the host is to be configured, nil if it is not to be, or cannot be at the moment.

@@ -282,6 +282,8 @@ func TestDecideToConfigure(t *testing.T) {
 		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, "Nothing, pending"},
 		{"goes on", newInstance(held, ops(op(reconfigure, running, 0))), snapshot{}, "Nothing"},
 		{"another revision", newInstance(has(revision2), held), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
+		{"another revision of a node, which its pool decides about", newInstance(has(revision2), held, withNode), snapshot{}, "Nothing, pending"},
+		{"another revision of a node that was not configured completely", newInstance(has(revision2), held, withNode, interrupted), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
 		{"another revision, paused", newInstance(has(revision2), held), snapshot{paused: "spec.paused"}, "Nothing"},
 		{"interrupted", newInstance(has(revision1), held, interrupted), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
 		{"host was imaged anew", newInstance(held, ops(op(reconfigure, succeeded, 24*time.Hour))), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
@@ -344,6 +346,39 @@ func TestDecideToConfigure(t *testing.T) {
 			w.managed = false
 			if got := describe(decide(w)); got != "Nothing" && !(got == "Hold" && !w.held()) {
 				t.Errorf("without a payload: got %q", got)
+			}
+		})
+	}
+}
+
+// TestUpdate: a host that works as a node is to be updated when something else is desired, and nothing forbids it.
+func TestUpdate(t *testing.T) {
+	node := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
+	}
+	paused := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: true}}
+	for _, tt := range []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		pool     *v1alpha1.WindowsNodePool
+		want     bool
+		due      time.Duration // from now on; 0: at once
+	}{
+		{"another revision", newInstance(has(revision2), held, node), nil, true, 0},
+		{"the same revision", newInstance(has(revision1), held, node), nil, false, 0},
+		{"it is no node", newInstance(has(revision2), held), nil, false, 0},
+		{"it is not held yet", newInstance(has(revision2), node), nil, false, 0},
+		{"it is not configured completely", newInstance(has(revision2), held, node, configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring)), nil, false, 0},
+		{"inputs are missing", newInstance(has(revision2), held, node, configured(metav1.ConditionTrue, v1alpha1.ReasonInputsMissing)), nil, false, 0},
+		{"its pool is paused", newInstance(has(revision2), held, node), paused, false, 0},
+		{"something is done to it", newInstance(has(revision2), held, node, ops(op(drain, running, 0))), nil, false, 0},
+		{"it could not be reached", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second))), nil, true, 50 * time.Second},
+		{"it is going", newInstance(has(revision2), held, node, func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.NewTime(testNow)) }), nil, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			due, ok := Update(tt.instance, tt.pool, testNow)
+			if ok != tt.want || ok && tt.due == 0 && due.After(testNow) || tt.due > 0 && !due.Equal(testNow.Add(tt.due)) {
+				t.Errorf("got %v at %s", ok, due)
 			}
 		})
 	}

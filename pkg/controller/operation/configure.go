@@ -246,7 +246,7 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if e.operation().FindStep(v1alpha1.StepWaitForSlot) == nil { // releases before that step have waited here
-		if lost, err := e.takeSlot(ctx); err != nil || lost != "" {
+		if lost, err := e.awaitAdmission(ctx); err != nil || lost != "" {
 			return planAgain(lost), err
 		}
 	}

@@ -175,7 +175,7 @@ func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
 	o.Extend = func() time.Time {
 		now := e.clock.Now()
 		if own.IsZero() || now.Before(own) {
-			if *awaited = e.Disruptions.Awaited(e.key); *awaited {
+			if *awaited = e.Policy.Awaited(e.key); *awaited {
 				return now
 			}
 		}

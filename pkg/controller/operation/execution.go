@@ -84,10 +84,6 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 	if err := e.load(ctx); err != nil {
 		return err
 	}
-	defer e.Disruptions.Release(e.key)
-	defer e.Restarts.Release(e.key)
-	e.Disruptions.Resume(e.instance)
-	e.Restarts.Resume(e.instance)
 	switch {
 	case e.operation().Phase == v1alpha1.OperationRunning:
 		e.resumed = e.clock.Now()

@@ -289,9 +289,8 @@ type fixture struct {
 	nodes clienttesting.ObjectTracker
 	// configuration is nil unless hosts are configured.
 	configuration Configuration
-	// disruptions and restarts are the slots of the process that was started last.
-	disruptions, restarts *rollout.Slots
-	restartLimit          int
+	// policy is that of the process that was started last.
+	policy *passes
 	// concurrent is how many operations run at the same time. 0: 2.
 	concurrent int
 	// ready is [Options.Ready].
@@ -399,6 +398,24 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 	return f
 }
 
+// passes is the real policy, which makes a pass when it is asked.
+type passes struct {
+	*rollout.Scheduler
+	// awaited has other namespaces wait.
+	awaited atomic.Bool
+}
+
+func (p *passes) WaitsFor(key types.NamespacedName) string {
+	if _, err := p.Reconcile(context.Background(), reconcile.Request{}); err != nil {
+		return "" // as it is tried again
+	}
+	return p.Scheduler.WaitsFor(key)
+}
+
+func (p *passes) Awaited(key types.NamespacedName) bool {
+	return p.awaited.Load() || p.Scheduler.Awaited(key)
+}
+
 // readyNode is a Node whose kubelet reports from the future, so that it has always spoken
 // since the restart.
 func readyNode(uid types.UID) *corev1.Node {
@@ -416,9 +433,14 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	if c, ok := f.configuration.(*scriptedConfiguration); ok {
 		c.given.Clear()
 	}
-	f.disruptions, f.restarts = rollout.NewDisruptionSlots(rollout.DefaultDisruptions), rollout.NewRestartSlots(cmp.Or(f.restartLimit, rollout.DefaultRestarts))
+	f.policy = &passes{Scheduler: rollout.NewScheduler(f.client, rollout.Options{
+		Disruptions: rollout.DefaultDisruptions, Recorder: f,
+		Update: func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+			return time.Time{}, false
+		},
+	})}
 	r = newReconciler(f.client, f.client, Options{
-		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
+		Recorder: f, Hosts: f.host, Configuration: f.configuration, Policy: f.policy,
 		Ready: f.ready, Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
 		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
 		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {

@@ -43,7 +43,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	if op := e.operation(); op.Type == v1alpha1.OperationReconfigure && op.FindStep(v1alpha1.StepWaitForSlot) == nil {
-		if lost, err := e.takeSlot(ctx); err != nil || lost != "" { // releases before that step have waited here
+		if lost, err := e.awaitAdmission(ctx); err != nil || lost != "" { // releases before that step have waited here
 			return planAgain(lost), err
 		}
 	}
@@ -135,9 +135,6 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if op.Type != v1alpha1.OperationUncordon {
-		if op.Type == v1alpha1.OperationReconfigure {
-			defer e.Disruptions.Release(e.key)
-		}
 		message, err := e.restore(ctx)
 		return result{message: message, skipped: op.Type != v1alpha1.OperationReconfigure && message == asBefore(op)}, err
 	}

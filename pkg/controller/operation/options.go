@@ -29,12 +29,8 @@ type Options struct {
 	// Configuration says the desired configuration of hosts. Nil: a Reconfigure brings the agent to
 	// the host and nothing else.
 	Configuration Configuration
-	// Disruptions are for hosts whose Node is cordoned and drained because of their
-	// configuration. Hosts without a Node need none. Required.
-	Disruptions Slots
-	// Restarts are for hosts whose services are restarted because the desired configuration
-	// has changed. Hosts without a Node need none, nor does what people ask for. Required.
-	Restarts Slots
+	// Policy admits what disturbs the pods of Nodes. Required.
+	Policy Policy
 	// Superseded says why the host of an instance that was deleted is not to be removed any more,
 	// empty if it is. It is asked when the host has answered, before anything is done. Required.
 	Superseded func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)

@@ -201,7 +201,9 @@ func TestSlotIsWaitedForWithoutAWorker(t *testing.T) {
 		f.host.impact, f.concurrent = config.ImpactDrain, 1
 		r, _ := f.process()
 		f.reconcile(r)
-		f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
+		f.eventually("it to wait", func() bool {
+			return strings.Contains(f.get().Status.Operation.Message, "changed host win-2 and failed")
+		})
 		r.runner.submit(testNodeKey, "op-2", false, false)
 		f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
 	})

@@ -3,12 +3,30 @@
 
 package rollout
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
 
-// Options configure the controller.
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// UpdateFunc says whether a host that works as a node is to get another configuration, and from when on it may.
+// pool is that of its instance, nil if there is none. It depends on nothing else.
+type UpdateFunc func(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool)
+
+// Options configure the controllers.
 type Options struct {
-	// Disruptions are the slots that metrics are about. Required.
-	Disruptions *Slots
+	// Disruptions is how many hosts of all pools may be drained or restarted at the same time because of their
+	// configuration. Usually [DefaultDisruptions].
+	Disruptions int
+	// Update says which hosts are to be updated. Required.
+	Update UpdateFunc
+	// Impact asks a host what its update costs. Required.
+	Impact ImpactFunc
+	// Recorder takes the events. Required.
+	Recorder record.EventRecorder
 	// Registerer takes the metrics. Nil: there are none.
 	Registerer prometheus.Registerer
 }

@@ -25,6 +25,8 @@ type Reconciler struct {
 	client  client.Client
 	applier *apply.Applier
 	now     func() time.Time
+	// blockedBy says what the hosts of a pool wait for. Empty: none does.
+	blockedBy func(poolKey) string
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -53,7 +55,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		WithReplicas(status.Replicas).
 		WithReadyReplicas(status.ReadyReplicas).
 		WithUpdatedReplicas(status.UpdatedReplicas).
-		WithUnavailableReplicas(status.UnavailableReplicas)
+		WithUnavailableReplicas(status.UnavailableReplicas).
+		WithBlockedBy(r.blockedBy(poolKey{pool.Namespace, pool.Name}))
 	if pool.Spec.Source.Instances != nil {
 		want.WithDesiredReplicas(status.DesiredReplicas)
 	}

@@ -51,10 +51,12 @@ func TestReconcile(t *testing.T) {
 		}).
 		Build()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 999, time.UTC)
+	blocked := ""
 	r := &Reconciler{
-		client:  c,
-		applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
-		now:     func() time.Time { return now },
+		client:    c,
+		applier:   &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
+		now:       func() time.Time { return now },
+		blockedBy: func(poolKey) string { return blocked },
 	}
 	key := client.ObjectKeyFromObject(pool)
 	pass := func() v1alpha1.WindowsNodePoolStatus {
@@ -77,6 +79,16 @@ func TestReconcile(t *testing.T) {
 	if diff := cmp.Diff(first, pass()); diff != "" || writes != 1 {
 		t.Errorf("%d writes for one change; status (-before +after):\n%s", writes, diff)
 	}
+
+	blocked = "a waits"
+	if got := pass(); got.BlockedBy != blocked || writes != 2 {
+		t.Errorf("blocked by %q after %d writes", got.BlockedBy, writes)
+	}
+	blocked = ""
+	if got := pass(); got.BlockedBy != "" || writes != 3 {
+		t.Errorf("blocked by %q after %d writes", got.BlockedBy, writes)
+	}
+	writes = 1
 
 	// The times of conditions tell of changes of their status and of nothing else.
 	var instance v1alpha1.WindowsInstance

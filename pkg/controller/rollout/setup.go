@@ -6,37 +6,68 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 )
 
 const (
-	// controllerName names the controller in logs and metrics.
-	controllerName = "windows-pool"
+	// controllerName and schedulerName name the controllers in logs and metrics.
+	controllerName, schedulerName = "windows-pool", "windows-rollout"
 	// workers is how many pools are worked on at the same time.
 	workers = 2
 )
 
-// SetupWithManager adds the controller to mgr. The cache of mgr must keep managed
+// everything is the one request of the scheduler, which looks at all hosts together.
+var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+
+// SetupWithManager adds the controllers to mgr. The cache of mgr must keep managed
 // fields of WindowsNodePools.
 //
-// RBAC it needs, in all namespaces:
+// RBAC they need, in all namespaces:
 //
 //	windows.openshift.io  windowsnodepools          get list watch
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch
-func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	register(o.Registerer, o.Disruptions)
+//	windows.openshift.io  windowsinstances/status   update
+//	(core)                events                    create patch
+func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
+	register(s.Registerer, s)
+	if err := mgr.Add(s.asker); err != nil {
+		return fmt.Errorf("adding what asks hosts: %w", err)
+	}
+	answered, changed := make(chan event.GenericEvent), make(chan event.GenericEvent)
+	s.asker.notify = func(ctx context.Context) { wake(ctx, answered, &v1alpha1.WindowsInstance{}) }
+	s.changed = func(ctx context.Context, pool types.NamespacedName) {
+		of := &v1alpha1.WindowsNodePool{}
+		of.Namespace, of.Name = pool.Namespace, pool.Name
+		wake(ctx, changed, of)
+	}
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{everything} })
+	if err := ctrl.NewControllerManagedBy(mgr).
+		Named(schedulerName).
+		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
+		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(answered, all)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
+		Complete(s); err != nil {
+		return fmt.Errorf("adding the scheduler of updates: %w", err)
+	}
 	r := &Reconciler{
-		client: mgr.GetClient(), now: time.Now,
+		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy,
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -45,12 +76,46 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
+		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the rollout controller: %w", err)
 	}
 	return nil
+}
+
+// wake sends an event to a channel that a controller watches, unless ctx ends before it is received.
+func wake(ctx context.Context, to chan<- event.GenericEvent, object client.Object) {
+	select {
+	case to <- event.GenericEvent{Object: object}:
+	case <-ctx.Done():
+	}
+}
+
+// decisive lets pass what is decided by: not the progress of an operation, nor what is observed of a host.
+var decisive = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
+		return okBefore && okAfter && (before.Generation != after.Generation ||
+			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			before.Status.DesiredRevision != after.Status.DesiredRevision || before.Status.CurrentRevision != after.Status.CurrentRevision ||
+			!sameConditions(before, after) || !reflect.DeepEqual(newHost(before), newHost(after)))
+	},
+}
+
+// sameConditions says whether the conditions of an instance say the same, in other words perhaps.
+func sameConditions(a, b *v1alpha1.WindowsInstance) bool {
+	if len(a.Status.Conditions) != len(b.Status.Conditions) {
+		return false
+	}
+	for i, c := range a.Status.Conditions {
+		if other := b.Status.Conditions[i]; c.Type != other.Type || c.Status != other.Status || c.Reason != other.Reason {
+			return false
+		}
+	}
+	return true
 }
 
 // poolOf returns the pool of an instance.

@@ -31,6 +31,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.KubeletTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LogRotationTemplate"):
 		return &windowsv1alpha1.LogRotationTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceWindow"):
+		return &windowsv1alpha1.MaintenanceWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeReference"):
 		return &windowsv1alpha1.NodeReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeTaint"):
@@ -49,6 +51,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.PoolReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolRemoval"):
 		return &windowsv1alpha1.PoolRemovalApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolRollingUpdate"):
+		return &windowsv1alpha1.PoolRollingUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolSource"):
 		return &windowsv1alpha1.PoolSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolTemplate"):

@@ -14,6 +14,7 @@ import (
 	resource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
+	intstr "k8s.io/apimachinery/pkg/util/intstr"
 	version "k8s.io/apimachinery/pkg/version"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
@@ -42,6 +43,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.KubeletTemplate{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref),
 		v1alpha1.ListenerInspection{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_ListenerInspection(ref),
 		v1alpha1.LogRotationTemplate{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref),
+		v1alpha1.MaintenanceWindow{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_MaintenanceWindow(ref),
 		v1alpha1.MemoryInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_MemoryInspection(ref),
 		v1alpha1.NetworkInspection{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_NetworkInspection(ref),
 		v1alpha1.NodeReference{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_NodeReference(ref),
@@ -54,6 +56,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PoolDrainOptions{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref),
 		v1alpha1.PoolReference{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PoolReference(ref),
 		v1alpha1.PoolRemoval{}.OpenAPIModelName():                       schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref),
+		v1alpha1.PoolRollingUpdate{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref),
 		v1alpha1.PoolSource{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_PoolSource(ref),
 		v1alpha1.PoolTemplate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref),
 		v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref),
@@ -166,6 +169,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		runtime.RawExtension{}.OpenAPIModelName():                       schema_k8sio_apimachinery_pkg_runtime_RawExtension(ref),
 		runtime.TypeMeta{}.OpenAPIModelName():                           schema_k8sio_apimachinery_pkg_runtime_TypeMeta(ref),
 		runtime.Unknown{}.OpenAPIModelName():                            schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
+		intstr.IntOrString{}.OpenAPIModelName():                         schema_apimachinery_pkg_util_intstr_IntOrString(ref),
 		version.Info{}.OpenAPIModelName():                               schema_k8sio_apimachinery_pkg_version_Info(ref),
 	}
 }
@@ -1126,6 +1130,47 @@ func schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref common.ReferenceCa
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_MaintenanceWindow(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "MaintenanceWindow is a time in which hosts may be disturbed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"schedule": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the window opens, as the schedule of a CronJob: minute, hour, day of the month, month and day of the week, for example \"0 2 * * SAT\". Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](128),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"durationSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For how long it stays open, in seconds. Required.",
+							Default:     0,
+							Minimum:     ptr.To[float64](60),
+							Maximum:     ptr.To[float64](604800),
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"timeZone": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Time zone of the schedule, as in the database of IANA, for example Europe/Berlin. Default UTC.",
+							MaxLength:   ptr.To[int64](64),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"schedule", "durationSeconds"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_MemoryInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1454,6 +1499,14 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					"impact": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What a reconfigure costs the workload of the host: None, Restart (services are restarted), Drain or Reboot. Empty: not known yet.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},
+						},
+					},
+					"admittedImpact": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed: None, Restart, Drain or Reboot. One that costs more waits. Empty: nothing was allowed yet, or need be.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},
@@ -1804,6 +1857,41 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolRollingUpdate describes how the hosts of a pool are updated one after the other.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxUnavailable": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, and while the controller or somebody else drains, restarts or removes it. The controller drains no host for an update that would exceed it. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
+							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"canary": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, rounded up. The others follow when it is raised or removed. It is about updates that restart services or drain hosts. Empty: all of them, one after the other.",
+							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+					"maxFailures": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts an update may break before no further host is updated. A host is broken when its update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are updated again in any case, so that a correction reaches them first. Default 0.",
+							Minimum:     ptr.To[float64](0),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_PoolSource(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1931,6 +2019,27 @@ func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCal
 				Description: "PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody asks for it with its subresource reconfigure. Changes that restart no service, such as renewed certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to become a node, and one that is broken to be one again. Default RollingUpdate.\n\nPossible enum values:\n - `\"OnRequest\"` has hosts updated only when somebody asks for it.\n - `\"RollingUpdate\"` has the controller update hosts by itself, as many at a time as rollingUpdate allows.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"OnRequest", "RollingUpdate"},
+						},
+					},
+					"rollingUpdate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts are updated at the same time, and when that stops.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PoolRollingUpdate{}.OpenAPIModelName()),
+						},
+					},
+					"window": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When hosts may be disturbed by an update that the controller makes by itself. One that has begun is completed. Empty: at any time.",
+							Ref:         ref(v1alpha1.MaintenanceWindow{}.OpenAPIModelName()),
+						},
+					},
 					"drain": {
 						SchemaProps: spec.SchemaProps{
 							Description: "How the Nodes of the hosts are drained by the operations that the controller itself records, because a host has to be reconfigured or removed. Drains and reboots that users request have options of their own.",
@@ -1942,7 +2051,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolDrainOptions{}.OpenAPIModelName()},
+			v1alpha1.MaintenanceWindow{}.OpenAPIModelName(), v1alpha1.PoolDrainOptions{}.OpenAPIModelName(), v1alpha1.PoolRollingUpdate{}.OpenAPIModelName()},
 	}
 }
 
@@ -4013,6 +4122,14 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
+						},
+					},
+					"blockedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What hosts wait for that are to be updated, for people: the bound, the window or the failure, the hosts that it is about, and what to do. Empty: none waits.",
+							MaxLength:   ptr.To[int64](4096),
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"recentRemovals": {
@@ -7557,6 +7674,26 @@ func schema_k8sio_apimachinery_pkg_runtime_Unknown(ref common.ReferenceCallback)
 			},
 		},
 	}
+}
+
+func schema_apimachinery_pkg_util_intstr_IntOrString(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.EmbedOpenAPIDefinitionIntoV2Extension(common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IntOrString is a type that can hold an int32 or a string.  When used in JSON or YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that can accept a name or number.",
+				OneOf:       common.GenerateOpenAPIV3OneOfSchema(intstr.IntOrString{}.OpenAPIV3OneOfTypes()),
+				Format:      intstr.IntOrString{}.OpenAPISchemaFormat(),
+			},
+		},
+	}, common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "IntOrString is a type that can hold an int32 or a string.  When used in JSON or YAML marshalling and unmarshalling, it produces or consumes the inner type.  This allows you to have, for example, a JSON field that can accept a name or number.",
+				Type:        intstr.IntOrString{}.OpenAPISchemaType(),
+				Format:      intstr.IntOrString{}.OpenAPISchemaFormat(),
+			},
+		},
+	})
 }
 
 func schema_k8sio_apimachinery_pkg_version_Info(ref common.ReferenceCallback) common.OpenAPIDefinition {

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -94,6 +95,20 @@ func withDrain(o windows.PoolDrainOptions) windows.WindowsNodePoolSpec {
 	return windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, UpdateStrategy: windows.PoolUpdateStrategy{Drain: o}}
 }
 
+func withStrategy(edit func(*windows.PoolUpdateStrategy)) windows.WindowsNodePoolSpec {
+	spec := windows.WindowsNodePoolSpec{Source: validPool().Spec.Source}
+	edit(&spec.UpdateStrategy)
+	return spec
+}
+
+func withMaxUnavailable(n intstr.IntOrString) windows.WindowsNodePoolSpec {
+	return withStrategy(func(s *windows.PoolUpdateStrategy) { s.RollingUpdate.MaxUnavailable = &n })
+}
+
+func withWindow(w windows.MaintenanceWindow) windows.WindowsNodePoolSpec {
+	return withStrategy(func(s *windows.PoolUpdateStrategy) { s.Window = &w })
+}
+
 // removals are those of n hosts.
 func removals(n int) []windows.PoolRemoval {
 	var all []windows.PoolRemoval
@@ -132,6 +147,22 @@ func TestRulesOfANewPool(t *testing.T) {
 		{"taint with another effect", withTaint("a", "Never"), []string{"FieldValueNotSupported spec.template.nodeTaints[0].effect"}},
 		{"taint without key", withTaint("", "NoSchedule"), []string{"FieldValueRequired spec.template.nodeTaints[0].key"}},
 		{"unknown log level", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{Containerd: &windows.ContainerdTemplate{LogLevel: "loud"}}}, []string{"FieldValueNotSupported spec.template.containerd.logLevel"}},
+		{"another way to update", withStrategy(func(s *windows.PoolUpdateStrategy) { s.Type = "Recreate" }), []string{"FieldValueNotSupported spec.updateStrategy.type"}},
+		{"on request", withStrategy(func(s *windows.PoolUpdateStrategy) { s.Type = "OnRequest" }), nil},
+		{"as many hosts as there are", withMaxUnavailable(intstr.FromString("100%")), nil},
+		{"more hosts than there are", withMaxUnavailable(intstr.FromString("101%")), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+		{"no host", withMaxUnavailable(intstr.FromInt32(0)), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+		{"no percentage", withMaxUnavailable(intstr.FromString("0%")), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+		{"fewer than no host", withMaxUnavailable(intstr.FromInt32(-1)), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+		{"a few", withMaxUnavailable(intstr.FromString("a few")), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.maxUnavailable"}},
+		{"no canary", withStrategy(func(s *windows.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromInt32(0)) }), nil},
+		{"half a canary", withStrategy(func(s *windows.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromString("0.5")) }), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.canary"}},
+		{"fewer failures than none", withStrategy(func(s *windows.PoolUpdateStrategy) { s.RollingUpdate.MaxFailures = new(int32(-1)) }), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.maxFailures"}},
+		{"window", withWindow(windows.MaintenanceWindow{Schedule: "0 2 * * SAT", DurationSeconds: 14400, TimeZone: "Europe/Berlin"}), nil},
+		{"window without a time", withWindow(windows.MaintenanceWindow{DurationSeconds: 60}), []string{"FieldValueRequired spec.updateStrategy.window.schedule"}},
+		{"window that never opens", withWindow(windows.MaintenanceWindow{Schedule: "0 2 30 2 *", DurationSeconds: 60}), []string{"FieldValueInvalid spec.updateStrategy.window.schedule"}},
+		{"window of a second", withWindow(windows.MaintenanceWindow{Schedule: "@daily", DurationSeconds: 1}), []string{"FieldValueInvalid spec.updateStrategy.window.durationSeconds"}},
+		{"window of nowhere", withWindow(windows.MaintenanceWindow{Schedule: "@daily", DurationSeconds: 60, TimeZone: "Mars"}), []string{"FieldValueInvalid spec.updateStrategy.window.timeZone"}},
 		{"drain of the controller", withDrain(windows.PoolDrainOptions{GracePeriodSeconds: new(int64(0)), TimeoutSeconds: new(int64(604800)), SkipWaitForDeleteTimeoutSeconds: new(int32(60))}), nil},
 		{"drain: below", withDrain(windows.PoolDrainOptions{GracePeriodSeconds: new(int64(-1)), TimeoutSeconds: new(int64(-1)), SkipWaitForDeleteTimeoutSeconds: new(int32(-1))}), []string{
 			"FieldValueInvalid spec.updateStrategy.drain.gracePeriodSeconds", "FieldValueInvalid spec.updateStrategy.drain.skipWaitForDeleteTimeoutSeconds", "FieldValueInvalid spec.updateStrategy.drain.timeoutSeconds",

@@ -7,6 +7,7 @@ package fuzzer
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -39,6 +40,21 @@ func Funcs(serializer.CodecFactory) []any {
 			}
 			if o.IgnoreDaemonSets == nil {
 				o.IgnoreDaemonSets = new(c.Bool())
+			}
+		},
+		func(s *windows.PoolUpdateStrategy, c randfill.Continue) {
+			c.FillNoCustom(s)
+			if s.Type == "" {
+				s.Type = windows.PoolUpdateStrategyType(v1alpha1.OnRequest)
+			}
+			if s.RollingUpdate.MaxUnavailable == nil {
+				s.RollingUpdate.MaxUnavailable = new(intstr.FromString("10%"))
+			}
+			if s.RollingUpdate.MaxFailures == nil {
+				s.RollingUpdate.MaxFailures = new(int32(1))
+			}
+			if s.Window != nil && s.Window.TimeZone == "" {
+				s.Window.TimeZone = "UTC"
 			}
 		},
 		func(o *windows.PoolDrainOptions, c randfill.Continue) {

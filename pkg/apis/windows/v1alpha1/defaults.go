@@ -3,6 +3,8 @@
 
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/util/intstr"
+
 const (
 	// DefaultPort is the port of an SSH server.
 	DefaultPort = 22
@@ -35,6 +37,27 @@ func SetDefaults_WindowsInstanceLogOptions(o *WindowsInstanceLogOptions) {
 	}
 	if o.Output == "" {
 		o.Output = "text"
+	}
+}
+
+// SetDefaults_PoolUpdateStrategy fills in what a user may leave out: hosts are updated one after the
+// other, until the first one is broken by it.
+func SetDefaults_PoolUpdateStrategy(s *PoolUpdateStrategy) {
+	if s.Type == "" {
+		s.Type = RollingUpdate
+	}
+	if s.RollingUpdate.MaxUnavailable == nil {
+		s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+	}
+	if s.RollingUpdate.MaxFailures == nil {
+		s.RollingUpdate.MaxFailures = new(int32(0))
+	}
+}
+
+// SetDefaults_MaintenanceWindow fills in what a user may leave out.
+func SetDefaults_MaintenanceWindow(w *MaintenanceWindow) {
+	if w.TimeZone == "" {
+		w.TimeZone = "UTC"
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -19,12 +20,17 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// allDrainOptions has a value in each field that is not its default.
-func allDrainOptions() v1alpha1.PoolUpdateStrategy {
-	return v1alpha1.PoolUpdateStrategy{Drain: v1alpha1.PoolDrainOptions{
-		GracePeriodSeconds: new(int64(0)), TimeoutSeconds: new(int64(0)), DeleteEmptyDirData: new(false), Force: new(false),
-		SkipWaitForDeleteTimeoutSeconds: new(int32(0)),
-	}}
+// allOfIt has a value in each field that is not its default.
+func allOfIt() v1alpha1.PoolUpdateStrategy {
+	return v1alpha1.PoolUpdateStrategy{
+		Type:          v1alpha1.OnRequest,
+		RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromString("10%")), Canary: new(intstr.FromInt32(0)), MaxFailures: new(int32(2))},
+		Window:        &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * SAT", DurationSeconds: 3600, TimeZone: "Europe/Berlin"},
+		Drain: v1alpha1.PoolDrainOptions{
+			GracePeriodSeconds: new(int64(0)), TimeoutSeconds: new(int64(0)), DeleteEmptyDirData: new(false), Force: new(false),
+			SkipWaitForDeleteTimeoutSeconds: new(int32(0)),
+		},
+	}
 }
 
 func TestDefaults(t *testing.T) {
@@ -70,14 +76,16 @@ func TestDefaults(t *testing.T) {
 		{
 			"pool, for example one that an earlier release stored",
 			&v1alpha1.WindowsNodePool{},
-			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{Drain: v1alpha1.PoolDrainOptions{
-				TimeoutSeconds: new(int64(600)), DeleteEmptyDirData: &yes, Force: &yes,
-			}}}},
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{
+				Type:          v1alpha1.RollingUpdate,
+				RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromInt32(1)), MaxFailures: new(int32(0))},
+				Drain:         v1alpha1.PoolDrainOptions{TimeoutSeconds: new(int64(600)), DeleteEmptyDirData: &yes, Force: &yes},
+			}}},
 		},
 		{
 			"pool with all of it",
-			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allDrainOptions()}},
-			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allDrainOptions()}},
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allOfIt()}},
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allOfIt()}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -157,6 +157,11 @@ type Operation struct {
 	// +optional
 	// +k8s:optional
 	Impact ChangeImpact `json:"impact,omitempty"`
+	// The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed:
+	// None, Restart, Drain or Reboot. One that costs more waits. Empty: nothing was allowed yet, or need be.
+	// +optional
+	// +k8s:optional
+	AdmittedImpact ChangeImpact `json:"admittedImpact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
 	// change, or the connection was lost so that nobody knows; or a removal found that the host
 	// was configured. The oldest one of status.history also speaks for those before it. Empty: the

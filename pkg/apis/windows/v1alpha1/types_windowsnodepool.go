@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // +genclient
@@ -49,13 +50,83 @@ type WindowsNodePoolSpec struct {
 	UpdateStrategy PoolUpdateStrategy `json:"updateStrategy,omitempty"`
 }
 
+// PoolUpdateStrategyType is when the hosts of a pool get a new configuration.
+// +enum
+// +k8s:enum
+type PoolUpdateStrategyType string
+
+const (
+	// RollingUpdate has the controller update hosts by itself, as many at a time as rollingUpdate allows.
+	RollingUpdate PoolUpdateStrategyType = "RollingUpdate"
+	// OnRequest has hosts updated only when somebody asks for it.
+	OnRequest PoolUpdateStrategyType = "OnRequest"
+)
+
 // PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
 type PoolUpdateStrategy struct {
+	// When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one
+	// after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody
+	// asks for it with its subresource reconfigure. Changes that restart no service, such as renewed
+	// certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to
+	// become a node, and one that is broken to be one again. Default RollingUpdate.
+	// +optional
+	// +k8s:optional
+	Type PoolUpdateStrategyType `json:"type,omitempty"`
+	// How many hosts are updated at the same time, and when that stops.
+	// +optional
+	RollingUpdate PoolRollingUpdate `json:"rollingUpdate,omitempty"`
+	// When hosts may be disturbed by an update that the controller makes by itself. One that has begun is
+	// completed. Empty: at any time.
+	// +optional
+	// +k8s:optional
+	Window *MaintenanceWindow `json:"window,omitempty"`
 	// How the Nodes of the hosts are drained by the operations that the controller itself
 	// records, because a host has to be reconfigured or removed. Drains and reboots that users
 	// request have options of their own.
 	// +optional
 	Drain PoolDrainOptions `json:"drain,omitempty"`
+}
+
+// PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
+type PoolRollingUpdate struct {
+	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
+	// the hosts that the pool should have, which allows at least one. A host counts while its Node is not
+	// ready, and while the controller or somebody else drains, restarts or removes it. The controller
+	// drains no host for an update that would exceed it. All pools together are bounded by the flag
+	// --max-disruptive-operations of windows-controller. Default 1.
+	// +optional
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// How many hosts get a new configuration first: a number, or a percentage of the hosts that the
+	// pool should have, rounded up. The others follow when it is raised or removed. It is about
+	// updates that restart services or drain hosts. Empty: all of them, one after the other.
+	// +optional
+	Canary *intstr.IntOrString `json:"canary,omitempty"`
+	// How many hosts an update may break before no further host is updated. A host is broken when its
+	// update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are
+	// updated again in any case, so that a correction reaches them first. Default 0.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	MaxFailures *int32 `json:"maxFailures,omitempty"`
+}
+
+// MaintenanceWindow is a time in which hosts may be disturbed.
+type MaintenanceWindow struct {
+	// When the window opens, as the schedule of a CronJob: minute, hour, day of the month, month and day of the week,
+	// for example "0 2 * * SAT". Required.
+	// +k8s:required
+	// +k8s:maxLength=128
+	Schedule string `json:"schedule"`
+	// For how long it stays open, in seconds. Required.
+	// +k8s:required
+	// +k8s:minimum=60
+	// +k8s:maximum=604800
+	DurationSeconds int64 `json:"durationSeconds"`
+	// Time zone of the schedule, as in the database of IANA, for example Europe/Berlin. Default UTC.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // PoolDrainOptions say how pods leave the Nodes of a pool before the controller changes or
@@ -337,6 +408,12 @@ type WindowsNodePoolStatus struct {
 	// Number of hosts in the source that are not ready.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
+	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
+	// hosts that it is about, and what to do. Empty: none waits.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
+	BlockedBy string `json:"blockedBy,omitempty"`
 	// Hosts that were removed lately, because the source no longer has them or somebody deleted
 	// their WindowsInstances. They are counted so that a mistake, which would remove many hosts in
 	// a short time, is noticed before all of them are gone. Removals by the Machine API are not

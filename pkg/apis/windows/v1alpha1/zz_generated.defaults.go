@@ -126,6 +126,10 @@ func SetObjectDefaults_WindowsInstanceUncordon(in *WindowsInstanceUncordon) {
 }
 
 func SetObjectDefaults_WindowsNodePool(in *WindowsNodePool) {
+	SetDefaults_PoolUpdateStrategy(&in.Spec.UpdateStrategy)
+	if in.Spec.UpdateStrategy.Window != nil {
+		SetDefaults_MaintenanceWindow(in.Spec.UpdateStrategy.Window)
+	}
 	SetDefaults_PoolDrainOptions(&in.Spec.UpdateStrategy.Drain)
 }
 

@@ -109,6 +109,11 @@ func (in LogRotationTemplate) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MaintenanceWindow) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.MaintenanceWindow"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in MemoryInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.MemoryInspection"
 }
@@ -166,6 +171,11 @@ func (in PoolReference) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolRemoval) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolRollingUpdate) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -720,6 +720,113 @@ func Validate_LogRotationTemplate(
 	return errs
 }
 
+// Validate_MaintenanceWindow validates an instance of MaintenanceWindow according
+// to declarative validation rules in the API schema.
+func Validate_MaintenanceWindow(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *MaintenanceWindow) (errs field.ErrorList) {
+
+	{ // field MaintenanceWindow.Schedule
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 128); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *MaintenanceWindow) *string {
+				return &oldObj.Schedule
+			})
+		errs = append(errs, fn(fldPath.Child("schedule"), &obj.Schedule, oldVal, oldObj != nil)...)
+	}
+
+	{ // field MaintenanceWindow.DurationSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 60); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *MaintenanceWindow) *int64 {
+				return &oldObj.DurationSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("durationSeconds"), &obj.DurationSeconds, oldVal, oldObj != nil)...)
+	}
+
+	{ // field MaintenanceWindow.TimeZone
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 64); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *MaintenanceWindow) *string {
+				return &oldObj.TimeZone
+			})
+		errs = append(errs, fn(fldPath.Child("timeZone"), &obj.TimeZone, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_NodeTaint validates an instance of NodeTaint according
 // to declarative validation rules in the API schema.
 func Validate_NodeTaint(
@@ -1118,6 +1225,36 @@ func Validate_Operation(
 		errs = append(errs, fn(fldPath.Child("impact"), &obj.Impact, oldVal, oldObj != nil)...)
 	}
 
+	{ // field Operation.AdmittedImpact
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ChangeImpact,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ChangeImpact(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *ChangeImpact {
+				return &oldObj.AdmittedImpact
+			})
+		errs = append(errs, fn(fldPath.Child("admittedImpact"), &obj.AdmittedImpact, oldVal, oldObj != nil)...)
+	}
+
 	// field Operation.HostChanged has no validation
 	// field Operation.JoinsAgain has no validation
 	// field Operation.HostUntouched has no validation
@@ -1505,6 +1642,49 @@ func Validate_PoolRemoval(
 	return errs
 }
 
+// Validate_PoolRollingUpdate validates an instance of PoolRollingUpdate according
+// to declarative validation rules in the API schema.
+func Validate_PoolRollingUpdate(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRollingUpdate) (errs field.ErrorList) {
+
+	// field PoolRollingUpdate.MaxUnavailable has no validation
+	// field PoolRollingUpdate.Canary has no validation
+
+	{ // field PoolRollingUpdate.MaxFailures
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollingUpdate) *int32 {
+				return oldObj.MaxFailures
+			})
+		errs = append(errs, fn(fldPath.Child("maxFailures"), obj.MaxFailures, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 var unionMembershipFor_github_com_openshift_windows_instance_api_pkg_apis_windows_v1alpha1_PoolSource_ = validate.NewUnionMembership(validate.NewUnionMember("machineSet"), validate.NewUnionMember("configMap"), validate.NewUnionMember("instances"))
 
 // Validate_PoolSource validates an instance of PoolSource according
@@ -1835,6 +2015,88 @@ func Validate_PoolUpdateStrategy(
 	ctx context.Context, op operation.Operation, fldPath *field.Path,
 	obj, oldObj *PoolUpdateStrategy) (errs field.ErrorList) {
 
+	{ // field PoolUpdateStrategy.Type
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolUpdateStrategyType,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolUpdateStrategyType(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUpdateStrategy) *PoolUpdateStrategyType {
+				return &oldObj.Type
+			})
+		errs = append(errs, fn(fldPath.Child("type"), &obj.Type, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolUpdateStrategy.RollingUpdate
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolRollingUpdate,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolRollingUpdate(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUpdateStrategy) *PoolRollingUpdate {
+				return &oldObj.RollingUpdate
+			})
+		errs = append(errs, fn(fldPath.Child("rollingUpdate"), &obj.RollingUpdate, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolUpdateStrategy.Window
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *MaintenanceWindow,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_MaintenanceWindow(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUpdateStrategy) *MaintenanceWindow {
+				return oldObj.Window
+			})
+		errs = append(errs, fn(fldPath.Child("window"), obj.Window, oldVal, oldObj != nil)...)
+	}
+
 	{ // field PoolUpdateStrategy.Drain
 		fn := func(
 			fldPath *field.Path,
@@ -1855,6 +2117,21 @@ func Validate_PoolUpdateStrategy(
 				return &oldObj.Drain
 			})
 		errs = append(errs, fn(fldPath.Child("drain"), &obj.Drain, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+var symbolsForPoolUpdateStrategyType = sets.New(OnRequest, RollingUpdate)
+
+// Validate_PoolUpdateStrategyType validates an instance of PoolUpdateStrategyType according
+// to declarative validation rules in the API schema.
+func Validate_PoolUpdateStrategyType(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolUpdateStrategyType) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForPoolUpdateStrategyType, nil); len(e) != 0 {
+		errs = append(errs, e...)
 	}
 
 	return errs
@@ -3590,6 +3867,37 @@ func Validate_WindowsNodePoolStatus(
 	// field WindowsNodePoolStatus.ReadyReplicas has no validation
 	// field WindowsNodePoolStatus.UpdatedReplicas has no validation
 	// field WindowsNodePoolStatus.UnavailableReplicas has no validation
+
+	{ // field WindowsNodePoolStatus.BlockedBy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) *string {
+				return &oldObj.BlockedBy
+			})
+		errs = append(errs, fn(fldPath.Child("blockedBy"), &obj.BlockedBy, oldVal, oldObj != nil)...)
+	}
 
 	{ // field WindowsNodePoolStatus.RecentRemovals
 		fn := func(

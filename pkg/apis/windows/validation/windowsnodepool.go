@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/maintenance"
 )
 
 // ValidateWindowsNodePool checks a new pool. That exactly one source is set, and
@@ -55,7 +57,43 @@ func validatePoolSpec(spec *windows.WindowsNodePoolSpec, path *field.Path) field
 	if ref := spec.Template.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("template", "credentialsSecretRef", "name"))...)
 	}
+	errs = append(errs, validateUpdateStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
 	return append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
+}
+
+func validateUpdateStrategy(s *windows.PoolUpdateStrategy, path *field.Path) field.ErrorList {
+	rolling := path.Child("rollingUpdate")
+	errs := validateNumberOrPercent(s.RollingUpdate.MaxUnavailable, rolling.Child("maxUnavailable"))
+	if n := s.RollingUpdate.MaxUnavailable; n != nil && len(errs) == 0 && (*n == intstr.FromInt32(0) || *n == intstr.FromString("0%")) {
+		errs = append(errs, field.Invalid(rolling.Child("maxUnavailable"), n.String(), "must not be 0, which no update could keep; to update no host set spec.updateStrategy.type to OnRequest, or spec.paused to true"))
+	}
+	errs = append(errs, validateNumberOrPercent(s.RollingUpdate.Canary, rolling.Child("canary"))...)
+	if w := s.Window; w != nil {
+		at := path.Child("window")
+		if _, err := maintenance.ParseSchedule(w.Schedule); err != nil && w.Schedule != "" { // that it is required is declared on the type
+			errs = append(errs, field.Invalid(at.Child("schedule"), w.Schedule, err.Error()))
+		}
+		if _, err := maintenance.ParseTimeZone(w.TimeZone); err != nil {
+			errs = append(errs, field.Invalid(at.Child("timeZone"), w.TimeZone, err.Error()))
+		}
+	}
+	return errs
+}
+
+// validateNumberOrPercent checks how many hosts are meant.
+func validateNumberOrPercent(n *intstr.IntOrString, path *field.Path) field.ErrorList {
+	switch {
+	case n == nil:
+	case n.Type == intstr.Int:
+		return apivalidation.ValidateNonnegativeField(int64(n.IntVal), path)
+	case len(utilvalidation.IsValidPercent(n.StrVal)) > 0:
+		return field.ErrorList{field.Invalid(path, n.StrVal, "must be a number of hosts, as 2, or a percentage, as 10%")}
+	default:
+		if percent, err := strconv.Atoi(strings.TrimSuffix(n.StrVal, "%")); err != nil || percent > 100 {
+			return field.ErrorList{field.Invalid(path, n.StrVal, "must not be more than 100%")}
+		}
+	}
+	return nil
 }
 
 // reservable are the resources that can be kept back on a host.

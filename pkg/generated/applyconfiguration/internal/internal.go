@@ -149,6 +149,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxSize
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.MaintenanceWindow
+  map:
+    fields:
+    - name: durationSeconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: schedule
+      type:
+        scalar: string
+      default: ""
+    - name: timeZone
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeReference
   map:
     fields:
@@ -177,6 +191,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation
   map:
     fields:
+    - name: admittedImpact
+      type:
+        scalar: string
     - name: blockedBy
       type:
         list:
@@ -349,6 +366,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate
+  map:
+    fields:
+    - name: canary
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: maxFailures
+      type:
+        scalar: numeric
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolSource
   map:
     fields:
@@ -402,6 +431,16 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolDrainOptions
       default: {}
+    - name: rollingUpdate
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate
+      default: {}
+    - name: type
+      type:
+        scalar: string
+    - name: window
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.MaintenanceWindow
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
   map:
     fields:
@@ -628,6 +667,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsNodePoolStatus
   map:
     fields:
+    - name: blockedBy
+      type:
+        scalar: string
     - name: conditions
       type:
         list:
@@ -823,6 +865,8 @@ var schemaYAML = typed.YAMLObject(`types:
       default: ""
     elementRelationship: atomic
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+  scalar: untyped
+- name: io.k8s.apimachinery.pkg.util.intstr.IntOrString
   scalar: untyped
 - name: __untyped_atomic_
   scalar: untyped

@@ -60,6 +60,9 @@ type OperationApplyConfiguration struct {
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
+	// The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed:
+	// None, Restart, Drain or Reboot. One that costs more waits. Empty: nothing was allowed yet, or need be.
+	AdmittedImpact *windowsv1alpha1.ChangeImpact `json:"admittedImpact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
 	// change, or the connection was lost so that nobody knows; or a removal found that the host
 	// was configured. The oldest one of status.history also speaks for those before it. Empty: the
@@ -245,6 +248,14 @@ func (b *OperationApplyConfiguration) WithRevision(value string) *OperationApply
 // If called multiple times, the Impact field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithImpact(value windowsv1alpha1.ChangeImpact) *OperationApplyConfiguration {
 	b.Impact = &value
+	return b
+}
+
+// WithAdmittedImpact sets the AdmittedImpact field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AdmittedImpact field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithAdmittedImpact(value windowsv1alpha1.ChangeImpact) *OperationApplyConfiguration {
+	b.AdmittedImpact = &value
 	return b
 }
 

@@ -5,11 +5,26 @@
 
 package v1alpha1
 
+import (
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
 // PoolUpdateStrategyApplyConfiguration represents a declarative configuration of the PoolUpdateStrategy type for use
 // with apply.
 //
 // PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
 type PoolUpdateStrategyApplyConfiguration struct {
+	// When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one
+	// after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody
+	// asks for it with its subresource reconfigure. Changes that restart no service, such as renewed
+	// certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to
+	// become a node, and one that is broken to be one again. Default RollingUpdate.
+	Type *windowsv1alpha1.PoolUpdateStrategyType `json:"type,omitempty"`
+	// How many hosts are updated at the same time, and when that stops.
+	RollingUpdate *PoolRollingUpdateApplyConfiguration `json:"rollingUpdate,omitempty"`
+	// When hosts may be disturbed by an update that the controller makes by itself. One that has begun is
+	// completed. Empty: at any time.
+	Window *MaintenanceWindowApplyConfiguration `json:"window,omitempty"`
 	// How the Nodes of the hosts are drained by the operations that the controller itself
 	// records, because a host has to be reconfigured or removed. Drains and reboots that users
 	// request have options of their own.
@@ -20,6 +35,30 @@ type PoolUpdateStrategyApplyConfiguration struct {
 // apply.
 func PoolUpdateStrategy() *PoolUpdateStrategyApplyConfiguration {
 	return &PoolUpdateStrategyApplyConfiguration{}
+}
+
+// WithType sets the Type field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Type field is set to the value of the last call.
+func (b *PoolUpdateStrategyApplyConfiguration) WithType(value windowsv1alpha1.PoolUpdateStrategyType) *PoolUpdateStrategyApplyConfiguration {
+	b.Type = &value
+	return b
+}
+
+// WithRollingUpdate sets the RollingUpdate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RollingUpdate field is set to the value of the last call.
+func (b *PoolUpdateStrategyApplyConfiguration) WithRollingUpdate(value *PoolRollingUpdateApplyConfiguration) *PoolUpdateStrategyApplyConfiguration {
+	b.RollingUpdate = value
+	return b
+}
+
+// WithWindow sets the Window field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Window field is set to the value of the last call.
+func (b *PoolUpdateStrategyApplyConfiguration) WithWindow(value *MaintenanceWindowApplyConfiguration) *PoolUpdateStrategyApplyConfiguration {
+	b.Window = value
+	return b
 }
 
 // WithDrain sets the Drain field in the declarative configuration to the given value

@@ -30,6 +30,9 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
+	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
+	// hosts that it is about, and what to do. Empty: none waits.
+	BlockedBy *string `json:"blockedBy,omitempty"`
 	// Hosts that were removed lately, because the source no longer has them or somebody deleted
 	// their WindowsInstances. They are counted so that a mistake, which would remove many hosts in
 	// a short time, is noticed before all of them are gone. Removals by the Machine API are not
@@ -99,6 +102,14 @@ func (b *WindowsNodePoolStatusApplyConfiguration) WithUpdatedReplicas(value int3
 // If called multiple times, the UnavailableReplicas field is set to the value of the last call.
 func (b *WindowsNodePoolStatusApplyConfiguration) WithUnavailableReplicas(value int32) *WindowsNodePoolStatusApplyConfiguration {
 	b.UnavailableReplicas = &value
+	return b
+}
+
+// WithBlockedBy sets the BlockedBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BlockedBy field is set to the value of the last call.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithBlockedBy(value string) *WindowsNodePoolStatusApplyConfiguration {
+	b.BlockedBy = &value
 	return b
 }
 

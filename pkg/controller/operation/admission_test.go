@@ -11,12 +11,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -66,7 +64,7 @@ func TestOneAtATime(t *testing.T) {
 		r, _ := f.process()
 		f.reconcile(r)
 		f.eventually("it to wait", func() bool {
-			return f.get().Status.Operation.Message == "Waits for a slot: another host is being changed: win-2."
+			return strings.HasPrefix(f.get().Status.Operation.Message, "Waits for a slot: another host is being changed: win-2;")
 		})
 		if f.node().Spec.Unschedulable || f.drain.runs > 0 {
 			t.Error("it does not wait")
@@ -77,45 +75,33 @@ func TestOneAtATime(t *testing.T) {
 		if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
-		f.eventually("the slot to be given back", func() bool {
-			held, waiting := f.disruptions.Load()
-			return held+waiting == 0
-		})
 	})
 }
 
-// TestServicesAreRestartedOnAFewHosts: what restarts services reaches a limited number of
-// hosts at the same time, and none while one of the pool is broken by it; what a person
-// asks for does not wait.
-func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
+// TestServicesAreRestartedOnOneHostFirst: what restarts services reaches one host of a pool, and the others when
+// that works; none while one of the pool is broken by it. What a person asks for does not wait.
+func TestServicesAreRestartedOnOneHostFirst(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		who  string
-		// broken: there is another host of the pool, which is. Otherwise another one has the
-		// only slot.
+		// broken: there is another host of the pool, which is. Otherwise another one is being changed.
 		broken bool
 		waits  string
 	}{
-		{"no slot is free", v1alpha1.ControllerRequester, false, "Waits for a slot: another host is being changed: win-9."},
-		{"one is broken", v1alpha1.ControllerRequester, true, "changed host win-2 of the same pool and failed"},
+		{"another one is the first", v1alpha1.ControllerRequester, false, "one host of pool pool is updated first: win-2."},
+		{"one is broken", v1alpha1.ControllerRequester, true, "changed host win-2 and failed"},
 		{"a person asks for it", "alice", true, ""},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
-			var others []client.Object
-			if tt.broken {
-				others = append(others, brokenNeighbor())
+			other := brokenNeighbor()
+			if !tt.broken {
+				op := other.Status.Operation
+				op.Phase, op.AdmittedImpact, op.Impact, op.RequestedBy = v1alpha1.OperationRunning, v1alpha1.ImpactRestart, v1alpha1.ImpactRestart, v1alpha1.ControllerRequester
 			}
-			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(tt.who)), others...)
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(tt.who)), other)
 			f.configure()
 			f.host.impact = config.ImpactRestart
-			f.restartLimit = 1
 			r, _ := f.process()
-			busy := newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Name, i.UID = "win-9", "uid-9" })
-			if !tt.broken {
-				if waitsFor := f.restarts.Take(busy, nil); waitsFor != "" {
-					t.Fatal(waitsFor)
-				}
-			}
 			f.reconcile(r)
 			if tt.waits != "" {
 				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
@@ -125,15 +111,14 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 				if tt.broken {
 					return
 				}
-				f.restarts.Release(client.ObjectKeyFromObject(busy))
+				other.Status.Operation.Phase, other.Status.Operation.FinishedAt = v1alpha1.OperationSucceeded, new(metav1.Now())
+				if err := f.raw.Status().Update(t.Context(), other); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
 			}
-			f.eventually("the slot to be given back", func() bool {
-				held, waiting := f.restarts.Load()
-				return held+waiting == 0
-			})
 		})
 	}
 }
@@ -151,14 +136,10 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 		f.reconcile(r)
 		f.eventually("it to wait", func() bool {
 			message := f.get().Status.Operation.Message
-			return strings.Contains(message, "changed host win-2 of the same pool and failed") && strings.Contains(message, "operation op-failed") &&
-				strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
+			return strings.Contains(message, "Operation op-failed changed host win-2 and failed.") && strings.Contains(message, "kubectl windows describe win-2 -n windows-hosts")
 		})
 		if f.node().Spec.Unschedulable || f.drain.runs > 0 {
 			t.Error("it does not wait")
-		}
-		if held, waiting := f.disruptions.Load(); held+waiting > 0 {
-			t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
 		}
 		done := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain)
 		other.Status.History, other.Status.Operation = []v1alpha1.Operation{*other.Status.Operation}, &done
@@ -198,7 +179,9 @@ func TestJoiningAgainWaitsNoLonger(t *testing.T) {
 			f.rejoins()
 			r, _ := f.process()
 			f.reconcile(r)
-			f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
+			f.eventually("it to wait", func() bool {
+				return strings.Contains(f.get().Status.Operation.Message, "changed host win-2 and failed")
+			})
 			before := f.host.count("Facts")
 			f.host.mu.Lock()
 			f.host.certificate, f.host.unanswered, f.host.impact = &api.KubeletCertificate{Problem: api.CertificateExpired}, 1, impact
@@ -213,27 +196,6 @@ func TestJoiningAgainWaitsNoLonger(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSlotsWithACacheThatIsBehind: the slot that a host gets because another one has failed
-// is not taken before that failure is known.
-func TestSlotsWithACacheThatIsBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
-		before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
-		slots := rollout.NewDisruptionSlots(1)
-		e := &execution{
-			Reconciler: &Reconciler{live: now.raw, client: before.raw, clock: now.clock},
-			key:        testKey, instance: now.get(),
-		}
-		why, err := e.trySlot(t.Context(), slots)
-		if err != nil || !strings.Contains(why, "win-2") {
-			t.Errorf("got %q, %v", why, err)
-		}
-		if held, waiting := slots.Load(); held+waiting > 0 {
-			t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
-		}
-	})
 }
 
 // wasApplied says whether the host was configured.
@@ -257,7 +219,9 @@ func TestWaitingForASlotTouchesNothing(t *testing.T) {
 				f.host.impact = impact
 				r, _ := f.process()
 				f.reconcile(r)
-				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
+				f.eventually("it to wait", func() bool {
+					return strings.Contains(f.get().Status.Operation.Message, "changed host win-2 and failed")
+				})
 				if deleted {
 					if err := f.raw.Delete(t.Context(), f.get()); err != nil {
 						t.Fatal(err)
@@ -321,7 +285,7 @@ func TestDrainThatOthersWaitFor(t *testing.T) {
 			for until, asked := f.drain.options.Deadline, 1; time.Now().Before(until); asked++ {
 				<-time.After(time.Until(until))
 				if asked == 3 {
-					f.disruptions.Take(newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Namespace = "other" }), nil)
+					f.policy.awaited.Store(true)
 				}
 				until = f.drain.options.Extend()
 			}

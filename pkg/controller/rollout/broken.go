@@ -4,42 +4,10 @@
 package rollout
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
-
-// haltedBy keeps a configuration that broke a host from the next one of its pool: the hosts
-// of a pool, or of a namespace in no pool, have the same desired configuration, so that what
-// ends the containers of one and then fails, or has its Node go down later, would do so with
-// all, one after the other. It returns the host that broke and the operation that did it, nil
-// if there is none.
-//
-// A host that broke itself may be tried again, which is how a correction gets to it
-// first, and how the halt ends: nothing more is out of service because of that.
-// What a person asks for is never kept from a host. Nor do hosts count that are being deleted.
-func haltedBy(instance *v1alpha1.WindowsInstance, all []v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, *v1alpha1.Operation) {
-	if !instance.Status.Operation.ByController() || brokenBy(&instance.Status) != nil {
-		return nil, nil
-	}
-	for i := range all {
-		other := &all[i]
-		if other.UID == instance.UID || other.Namespace != instance.Namespace || !other.DeletionTimestamp.IsZero() ||
-			object.PoolName(other) != object.PoolName(instance) {
-			continue
-		}
-		if op := brokenBy(&other.Status); op != nil {
-			return other, op
-		}
-		if op := wentDownWith(&other.Status); op != nil {
-			return other, op
-		}
-	}
-	return nil, nil
-}
 
 // wentDownWith returns the configuration that a host has which is to have it, and whose Node is
 // not ready although that succeeded. Nil: there is none. What an operation does to the host
@@ -93,19 +61,10 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	return nil
 }
 
-// describeHalt says what a host waits for because another one broke.
-func describeHalt(instance, other *v1alpha1.WindowsInstance, op *v1alpha1.Operation) string {
-	outcome, end := "and failed", "has been configured"
+// outcomeOf says how a host was broken.
+func outcomeOf(op *v1alpha1.Operation) string {
 	if op.Phase == v1alpha1.OperationSucceeded {
-		outcome, end = "and its Node is not ready any more", "is ready"
+		return "and its Node is not ready any more"
 	}
-	where, leaves := "of the same pool", "leaves pool "+object.PoolName(instance)
-	if object.PoolName(instance) == "" {
-		where, leaves = "in the same namespace", "gets a pool"
-	}
-	return fmt.Sprintf("Waiting: operation %[2]s changed host %[1]s %[8]s %[6]s. "+
-		"This host continues when %[1]s %[7]s, is deleted or %[3]s. "+
-		"What is wrong with %[1]s: kubectl windows describe %[1]s -n %[4]s. "+
-		"To configure this host anyway: kubectl windows cancel %[5]s -n %[4]s, and then kubectl windows reconfigure %[5]s -n %[4]s",
-		other.Name, op.ID, leaves, instance.Namespace, instance.Name, outcome, end, where)
+	return "and failed"
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -174,93 +172,10 @@ func TestWentDownWith(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactRestart)
 			op.Revision = "r1"
-			other := brokenNeighbor(func(i *v1alpha1.WindowsInstance) {
-				i.Status = v1alpha1.WindowsInstanceStatus{DesiredRevision: "r1", Operation: &op, Conditions: []metav1.Condition{notReady}}
-				tt.edit(&i.Status)
-			})
-			instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
-			slots := NewRestartSlots(1)
-			slots.Hold(client.ObjectKeyFromObject(instance))
-			waitsFor := slots.Confirm(instance, []v1alpha1.WindowsInstance{*instance, *other})
-			if held, _ := slots.Load(); (held == 0) != tt.want {
-				t.Errorf("%d slots are held", held)
-			}
-			const want = "Waiting: operation op-succeeded changed host win-2 of the same pool and its Node is not ready any more. This host continues when win-2 is ready, is deleted or leaves pool pool."
-			if got := strings.HasPrefix(waitsFor, want); got != tt.want || !tt.want && waitsFor != "" {
-				t.Errorf("got %q", waitsFor)
-			}
-		})
-	}
-}
-
-func inPool(name string) change {
-	return func(i *v1alpha1.WindowsInstance) {
-		i.Spec.PoolRef = &v1alpha1.PoolReference{Name: name}
-	}
-}
-
-func askedForBy(who string) change {
-	return func(i *v1alpha1.WindowsInstance) { i.Status.Operation.RequestedBy = who }
-}
-
-// brokenNeighbor is another host of the pool, which a configuration broke.
-func brokenNeighbor(changes ...change) *v1alpha1.WindowsInstance {
-	return newInstance(reconfigureOperation(), append([]change{inPool("pool"), func(i *v1alpha1.WindowsInstance) {
-		i.Name, i.UID = "win-2", "uid-2"
-		*i.Status.Operation = reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactDrain)
-	}}, changes...)...)
-}
-
-// TestHaltedByItself: a cache that is behind does not know yet that a host is being configured again.
-func TestHaltedByItself(t *testing.T) {
-	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
-	behind := instance.DeepCopy()
-	*behind.Status.Operation = reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactDrain)
-	if other, op := haltedBy(instance, []v1alpha1.WindowsInstance{*behind}); other != nil {
-		t.Errorf("it waits for itself: %v", op)
-	}
-}
-
-func TestDescribeHalt(t *testing.T) {
-	other := brokenNeighbor()
-	got := describeHalt(newInstance(reconfigureOperation()), other, other.Status.Operation)
-	const want = "Waiting: operation op-failed changed host win-2 in the same namespace and failed. This host continues when win-2 has been configured, is deleted or gets a pool. "
-	if !strings.HasPrefix(got, want) {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestHaltedBy(t *testing.T) {
-	tests := []struct {
-		name     string
-		instance *v1alpha1.WindowsInstance
-		other    *v1alpha1.WindowsInstance
-		want     bool
-	}{
-		{"the same pool", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor(), true},
-		{"a user who is called as the controller is", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
-			i.Status.Operation.Origin = v1alpha1.OriginUser
-		}), brokenNeighbor(), false},
-		{"a person asks", newInstance(reconfigureOperation(), inPool("pool")), brokenNeighbor(), false},
-		{"another pool", newInstance(reconfigureOperation(), inPool("other"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor(), false},
-		{"both in no pool", newInstance(reconfigureOperation(), askedForBy(v1alpha1.ControllerRequester)),
-			brokenNeighbor(func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = nil }), true},
-		{"both in no pool, in other namespaces", newInstance(reconfigureOperation(), askedForBy(v1alpha1.ControllerRequester)),
-			brokenNeighbor(func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Namespace = nil, "others" }), false},
-		{"no pool", newInstance(reconfigureOperation(), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor(), false},
-		{"a pool of the same name", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)),
-			brokenNeighbor(func(i *v1alpha1.WindowsInstance) { i.Namespace = "others" }), false},
-		{"the other one is going", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)),
-			brokenNeighbor(func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = ptr.To(metav1.Now()) }), false},
-		{"it broke itself", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
-			i.Status.History = []v1alpha1.Operation{reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactReboot)}
-		}), brokenNeighbor(), false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			other, op := haltedBy(tt.instance, []v1alpha1.WindowsInstance{*tt.instance, *tt.other})
-			if got := other != nil; got != tt.want || got && (other.Name != "win-2" || op.ID != "op-failed") {
-				t.Errorf("got %v, %v, want %v", other, op, tt.want)
+			status := v1alpha1.WindowsInstanceStatus{DesiredRevision: "r1", Operation: &op, Conditions: []metav1.Condition{notReady}}
+			tt.edit(&status)
+			if got := wentDownWith(&status) != nil; got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Policy says what hosts wait for whose configuration costs more than was admitted, see
+// status.operation.admittedImpact. It admits by itself. Its methods are called concurrently.
+type Policy interface {
+	// WaitsFor says what the host of an instance waits for, for people. Empty: it is not known yet.
+	WaitsFor(key types.NamespacedName) string
+	// Awaited says whether the host is out of service while hosts of other namespaces wait for that to end.
+	Awaited(key types.NamespacedName) bool
+}
+
+// certificateInterval is how often a host that waits, and whose kubelet does not report, is asked
+// whether that has a certificate.
+const certificateInterval = time.Minute
+
+// waitForSlot waits until the host may be disrupted as far as was planned. Nothing is touched
+// before. Uncordon gives a slot for disruptions back; everything else does the end of the
+// execution, when it is known whether the host works with the change.
+func (e *execution) waitForSlot(ctx context.Context) (result, error) {
+	if e.operation().Node == nil {
+		return noNode, nil
+	}
+	if e.joins() {
+		return result{skipped: true, message: "No slot is needed: the kubelet cannot report, so that the host is out of service already."}, nil
+	}
+	if !e.needsAdmission() {
+		return result{skipped: true, message: "No slot is needed: the change disturbs no pod, or a person asked for it."}, nil
+	}
+	if lost, err := e.awaitAdmission(ctx); err != nil || lost != "" {
+		return planAgain(lost), err
+	}
+	return result{message: "The host may be disrupted now."}, nil
+}
+
+// needsAdmission says whether the policy has to admit what was planned. A host that joins needs no
+// admission: it is out of service already.
+func (e *execution) needsAdmission() bool {
+	op := e.operation()
+	return !e.joins() && (disruptive(op.Impact) || op.Impact == v1alpha1.ImpactRestart && op.ByController())
+}
+
+// admitted says whether the policy has allowed what was planned.
+func admitted(op *v1alpha1.Operation) bool {
+	switch op.AdmittedImpact {
+	case v1alpha1.ImpactDrain, v1alpha1.ImpactReboot:
+		return true // either takes the Node out of service
+	case v1alpha1.ImpactRestart:
+		return !disruptive(op.Impact)
+	}
+	return false
+}
+
+// awaitAdmission waits until the policy has admitted what was planned. A host that is half way goes on at once:
+// that others are being changed, or have failed, is no reason to leave it so. Nor does a host wait any longer
+// that is out of service by now: lost says why it has to join again.
+func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error) {
+	if op := e.operation(); !e.needsAdmission() || op.FindStep(v1alpha1.StepWaitForSlot) != nil && (op.HostChanged || cordonedByUs(op)) {
+		return "", nil
+	}
+	for asked := e.clock.Now(); ; {
+		if admitted(e.operation()) {
+			return "", nil
+		}
+		e.yield()
+		if e.clock.Now().Sub(asked) >= certificateInterval {
+			if lost, err := e.lostCertificate(ctx); err != nil || lost != "" {
+				return lost, err
+			}
+			asked = e.clock.Now()
+		}
+		waitsFor := e.Policy.WaitsFor(e.key)
+		if waitsFor == "" {
+			waitsFor = "Waits for a slot."
+		}
+		if err := e.pause(ctx, "%s", waitsFor); err != nil {
+			return "", err
+		}
+		if err := e.load(ctx); err != nil {
+			return "", err
+		}
+	}
+}
+
+// planAgain has the operation go on at the step Plan, for a host that has to join again.
+func planAgain(why string) result {
+	return result{again: v1alpha1.StepPlan, message: fmt.Sprintf("While it waited, the host has lost its place in the cluster: %s. A new plan is being made.", why)}
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+const (
+	// DefaultDisruptions is how many hosts are drained or restarted at the same time by default.
+	DefaultDisruptions = 1
+	// maxRestarts is on how many hosts services are restarted at the same time.
+	maxRestarts = 10
+	// maxAsked is how many hosts are asked at the same time what their update costs.
+	maxAsked = 16
+	// harmlessFailures is how many hosts of a pool may fail with an update that costs their workload nothing,
+	// before it reaches no further ones. What many of them need, such as a new authority, must not be kept
+	// from all because the disk of one is full.
+	harmlessFailures = 3
+)
+
+// state is everything that decides.
+type state struct {
+	hosts []host
+	// pools are those that have a policy of their own.
+	pools map[poolKey]policy
+	// disruptions is how many hosts of all pools may be drained or restarted at the same time.
+	disruptions int
+	now         time.Time
+}
+
+// grant lets a host be disturbed.
+type grant struct {
+	key types.NamespacedName
+	// impact is the most that it may cost.
+	impact v1alpha1.ChangeImpact
+}
+
+// decision is what is to be done.
+type decision struct {
+	// ask are the hosts that are asked what their update costs, the next ones first.
+	ask []types.NamespacedName
+	// start are hosts for which an update is recorded.
+	start []grant
+	// admit are hosts whose operation waits for it.
+	admit []grant
+	// waits says what hosts wait for.
+	waits map[types.NamespacedName]reason
+	// poolOf has their pools.
+	poolOf map[types.NamespacedName]poolKey
+	// awaited are hosts that have a slot which hosts of other namespaces wait for.
+	awaited sets.Set[types.NamespacedName]
+	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
+	held, waiting int
+	// again is when to decide again at the latest. Zero: when something changes.
+	again time.Time
+}
+
+// decide says which hosts are next. It depends on nothing else, so that it goes on after a restart of the
+// process, or in another one, where it was: all that was granted before is in the records of operations.
+//
+// What a person asked for goes first and waits for the bound of the cluster only. Then come hosts that are
+// broken, to which a correction has to get first, and then the others by namespace: those which have the
+// fewest slots, of these the one that has waited longest, and in a namespace by age. An update that costs
+// the workload nothing waits for nobody. One that restarts services reaches one host of a pool first, and
+// the others when that works.
+func decide(s state) decision {
+	p := newPass(s)
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		switch {
+		case h.leaving:
+		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
+			p.admit = append(p.admit, grant{h.key, h.waits})
+		case h.waits != "":
+			p.queue = append(p.queue, candidate{host: h, impact: h.waits})
+		case h.update && h.due.After(s.now):
+			p.later(h.due)
+		case h.update && h.impact == "":
+			p.unknown = append(p.unknown, h)
+		case h.update:
+			p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
+		}
+	}
+	p.askOthers()
+	// What needs no slot counts for nobody else.
+	p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool {
+		if slotOf(c.impact) != slotNone {
+			return false
+		}
+		if why := p.keeps(c); why.kind != "" {
+			p.wait(c.host, why)
+		} else {
+			p.grant(c)
+		}
+		return true
+	})
+	// One after the other, as each grant counts for those after it.
+	for len(p.queue) > 0 {
+		next := p.next()
+		if next < 0 {
+			break
+		}
+		p.grant(p.queue[next])
+		p.queue = slices.Delete(p.queue, next, next+1)
+	}
+	p.describeAwaited()
+	return p.decision
+}
+
+// candidate is a host that may be disturbed if everything allows it.
+type candidate struct {
+	*host
+	impact v1alpha1.ChangeImpact
+	// start: an operation has to be recorded.
+	start bool
+}
+
+// pass is one decision in the making.
+type pass struct {
+	state
+	decision
+	queue   []candidate
+	unknown []*host
+	// held and restarting are the hosts that have slots, unavailable those of a pool that are out of service.
+	held, restarting []*host
+	unavailable      map[poolKey][]*host
+	slots            map[string]int // for disruptions, by namespace
+	turns            map[string]time.Time
+	sums             map[poolKey]*sum
+}
+
+// sum is what is known of a pool.
+type sum struct {
+	size int
+	// broken are hosts that an update broke, failed those that failed with one that should cost nothing.
+	broken, failed []*host
+	// updated counts hosts with their desired configuration, and those that are about to have it.
+	updated int
+	// changing are hosts that are being disturbed by an update.
+	changing []*host
+	// proves is when the newest proof began that the present configuration works.
+	proves time.Time
+}
+
+func newPass(s state) *pass {
+	p := &pass{
+		state: s, unavailable: map[poolKey][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName]()},
+	}
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		of := p.sums[h.pool]
+		if of == nil {
+			of = &sum{}
+			p.sums[h.pool] = of
+		}
+		of.size++
+		switch {
+		case h.broken != nil:
+			of.broken = append(of.broken, h)
+		case h.failed != nil:
+			of.failed = append(of.failed, h)
+		}
+		if h.updated {
+			of.updated++
+		}
+		if h.proves.After(of.proves) {
+			of.proves = h.proves
+		}
+		if t := p.turns[h.pool.namespace]; h.turn.After(t) {
+			p.turns[h.pool.namespace] = h.turn
+		}
+		if h.unavailable() {
+			p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
+		}
+		p.hold(h, h.holds)
+	}
+	return p
+}
+
+// hold counts a slot.
+func (p *pass) hold(h *host, s slot) {
+	switch s {
+	case slotDisruption:
+		p.held = append(p.held, h)
+		p.decision.held++
+		p.slots[h.pool.namespace]++
+		if h.holds != slotDisruption {
+			p.turns[h.pool.namespace] = p.now
+		}
+	case slotRestart:
+		p.restarting = append(p.restarting, h)
+	default:
+		return
+	}
+	of := p.sums[h.pool]
+	of.changing = append(of.changing, h)
+	if !h.updated {
+		of.updated++
+	}
+}
+
+// wait notes what a host waits for.
+func (p *pass) wait(h *host, why reason) { p.waits[h.key], p.poolOf[h.key] = why, h.pool }
+
+// later has it decided again at a time.
+func (p *pass) later(at time.Time) {
+	if !at.IsZero() && (p.again.IsZero() || at.Before(p.again)) {
+		p.again = at
+	}
+}
+
+// askOthers has hosts asked what their update costs, the broken ones and the oldest first.
+func (p *pass) askOthers() {
+	slices.SortFunc(p.unknown, func(a, b *host) int { return cmp.Or(compareBroken(a, b), compareAge(a, b)) })
+	for _, h := range p.unknown {
+		p.wait(h, reason{kind: waitsForPlan, text: h.unknown})
+		p.later(h.askAgain)
+		if h.unknown == "" && len(p.ask) < maxAsked {
+			p.ask = append(p.ask, h.key)
+		}
+	}
+}
+
+// next is the candidate that gets what it needs now, -1 if there is none. Those that cannot have it are out of
+// the queue, and why is noted.
+func (p *pass) next() int {
+	best := -1
+	kept := p.queue[:0]
+	for _, c := range p.queue {
+		if why := p.keeps(c); why.kind != "" {
+			p.wait(c.host, why)
+			if slotOf(c.impact) == slotDisruption {
+				p.waiting++
+			}
+			continue
+		}
+		kept = append(kept, c)
+		if best < 0 || p.compare(c, kept[best]) < 0 {
+			best = len(kept) - 1
+		}
+	}
+	p.queue = kept
+	return best
+}
+
+// compare says which of two candidates is first.
+func (p *pass) compare(a, b candidate) int {
+	return cmp.Or(
+		-compareBools(a.byPerson, b.byPerson),
+		compareBroken(a.host, b.host),
+		compareBools(a.start, b.start), // what has begun is completed first
+		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
+		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
+		compareAge(a.host, b.host),
+	)
+}
+
+func compareBroken(a, b *host) int { return -compareBools(a.broken != nil, b.broken != nil) }
+
+func compareAge(a, b *host) int {
+	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
+}
+
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// keeps says what keeps a candidate from being disturbed now. Its kind is empty if nothing does.
+func (p *pass) keeps(c candidate) reason {
+	if why := p.keptByPolicy(c); why.kind != "" {
+		return why
+	}
+	switch slotOf(c.impact) {
+	case slotDisruption:
+		if !c.byPerson && !c.unavailable() && len(p.unavailable[c.pool]) >= p.policy(c.pool).maxUnavailable {
+			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: p.unavailable[c.pool]}
+		}
+		if len(p.held) >= p.disruptions {
+			return reason{kind: waitsForCluster, most: p.disruptions, hosts: p.held}
+		}
+	case slotRestart:
+		of := p.sums[c.pool]
+		if c.byPerson || c.broken != nil {
+			break
+		}
+		if len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
+			return reason{kind: waitsForFirst, hosts: of.changing}
+		}
+		if len(p.restarting) >= maxRestarts {
+			return reason{kind: waitsForRestarts, most: maxRestarts, hosts: p.restarting}
+		}
+	}
+	return reason{}
+}
+
+// keptByPolicy is the part of keeps that the pool decides.
+func (p *pass) keptByPolicy(c candidate) reason {
+	if c.byPerson || c.broken != nil {
+		return reason{}
+	}
+	policy, of := p.policy(c.pool), p.sums[c.pool]
+	if len(of.broken) > policy.maxFailures {
+		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: of.broken}
+	}
+	if slotOf(c.impact) == slotNone {
+		if most := max(policy.maxFailures, harmlessFailures); len(of.failed) > most {
+			return reason{kind: waitsForFailed, most: most, hosts: of.failed}
+		}
+		return reason{}
+	}
+	switch {
+	case policy.onRequest:
+		return reason{kind: waitsForRequest}
+	case policy.unreadable != nil:
+		return reason{kind: waitsForWindow, text: policy.unreadable.Error()}
+	case policy.canary >= 0 && of.updated >= policy.canary:
+		return reason{kind: waitsForCanary, most: policy.canary}
+	}
+	if policy.window != nil {
+		open, again := policy.window.At(p.now)
+		p.later(again)
+		if !open {
+			return reason{kind: waitsForWindow, at: again}
+		}
+	}
+	return reason{}
+}
+
+// policy is that of a pool.
+func (p *pass) policy(key poolKey) policy {
+	if own, ok := p.pools[key]; ok {
+		return own
+	}
+	return policyOf(nil, 0)
+}
+
+// grant lets a candidate be disturbed.
+func (p *pass) grant(c candidate) {
+	g := grant{c.key, c.impact}
+	if c.start {
+		p.start = append(p.start, g)
+	} else {
+		p.admit = append(p.admit, g)
+	}
+	was := c.unavailable()
+	p.hold(c.host, slotOf(c.impact))
+	c.holds = slotOf(c.impact)
+	if !was && c.unavailable() {
+		p.unavailable[c.pool] = append(p.unavailable[c.pool], c.host)
+	}
+}
+
+// describeAwaited finds the hosts that have slots which hosts of other namespaces wait for.
+func (p *pass) describeAwaited() {
+	for key, why := range p.waits {
+		if why.kind != waitsForCluster {
+			continue
+		}
+		for _, h := range p.held {
+			if h.key.Namespace != key.Namespace {
+				p.awaited.Insert(h.key)
+			}
+		}
+	}
+}

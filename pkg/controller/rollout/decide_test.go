@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+var testNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// outdated is a host of pool ns/p that works, and whose update costs so much.
+func outdated(name string, impact v1alpha1.ChangeImpact, edit ...func(*host)) host {
+	h := host{
+		key: types.NamespacedName{Namespace: "ns", Name: name}, pool: poolKey{"ns", "p"},
+		node: true, ready: true, update: true, since: testNow.Add(-time.Hour), impact: impact,
+	}
+	for _, e := range edit {
+		e(&h)
+	}
+	return h
+}
+
+func in(namespace, pool string) func(*host) {
+	return func(h *host) { h.key.Namespace, h.pool = namespace, poolKey{namespace, pool} }
+}
+
+func changing(s slot) func(*host) {
+	return func(h *host) { h.update, h.holds = false, s }
+}
+
+func isDown(h *host)     { h.ready = false }
+func isUpToDate(h *host) { h.update, h.updated = false, true }
+func breaks(h *host) {
+	h.broken = &v1alpha1.Operation{ID: "op-1", Phase: v1alpha1.OperationFailed}
+}
+
+// operationWaits has the operation of a host wait, and not its update.
+func operationWaits(h *host) { h.update, h.waits, h.impact = false, h.impact, "" }
+
+func asked(h *host) { h.byPerson = true }
+
+// strategy is the policy of ns/p as somebody writes it.
+func strategy(edit func(*v1alpha1.PoolUpdateStrategy)) *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{}
+	edit(&pool.Spec.UpdateStrategy)
+	return pool
+}
+
+func TestDecide(t *testing.T) {
+	const (
+		none    = v1alpha1.ImpactNone
+		restart = v1alpha1.ImpactRestart
+		drains  = v1alpha1.ImpactDrain
+	)
+	two := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(2)) })
+	onRequest := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.Type = v1alpha1.OnRequest })
+	window := func(schedule string) *v1alpha1.WindowsNodePool {
+		return strategy(func(s *v1alpha1.PoolUpdateStrategy) {
+			s.Window = &v1alpha1.MaintenanceWindow{Schedule: schedule, DurationSeconds: 3600}
+		})
+	}
+	canary := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromString("50%")) })
+	proven := func(at time.Duration) func(*host) {
+		return func(h *host) { h.update, h.updated, h.proves = false, true, testNow.Add(at) }
+	}
+	for _, tt := range []struct {
+		name  string
+		pool  *v1alpha1.WindowsNodePool
+		most  int // 0: 1
+		hosts []host
+		// ask, start and admit are names, and waits is what some of the others wait for.
+		ask, start, admit string
+		waits             map[string]string
+		again             time.Duration
+	}{
+		{name: "the first one is asked what it costs", hosts: []host{outdated("b", ""), outdated("a", "")}, ask: "a b", waits: map[string]string{"a": "is asked what its update costs"}},
+		{name: "it does not say", hosts: []host{outdated("a", "", func(h *host) { h.unknown, h.askAgain = "it is off.", testNow.Add(time.Minute) })}, waits: map[string]string{"a": "it is off."}, again: time.Minute},
+		{name: "it is not due", hosts: []host{outdated("a", drains, func(h *host) { h.due = testNow.Add(time.Hour) })}, again: time.Hour},
+		{name: "it is going", hosts: []host{outdated("a", drains, func(h *host) { h.leaving = true })}},
+
+		{name: "what costs nothing goes to all", hosts: []host{outdated("a", none), outdated("b", none), outdated("c", none, isDown)}, start: "a b c"},
+		{name: "also on request, outside of the window", pool: onRequest, hosts: []host{outdated("a", none)}, start: "a"},
+		{name: "not while an update has broken a host", hosts: []host{outdated("a", none), outdated("b", "", isUpToDate, breaks)}, waits: map[string]string{"a": "Operation op-1 changed host b and failed."}},
+		{name: "a few may fail with it", hosts: []host{outdated("a", none), outdated("b", none, fails), outdated("c", none, fails), outdated("d", none, fails)}, start: "a b c d"},
+		{name: "many may not", hosts: []host{outdated("a", none), outdated("b", "", isUpToDate, fails), outdated("c", "", isUpToDate, fails), outdated("d", "", isUpToDate, fails), outdated("e", "", isUpToDate, fails)}, waits: map[string]string{"a": "failed on more than 3 hosts of pool p: b, c, d, e."}},
+
+		{name: "one is drained at a time", hosts: []host{outdated("b", drains), outdated("a", drains)}, start: "a", waits: map[string]string{"b": "a is out of service (it is being changed) of pool p; at most 1 may be at a time"}},
+		{name: "the oldest first", hosts: []host{outdated("a", drains, func(h *host) { h.created = testNow }), outdated("b", drains)}, start: "b"},
+		{name: "the flag bounds all pools", pool: two, hosts: []host{outdated("a", drains), outdated("b", drains)}, start: "a", waits: map[string]string{"b": "another host is being changed: a; at most 1 of all pools"}},
+		{name: "the pool bounds itself", pool: two, most: 5, hosts: []host{outdated("a", drains), outdated("b", drains), outdated("c", drains)}, start: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
+		{name: "a Node that is not ready counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b is out of service (its Node is not ready)"}},
+		{name: "and is itself updated", hosts: []host{outdated("a", drains), outdated("b", drains, isDown)}, start: "b"},
+		{name: "a host that is no Node does not count", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown, func(h *host) { h.node = false })}, start: "a"},
+		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained, restarted or removed)"}},
+		{name: "another pool is another bound", most: 2, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "a b"},
+		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "names of other namespaces are nobody's business", hosts: []host{outdated("a", drains, in("other", "p"), changing(slotDisruption)), outdated("b", drains)}, waits: map[string]string{"b": "another host is being changed, in another namespace"}},
+
+		{name: "a broken host is next", hosts: []host{outdated("a", drains), outdated("b", drains, breaks)}, start: "b", waits: map[string]string{"a": "No further host of pool p is updated while more than 0 are broken"}},
+		{name: "what waits goes before what has not begun", hosts: []host{outdated("a", drains), outdated("b", drains, operationWaits)}, admit: "b"},
+		{name: "what a person asked for goes first", pool: onRequest, hosts: []host{outdated("a", drains), outdated("b", drains, operationWaits, asked), outdated("c", "", isUpToDate, breaks)}, admit: "b"},
+		{name: "and does not wait for its pool", hosts: []host{outdated("a", drains, operationWaits, asked), outdated("b", "", isUpToDate, isDown)}, admit: "a"},
+		{name: "but for the cluster", hosts: []host{outdated("a", drains, operationWaits, asked), outdated("b", "", in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
+		{name: "an earlier release let it", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.holds = slotDisruption }), outdated("b", "", isUpToDate, breaks)}, admit: "a"},
+
+		{name: "services are restarted on one host first", hosts: []host{outdated("a", restart), outdated("b", restart)}, start: "a", waits: map[string]string{"b": "one host of pool p is updated first: a."}},
+		{name: "and on the others when it works", hosts: []host{outdated("a", "", proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b c"},
+		{name: "what it did before proves nothing", hosts: []host{outdated("a", "", proven(-2*time.Hour)), outdated("b", restart), outdated("c", restart)}, start: "b"},
+		{name: "on ten at a time", hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(12, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09", waits: map[string]string{"h11": "10 other hosts are being changed: h00, h01, h02, h03, h04 and 5 more; at most 10"}},
+		{name: "each pool has a first one", hosts: []host{outdated("a", restart), outdated("b", restart, in("ns", "q"))}, start: "a b"},
+
+		{name: "only on request", pool: onRequest, hosts: []host{outdated("a", restart), outdated("b", drains)}, waits: map[string]string{"a": "kubectl windows reconfigure NAME -n ns", "b": "Pool p is updated when somebody asks"}},
+		{name: "the window is closed", pool: window("0 14 * * *"), hosts: []host{outdated("a", restart)}, waits: map[string]string{"a": "The window of pool p opens at 2026-11-21T14:00:00Z."}, again: 2 * time.Hour},
+		{name: "the window is open", pool: window("30 11 * * *"), hosts: []host{outdated("a", drains), outdated("b", drains)}, start: "a", again: 30 * time.Minute},
+		{name: "a broken host does not wait for the window", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, breaks)}, start: "a"},
+		{name: "a window that cannot be read", pool: window("whenever"), hosts: []host{outdated("a", drains)}, waits: map[string]string{"a": "The window of pool p does not open: must have five fields"}},
+		{name: "the canaries first", pool: canary, hosts: []host{outdated("a", restart, proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b", waits: map[string]string{"c": "2 of pool p are updated first, and they are. Raise or remove"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := state{hosts: tt.hosts, pools: map[poolKey]policy{}, disruptions: max(1, tt.most), now: testNow}
+			if tt.pool != nil {
+				s.pools[poolKey{"ns", "p"}] = policyOf(tt.pool, len(tt.hosts))
+			}
+			got := decide(s)
+			var ask []string
+			for _, key := range got.ask {
+				ask = append(ask, key.Name)
+			}
+			if diff := cmp.Diff([]string{tt.ask, tt.start, tt.admit}, []string{strings.Join(ask, " "), names(got.start), names(got.admit)}); diff != "" {
+				t.Errorf("asked, started, admitted (-want +got):\n%s", diff)
+			}
+			for key, why := range got.waits {
+				if want := tt.waits[key.Name]; !strings.Contains(why.describe(got.poolOf[key]), want) {
+					t.Errorf("%s waits for %q, want %q", key.Name, why.describe(got.poolOf[key]), want)
+				}
+			}
+			for name := range tt.waits {
+				if !slices.ContainsFunc(tt.hosts, func(h host) bool { _, waits := got.waits[h.key]; return waits && h.key.Name == name }) {
+					t.Errorf("%s does not wait", name)
+				}
+			}
+			want := time.Time{}
+			if tt.again > 0 {
+				want = testNow.Add(tt.again)
+			}
+			if !got.again.Equal(want) {
+				t.Errorf("it is decided again at %s, want %s", got.again, want)
+			}
+		})
+	}
+}
+
+func fails(h *host) { h.failed = &v1alpha1.Operation{ID: "op-2"} }
+
+func many(n int, impact v1alpha1.ChangeImpact) (hosts []host) {
+	for i := range n {
+		hosts = append(hosts, outdated(fmt.Sprintf("h%02d", i), impact))
+	}
+	return hosts
+}
+
+func names(grants []grant) string {
+	var out []string
+	for _, g := range grants {
+		out = append(out, g.key.Name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// TestAwaited: a host whose slot others wait for knows it, if they are of other namespaces.
+func TestAwaited(t *testing.T) {
+	for namespace, want := range map[string]bool{"ns": false, "other": true} {
+		got := decide(state{disruptions: 1, now: testNow, hosts: []host{
+			outdated("a", "", changing(slotDisruption)), outdated("b", v1alpha1.ImpactDrain, in(namespace, "q")),
+		}})
+		if got.awaited.Has(types.NamespacedName{Namespace: "ns", Name: "a"}) != want || got.held != 1 || got.waiting != 1 {
+			t.Errorf("%s waits: %v, %d held, %d waiting", namespace, got.awaited, got.held, got.waiting)
+		}
+	}
+}
+
+// TestDescribeWaits: hosts that wait for the same are named together, those that are most first.
+func TestDescribeWaits(t *testing.T) {
+	got := decide(state{disruptions: 1, now: testNow, hosts: append(many(8, v1alpha1.ImpactDrain), outdated("a", "")), pools: map[poolKey]policy{}})
+	want := "h01, h02, h03, h04, h05 and 2 more: Waits for a slot: h00 is out of service (it is being changed) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).\n" +
+		"a: The host is asked what its update costs."
+	if diff := cmp.Diff(want, describeWaits(poolKey{"ns", "p"}, got.waits)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// poolKey names a pool, or the hosts of a namespace that are in none.
+type poolKey struct {
+	namespace string
+	name      string // empty: in no pool
+}
+
+// slot is what a host takes of what is shared by all.
+type slot int
+
+const (
+	slotNone slot = iota
+	// slotRestart is for hosts whose services are restarted.
+	slotRestart
+	// slotDisruption is for hosts that are drained or restarted.
+	slotDisruption
+)
+
+// slotOf is what an impact takes.
+func slotOf(impact v1alpha1.ChangeImpact) slot {
+	switch impact {
+	case v1alpha1.ImpactDrain, v1alpha1.ImpactReboot:
+		return slotDisruption
+	case v1alpha1.ImpactRestart:
+		return slotRestart
+	}
+	return slotNone
+}
+
+// host is what decides about a host.
+type host struct {
+	key     types.NamespacedName
+	pool    poolKey
+	created time.Time
+	// leaving: its instance was deleted.
+	leaving bool
+	// node: it is a Node. ready: that is ready.
+	node, ready bool
+	// busy: something else than a configuration is being done to it.
+	busy bool
+	// updated: it has its desired configuration.
+	updated bool
+	// proves is since when it is known to work with what it has, after a configuration that disturbed it.
+	// Zero: it was not disturbed, or does not work.
+	proves time.Time
+	// broken is the configuration that broke it. Nil: it is not.
+	broken *v1alpha1.Operation
+	// failed is a configuration that should have cost its workload nothing, changed it, and failed. Nil: there is none.
+	failed *v1alpha1.Operation
+	// turn is when a host was disturbed last. Zero: not known.
+	turn time.Time
+
+	// holds is the slot that it has according to the record of its operation.
+	holds slot
+	// waits is the impact that its operation waits for to be admitted. Empty: it does not wait.
+	waits v1alpha1.ChangeImpact
+	// byPerson: somebody asked for its operation.
+	byPerson bool
+
+	// update: it works, and is to get another configuration. since: for how long.
+	update bool
+	since  time.Time
+	// due is when it may get that at the earliest.
+	due time.Time
+	// impact is what that costs. Empty: not known yet. unknown says why it cannot be found out now.
+	impact  v1alpha1.ChangeImpact
+	unknown string
+	// askAgain is when it is asked again that could not say it.
+	askAgain time.Time
+}
+
+// newHost says what decides about the host of an instance. Whether it is to be updated, and what that costs,
+// is said by others.
+func newHost(i *v1alpha1.WindowsInstance) host {
+	status, op := &i.Status, i.Status.Operation
+	h := host{
+		key: client.ObjectKeyFromObject(i), pool: poolKey{i.Namespace, object.PoolName(i)}, created: i.CreationTimestamp.Time,
+		leaving: !i.DeletionTimestamp.IsZero(),
+		node:    status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
+		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon,
+		updated: isUpdated(i), holds: holds(op),
+	}
+	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
+		h.byPerson = !op.ByController()
+		if waiting(op) && !admitted(op) {
+			h.waits = op.Impact
+		}
+	}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
+		h.since = c.LastTransitionTime.Time
+	}
+	if !h.leaving {
+		h.broken = brokenBy(status)
+		if h.broken == nil {
+			h.broken = wentDownWith(status)
+		}
+	}
+	for n, o := range status.Operations() {
+		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
+			continue
+		}
+		if n < 2 && o.Phase == v1alpha1.OperationFailed && o.Impact == v1alpha1.ImpactNone && o.Node != nil && o.MayHaveChangedHost() && o.Revision == status.DesiredRevision && h.failed == nil {
+			h.failed = o
+		}
+		if slotOf(o.AdmittedImpact) == slotDisruption && h.turn.IsZero() && o.StartedAt != nil {
+			h.turn = o.StartedAt.Time
+		}
+		if o.Phase == v1alpha1.OperationSucceeded && disturbs(o) && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
+			h.proves = o.StartedAt.Time
+		}
+	}
+	return h
+}
+
+// holds is the slot that an operation has. One that found out that it costs less than it was admitted with
+// has the smaller one.
+func holds(op *v1alpha1.Operation) slot {
+	if disrupted(op) {
+		return slotDisruption
+	}
+	if restarting(op) {
+		return slotRestart
+	}
+	if !op.Active() || op.Type != v1alpha1.OperationReconfigure || op.JoinsAgain || op.AdmittedImpact == "" {
+		return slotNone
+	}
+	if uncordon := op.FindStep(v1alpha1.StepUncordon); uncordon != nil && uncordon.Ended() && slotOf(op.AdmittedImpact) == slotDisruption {
+		return slotNone
+	}
+	if op.Phase == v1alpha1.OperationRunning && op.Node == nil {
+		return slotNone // it is no Node
+	}
+	if op.Impact == "" || !planned(op) {
+		return slotOf(op.AdmittedImpact)
+	}
+	return min(slotOf(op.AdmittedImpact), slotOf(op.Impact))
+}
+
+// planned says whether the operation has found out what it costs.
+func planned(op *v1alpha1.Operation) bool {
+	plan := op.FindStep(v1alpha1.StepPlan)
+	return plan != nil && plan.Ended()
+}
+
+// waiting says whether an operation is at a step that waits to be admitted. Releases before the step
+// WaitForSlot waited in the steps that it is about.
+func waiting(op *v1alpha1.Operation) bool {
+	if op.FindStep(v1alpha1.StepWaitForSlot) != nil {
+		return runs(op, v1alpha1.StepWaitForSlot)
+	}
+	return slotOf(op.Impact) != slotNone && (runs(op, v1alpha1.StepCordon) || runs(op, v1alpha1.StepApply))
+}
+
+func runs(op *v1alpha1.Operation, name string) bool {
+	step := op.FindStep(name)
+	return step != nil && step.State == v1alpha1.StepRunning
+}
+
+// admitted says whether the policy has allowed what a configuration costs.
+func admitted(op *v1alpha1.Operation) bool {
+	return op.AdmittedImpact != "" && slotOf(op.Impact) <= slotOf(op.AdmittedImpact)
+}
+
+// unavailable says whether a Node of the pool is out of service, or about to be.
+func (h *host) unavailable() bool {
+	return h.node && (!h.ready || h.busy || h.leaving || h.holds == slotDisruption)
+}

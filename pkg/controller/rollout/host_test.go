@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestNewHost: what decides is in the record of the operation, also of one that another process, or another
+// release, had begun.
+func TestNewHost(t *testing.T) {
+	const (
+		none    = v1alpha1.ImpactNone
+		restart = v1alpha1.ImpactRestart
+		drains  = v1alpha1.ImpactDrain
+		reboot  = v1alpha1.ImpactReboot
+	)
+	state := func(step string, s v1alpha1.OperationStepState) func(*v1alpha1.Operation) {
+		return func(o *v1alpha1.Operation) { o.FindStep(step).State = s }
+	}
+	pending := func(o *v1alpha1.Operation) {
+		o.Phase, o.Impact, o.Steps, o.Node = v1alpha1.OperationPending, "", nil, nil
+	}
+	waits := state(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)
+	older := func(edit func(*v1alpha1.Operation)) func(*v1alpha1.Operation) {
+		return func(o *v1alpha1.Operation) { o.Steps = o.Steps[1:]; edit(o) }
+	}
+	for _, tt := range []struct {
+		name             string
+		impact, admitted v1alpha1.ChangeImpact
+		edit             func(*v1alpha1.Operation)
+		holds            slot
+		waits            v1alpha1.ChangeImpact
+	}{
+		{"services are restarted", restart, restart, nil, slotRestart, ""},
+		{"it is drained", drains, drains, nil, slotDisruption, ""},
+		{"it is restarted", reboot, drains, nil, slotDisruption, ""},
+		{"it has not begun", "", drains, pending, slotDisruption, ""},
+		{"it has not begun, and will cost nothing", "", none, pending, slotNone, ""},
+		{"it costs less than it may", restart, drains, nil, slotRestart, ""},
+		{"it costs more than it may", drains, restart, waits, slotRestart, drains},
+		{"it waits", restart, "", waits, slotNone, restart},
+		{"it waits for what was admitted", drains, reboot, waits, slotDisruption, ""},
+		{"it may not wait yet", drains, "", state(v1alpha1.StepWaitForSlot, v1alpha1.StepPending), slotNone, ""},
+		{"a person asked for it", restart, "", func(o *v1alpha1.Operation) { o.Origin = v1alpha1.OriginUser }, slotNone, ""},
+		{"it is no node", restart, restart, func(o *v1alpha1.Operation) { o.Node = nil }, slotNone, ""},
+		{"it joins again", restart, restart, func(o *v1alpha1.Operation) {
+			o.JoinsAgain = true
+			state(v1alpha1.StepWaitForSlot, v1alpha1.StepSkipped)(o)
+		}, slotNone, ""},
+		{"it is uncordoned", drains, drains, func(o *v1alpha1.Operation) {
+			state(v1alpha1.StepUncordon, v1alpha1.StepSucceeded)(o)
+		}, slotNone, ""},
+		{"it has ended", restart, restart, func(o *v1alpha1.Operation) { o.Phase = v1alpha1.OperationSucceeded }, slotNone, ""},
+		{"an earlier release has cordoned it", drains, "", older(state(v1alpha1.StepCordon, v1alpha1.StepSucceeded)), slotDisruption, ""},
+		{"an earlier release waits to cordon it", drains, "", older(state(v1alpha1.StepCordon, v1alpha1.StepRunning)), slotNone, drains},
+		{"an earlier release waits to restart services", restart, "", older(func(o *v1alpha1.Operation) {
+			state(v1alpha1.StepApply, v1alpha1.StepRunning)(o)
+			o.FindStep(v1alpha1.StepApply).StartedAt = new(metav1.Now())
+		}), slotNone, restart},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+				op := i.Status.Operation
+				op.Origin, op.Phase, op.Impact, op.AdmittedImpact = v1alpha1.OriginController, v1alpha1.OperationRunning, tt.impact, tt.admitted
+				op.Steps, op.Node = newSteps(), &v1alpha1.OperationNode{Name: "win-1"}
+				op.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepSucceeded
+				if tt.edit != nil {
+					tt.edit(op)
+				}
+			}))
+			if h.holds != tt.holds || h.waits != tt.waits {
+				t.Errorf("it holds %d and waits for %q, want %d and %q", h.holds, h.waits, tt.holds, tt.waits)
+			}
+		})
+	}
+}
+
+// TestDisrupted: a Node is out of service from when it is cordoned until it is uncordoned.
+func TestDisrupted(t *testing.T) {
+	const (
+		pending   = v1alpha1.StepPending
+		running   = v1alpha1.StepRunning
+		succeeded = v1alpha1.StepSucceeded
+		skipped   = v1alpha1.StepSkipped
+	)
+	tests := []struct {
+		name                    string
+		cordon, drain, uncordon v1alpha1.OperationStepState
+		phase                   v1alpha1.OperationPhase
+		want                    bool
+	}{
+		{"before", pending, pending, pending, v1alpha1.OperationRunning, false},
+		{"it waits for its turn", running, pending, pending, v1alpha1.OperationRunning, false},
+		{"cordoned", succeeded, pending, pending, v1alpha1.OperationRunning, true},
+		{"cordoned by people", skipped, running, pending, v1alpha1.OperationRunning, true},
+		{"drained", succeeded, succeeded, running, v1alpha1.OperationRunning, true},
+		{"not needed", skipped, skipped, pending, v1alpha1.OperationRunning, false},
+		{"uncordoned", succeeded, succeeded, succeeded, v1alpha1.OperationRunning, false},
+		{"over", succeeded, succeeded, pending, v1alpha1.OperationFailed, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			op := reconfigureOperation()
+			op.Phase, op.Steps = tt.phase, newSteps()
+			op.FindStep(v1alpha1.StepCordon).State, op.FindStep(v1alpha1.StepDrain).State, op.FindStep(v1alpha1.StepUncordon).State = tt.cordon, tt.drain, tt.uncordon
+			if got := disrupted(&op); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			steps := op.Steps
+			for n := range steps { // as of a release with other steps, or where hosts are only watched
+				if op.Steps = steps[n+1:]; op.FindStep(v1alpha1.StepCordon) == nil && disrupted(&op) {
+					t.Errorf("it counts with %v", op.Steps)
+				}
+			}
+			op.Type, op.Steps = v1alpha1.OperationReboot, steps
+			if disrupted(&op) {
+				t.Error("a reboot that somebody asked for counts")
+			}
+		})
+	}
+}

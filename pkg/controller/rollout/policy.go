@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/maintenance"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// policy is what a pool says about updates, in numbers of its hosts.
+type policy struct {
+	onRequest      bool
+	maxUnavailable int
+	// canary is how many hosts are updated first. Negative: all.
+	canary      int
+	maxFailures int
+	// window is when hosts may be disturbed. Nil: at any time.
+	window *maintenance.Window
+	// unreadable is why the window cannot be read, which the API server refuses. Nil: it can, or there is none.
+	unreadable error
+}
+
+// policyOf is the policy of a pool that should have so many hosts. That of hosts in no pool, nil, is the
+// default.
+func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
+	strategy := v1alpha1.PoolUpdateStrategy{}
+	if pool != nil {
+		strategy = *pool.Spec.UpdateStrategy.DeepCopy()
+	}
+	v1alpha1.SetDefaults_PoolUpdateStrategy(&strategy)
+	p := policy{
+		onRequest:      strategy.Type == v1alpha1.OnRequest,
+		maxUnavailable: max(1, scaled(strategy.RollingUpdate.MaxUnavailable, size, false)),
+		canary:         -1,
+		maxFailures:    int(*strategy.RollingUpdate.MaxFailures),
+	}
+	if strategy.RollingUpdate.Canary != nil {
+		p.canary = scaled(strategy.RollingUpdate.Canary, size, true)
+	}
+	if w := strategy.Window; w != nil {
+		p.window, p.unreadable = maintenance.Parse(w.Schedule, time.Duration(w.DurationSeconds)*time.Second, w.TimeZone)
+	}
+	return p
+}
+
+// scaled is a number of hosts, or a percentage of them. What is neither, which the API server refuses, is none.
+func scaled(n *intstr.IntOrString, of int, roundUp bool) int {
+	scaled, err := intstr.GetScaledValueFromIntOrPercent(n, of, roundUp)
+	if err != nil {
+		return 0
+	}
+	return scaled
+}

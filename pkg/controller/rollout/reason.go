@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// maxNamed bounds how many hosts a message names.
+const maxNamed = 5
+
+// waitKind is what hosts wait for.
+type waitKind string
+
+const (
+	waitsForPlan     waitKind = "Plan"
+	waitsForRequest  waitKind = "Request"
+	waitsForWindow   waitKind = "Window"
+	waitsForCanary   waitKind = "Canary"
+	waitsForBroken   waitKind = "Broken"
+	waitsForFailed   waitKind = "Failed"
+	waitsForPool     waitKind = "Pool"
+	waitsForCluster  waitKind = "Cluster"
+	waitsForFirst    waitKind = "First"
+	waitsForRestarts waitKind = "Restarts"
+)
+
+// reason is why a host waits. The kind is empty if it does not.
+type reason struct {
+	kind waitKind
+	// most is the bound that it is about.
+	most int
+	// hosts are those that it waits for.
+	hosts []*host
+	// at is when the wait is over. Zero: not known.
+	at time.Time
+	// text is what a program or a host said of it.
+	text string
+}
+
+// same says whether two hosts wait for the same.
+func (r reason) same(other reason) bool {
+	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && slices.Equal(r.hosts, other.hosts)
+}
+
+// describe says what is waited for, and what can be done, to those who may read what is in a namespace.
+func (r reason) describe(in poolKey) string {
+	pool := "pool " + in.name
+	if in.name == "" {
+		pool = "the hosts in no pool"
+	}
+	switch r.kind {
+	case waitsForPlan:
+		if r.text != "" {
+			return "What the update costs is not known: " + r.text
+		}
+		return "The host is asked what its update costs."
+	case waitsForRequest:
+		return fmt.Sprintf("%s is updated when somebody asks for it (spec.updateStrategy.type): kubectl windows reconfigure NAME -n %s", capital(pool), in.namespace)
+	case waitsForWindow:
+		if r.at.IsZero() {
+			return "The window of " + pool + " does not open: " + r.text
+		}
+		return fmt.Sprintf("The window of %s opens at %s.", pool, r.at.UTC().Format(time.RFC3339))
+	case waitsForCanary:
+		return fmt.Sprintf("%d of %s are updated first, and they are. Raise or remove spec.updateStrategy.rollingUpdate.canary to update the others.", r.most, pool)
+	case waitsForBroken:
+		return r.describeBroken(in, pool)
+	case waitsForFailed:
+		return fmt.Sprintf("The update failed on more than %d hosts of %s: %s. Find out why: kubectl windows describe %s -n %s", r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
+	case waitsForPool:
+		return fmt.Sprintf("Waits for a slot: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).", r.outOfService(in), pool, r.most)
+	case waitsForCluster:
+		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", r.beingChanged(in), r.most)
+	case waitsForFirst:
+		return fmt.Sprintf("Waits for a slot: one host of %s is updated first: %s. The others follow when it works.", pool, r.names(in))
+	case waitsForRestarts:
+		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
+	}
+	return ""
+}
+
+// describeWaits says what the hosts of a pool wait for, the most common first.
+func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
+	type group struct {
+		reason
+		names []string
+	}
+	var groups []*group
+	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+		why := waits[key]
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.same(why) })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &group{reason: why})
+		}
+		groups[at].names = append(groups[at].names, key.Name)
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(b.names), len(a.names)) })
+	lines := make([]string, len(groups))
+	for i, g := range groups {
+		lines[i] = fmt.Sprintf("%s: %s", words.Enumerate(g.names, maxNamed), g.describe(in))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// describeBroken says which hosts an update broke, and how it goes on.
+func (r reason) describeBroken(in poolKey, pool string) string {
+	first := r.hosts[0]
+	text := fmt.Sprintf("Operation %s changed host %s %s.", first.broken.ID, first.key.Name, outcomeOf(first.broken))
+	if len(r.hosts) > 1 {
+		text = fmt.Sprintf("Updates broke %d hosts of %s: %s.", len(r.hosts), pool, r.names(in))
+	}
+	return fmt.Sprintf("%s No further host of %s is updated while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures). "+
+		"What is wrong: kubectl windows describe %s -n %s. Correct the configuration, which reaches broken hosts first, or to update a host anyway: kubectl windows reconfigure NAME -n %s",
+		text, pool, r.most, first.key.Name, in.namespace, in.namespace)
+}
+
+// names are the hosts that are waited for, of those that may be known in a namespace.
+func (r reason) names(in poolKey) string {
+	names, others := r.known(in)
+	text := words.Enumerate(names, maxNamed)
+	switch {
+	case others == 0:
+		return text
+	case text == "":
+		return fmt.Sprintf("%d in other namespaces", others)
+	}
+	return fmt.Sprintf("%s, and %d in other namespaces", text, others)
+}
+
+// known are the hosts of a namespace, and how many others there are, whose names are nobody's business there.
+func (r reason) known(in poolKey) (names []string, others int) {
+	for _, h := range r.hosts {
+		if h.key.Namespace == in.namespace {
+			names = append(names, h.key.Name)
+		} else {
+			others++
+		}
+	}
+	slices.Sort(names)
+	return names, others
+}
+
+func (r reason) beingChanged(in poolKey) string {
+	names, others := r.known(in)
+	switch {
+	case len(r.hosts) == 1 && others == 1:
+		return "another host is being changed, in another namespace"
+	case len(r.hosts) == 1:
+		return "another host is being changed: " + names[0]
+	case len(names) == 0:
+		return fmt.Sprintf("%d hosts of other namespaces are being changed", others)
+	}
+	return fmt.Sprintf("%d other hosts are being changed: %s", len(r.hosts), r.names(in))
+}
+
+func (r reason) outOfService(in poolKey) string {
+	if len(r.hosts) == 1 {
+		return r.hosts[0].key.Name + " is out of service (" + r.hosts[0].why() + ")"
+	}
+	return fmt.Sprintf("%d hosts are out of service (%s)", len(r.hosts), r.names(in))
+}
+
+// why says why a host is out of service.
+func (h *host) why() string {
+	switch {
+	case h.holds == slotDisruption:
+		return "it is being changed"
+	case h.leaving:
+		return "it is being removed"
+	case h.busy:
+		return "it is being drained, restarted or removed"
+	}
+	return "its Node is not ready"
+}
+
+func capital(text string) string { return string(text[0]-'a'+'A') + text[1:] }

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// conflictDelay is when to decide again after somebody else has changed an object that was to be written.
+const conflictDelay = 200 * time.Millisecond
+
+// eventUpdate is the reason of the event that a host gets another configuration.
+const eventUpdate = "RevisionChanged"
+
+// Scheduler decides which hosts get another configuration next, and records that as operations. It looks at all
+// pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
+// their updates cost, and what of its own writes the cache does not have yet.
+type Scheduler struct {
+	Options
+
+	client client.Client
+	clock  clock.PassiveClock
+	asker  *asker
+	// changed is called with pools of which it is another thing that hosts wait for. It must not block for long.
+	changed func(context.Context, types.NamespacedName)
+
+	mu sync.Mutex // guards what follows
+	// written has the resource version of instances as they were when a grant was written.
+	written map[types.NamespacedName]grantWritten
+	last    decision
+	pools   map[types.NamespacedName]poolKey // of the hosts that wait
+	blocked map[poolKey]string
+}
+
+// grantWritten is a grant that the cache may not have yet.
+type grantWritten struct {
+	before string
+	slot   slot
+}
+
+var _ reconcile.Reconciler = (*Scheduler)(nil)
+
+// NewScheduler returns one that is not part of a manager yet; see [SetupWithManager].
+func NewScheduler(c client.Client, o Options) *Scheduler {
+	return &Scheduler{
+		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
+		written: map[types.NamespacedName]grantWritten{}, pools: map[types.NamespacedName]poolKey{}, blocked: map[poolKey]string{},
+	}
+}
+
+// WaitsFor says what the host of an instance waits for whose operation may not go on. Empty: that is not known
+// yet.
+func (s *Scheduler) WaitsFor(key types.NamespacedName) string {
+	s.mu.Lock()
+	why, pool := s.last.waits[key], s.pools[key]
+	s.mu.Unlock()
+	return why.describe(pool)
+}
+
+// Awaited says whether the host of an instance has a slot that hosts of other namespaces wait for.
+func (s *Scheduler) Awaited(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.awaited.Has(key)
+}
+
+// load says how many hosts have a slot for disruptions, and how many wait for one.
+func (s *Scheduler) load() (held, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.held, s.last.waiting
+}
+
+// blockedBy says what the hosts of a pool wait for. Empty: none does.
+func (s *Scheduler) blockedBy(pool poolKey) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blocked[pool]
+}
+
+// Reconcile makes one pass over all hosts, whatever the request is.
+func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	instances, decided, err := s.decide(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, key := range decided.ask {
+		s.asker.ask(instances[key]) //nolint:contextcheck // hosts answer when they do, not within this pass
+	}
+	conflict := false
+	for _, g := range decided.start {
+		again, err := s.write(ctx, instances[g.key], g, recordUpdate)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		conflict = conflict || again
+	}
+	for _, g := range decided.admit {
+		again, err := s.write(ctx, instances[g.key], g, admit)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		conflict = conflict || again
+	}
+	s.publish(ctx, decided)
+	switch {
+	case conflict:
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	case !decided.again.IsZero():
+		return reconcile.Result{RequeueAfter: max(decided.again.Sub(s.clock.Now()), conflictDelay)}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// decide reads the cache and decides.
+func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alpha1.WindowsInstance, decision, error) {
+	var pools v1alpha1.WindowsNodePoolList
+	var list v1alpha1.WindowsInstanceList
+	// The objects of the cache are shared; they are only read.
+	if err := s.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, decision{}, fmt.Errorf("list pools: %w", err)
+	}
+	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, decision{}, fmt.Errorf("list instances: %w", err)
+	}
+	sizes := map[poolKey]int{}
+	for i := range list.Items {
+		sizes[poolKey{list.Items[i].Namespace, object.PoolName(&list.Items[i])}]++
+	}
+	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.Disruptions, now: s.clock.Now()}
+	byName := map[poolKey]*v1alpha1.WindowsNodePool{}
+	for i := range pools.Items {
+		pool := &pools.Items[i]
+		key := poolKey{pool.Namespace, pool.Name}
+		byName[key], in.pools[key] = pool, policyOf(pool, max(sizes[key], int(pool.Status.DesiredReplicas)))
+	}
+	instances := make(map[types.NamespacedName]*v1alpha1.WindowsInstance, len(list.Items))
+	wanted := sets.New[types.NamespacedName]()
+	for i := range list.Items {
+		instance := &list.Items[i]
+		h := newHost(instance)
+		instances[h.key] = instance
+		if written, ok := s.unseen(instance); ok {
+			h.holds, h.waits = max(h.holds, written.slot), ""
+		} else if due, ok := s.Update(instance, byName[h.pool], in.now); ok {
+			h.update, h.due = true, due
+			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
+			wanted.Insert(h.key)
+		}
+		in.hosts = append(in.hosts, h)
+	}
+	s.asker.keep(wanted)
+	return instances, decide(in), nil
+}
+
+// unseen returns what was granted to a host if the cache does not have that yet.
+func (s *Scheduler) unseen(instance *v1alpha1.WindowsInstance) (grantWritten, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := client.ObjectKeyFromObject(instance)
+	written, ok := s.written[key]
+	if ok && written.before != instance.ResourceVersion {
+		delete(s.written, key)
+		ok = false
+	}
+	return written, ok
+}
+
+// write writes a grant into the status of an instance, by what the decision was based on. It says whether it
+// has to be decided again, as that has changed.
+func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstance, g grant, change func(*v1alpha1.WindowsInstance, grant, time.Time) error) (again bool, err error) {
+	changed := instance.DeepCopy() // the one that was read belongs to the cache
+	if err := change(changed, g, s.clock.Now()); err != nil {
+		return true, nil //nolint:nilerr // another operation has been recorded, which is decided about anew
+	}
+	s.mu.Lock()
+	s.written[g.key] = grantWritten{instance.ResourceVersion, slotOf(g.impact)}
+	s.mu.Unlock()
+	err = s.client.Status().Update(ctx, changed)
+	if err == nil {
+		if instance.Status.Operation == nil || changed.Status.Operation.ID != instance.Status.Operation.ID {
+			s.Recorder.Event(instance, corev1.EventTypeNormal, eventUpdate, message.EventNote(fmt.Sprintf("Configuring the host, which has revision %s, with revision %s.",
+				v1alpha1.ShortRevision(instance.Status.CurrentRevision), v1alpha1.ShortRevision(instance.Status.DesiredRevision))))
+		}
+		return false, nil
+	}
+	s.mu.Lock()
+	delete(s.written, g.key)
+	s.mu.Unlock()
+	switch {
+	case apierrors.IsConflict(err):
+		return true, nil
+	case object.Gone(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("letting the host of %s be changed: %w", g.key, err)
+}
+
+// recordUpdate records an update.
+func recordUpdate(i *v1alpha1.WindowsInstance, g grant, now time.Time) error {
+	op := v1alpha1.NewOperation(v1alpha1.OperationReconfigure, rand.String(v1alpha1.OperationIDLength), v1alpha1.OriginController, v1alpha1.ControllerRequester, now)
+	// Known before it begins, so that one that does not get far counts as an attempt at it.
+	op.Revision, op.AdmittedImpact = i.Status.DesiredRevision, g.impact
+	if err := i.Status.Record(op); err != nil {
+		return fmt.Errorf("recording the update: %w", err)
+	}
+	return nil
+}
+
+// admit lets an operation go on that waits.
+func admit(i *v1alpha1.WindowsInstance, g grant, _ time.Time) error {
+	i.Status.Operation.AdmittedImpact = g.impact
+	return nil
+}
+
+// publish has others know what hosts wait for.
+func (s *Scheduler) publish(ctx context.Context, decided decision) {
+	blocked, pools := map[poolKey]string{}, map[types.NamespacedName]poolKey{}
+	byPool := map[poolKey]map[types.NamespacedName]reason{}
+	for key, why := range decided.waits {
+		pool := decided.poolOf[key]
+		pools[key] = pool
+		if byPool[pool] == nil {
+			byPool[pool] = map[types.NamespacedName]reason{}
+		}
+		byPool[pool][key] = why
+	}
+	for pool, waits := range byPool {
+		blocked[pool] = message.ConditionMessage(describeWaits(pool, waits))
+	}
+	s.mu.Lock()
+	before := s.blocked
+	s.last, s.pools, s.blocked = decided, pools, blocked
+	s.mu.Unlock()
+	for pool := range before {
+		if _, ok := blocked[pool]; !ok {
+			s.changed(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})
+		}
+	}
+	for pool, text := range blocked {
+		if before[pool] != text {
+			s.changed(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// scheduled is a scheduler with a cache and hosts of its own.
+type scheduled struct {
+	*Scheduler
+	t      *testing.T
+	client client.Client
+	events *record.FakeRecorder
+	// says is what hosts say that their update costs, and refuses why they do not.
+	says    map[string]v1alpha1.ChangeImpact
+	refuses error
+	// stale is what the cache has in place of what is stored. Nil: it is not behind.
+	stale *v1alpha1.WindowsInstanceList
+	// fail is what the next write of a status fails with.
+	fail error
+	// pools are those that were told of a change.
+	pools []string
+}
+
+func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects ...client.Object) *scheduled {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	f := &scheduled{t: t, says: says, events: record.NewFakeRecorder(100)}
+	f.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WindowsInstance{}).WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if into, ok := list.(*v1alpha1.WindowsInstanceList); ok && f.stale != nil {
+					f.stale.DeepCopyInto(into)
+					return nil
+				}
+				return c.List(ctx, list, o...)
+			},
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+				if err := f.fail; err != nil {
+					f.fail = nil
+					return err
+				}
+				return c.SubResource(sub).Update(ctx, o, opts...)
+			},
+		}).Build()
+	f.Scheduler = NewScheduler(f.client, Options{
+		Disruptions: 1, Recorder: f.events,
+		Update: func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool, _ time.Time) (time.Time, bool) {
+			return time.Time{}, !i.Status.Operation.Active() && i.Status.CurrentRevision != i.Status.DesiredRevision
+		},
+		Impact: func(_ context.Context, i *v1alpha1.WindowsInstance) (v1alpha1.ChangeImpact, string, error) {
+			return f.says[i.Name], i.Status.DesiredRevision, f.refuses
+		},
+	})
+	f.changed = func(_ context.Context, pool types.NamespacedName) { f.pools = append(f.pools, pool.Name) }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.asker.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// pass makes a pass, and waits until all hosts have answered that it asked.
+func (f *scheduled) pass() reconcile.Result {
+	f.t.Helper()
+	result, err := f.Reconcile(f.t.Context(), reconcile.Request{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	synctest.Wait()
+	return result
+}
+
+func (f *scheduled) operation(name string) *v1alpha1.Operation {
+	f.t.Helper()
+	var i v1alpha1.WindowsInstance
+	if err := f.client.Get(f.t.Context(), types.NamespacedName{Namespace: "ns", Name: name}, &i); err != nil {
+		f.t.Fatal(err)
+	}
+	return i.Status.Operation
+}
+
+// needsUpdate is a Node of pool p that works with r1 and is to have r2.
+func needsUpdate(name string) *v1alpha1.WindowsInstance {
+	i := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+	i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "p"}
+	i.Status.Node, i.Status.CurrentRevision, i.Status.DesiredRevision = &v1alpha1.NodeReference{Name: name}, "r1", "r2"
+	i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue}}
+	return i
+}
+
+// TestSchedule: hosts are asked first, and then get operations with what they said, one after the other. Why the
+// others wait is known.
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain, "b": v1alpha1.ImpactDrain, "c": v1alpha1.ImpactNone}, needsUpdate("a"), needsUpdate("b"), needsUpdate("c"))
+		f.pass()
+		if op := f.operation("a"); op != nil {
+			t.Fatalf("it was not asked, and has %+v", op)
+		}
+		f.pass()
+		op := f.operation("a")
+		if op == nil || op.Type != v1alpha1.OperationReconfigure || op.Phase != v1alpha1.OperationPending || op.Origin != v1alpha1.OriginController || op.Revision != "r2" || op.AdmittedImpact != v1alpha1.ImpactDrain {
+			t.Errorf("a has %+v", op)
+		}
+		if op := f.operation("c"); op == nil || op.AdmittedImpact != v1alpha1.ImpactNone {
+			t.Errorf("c has %+v", op)
+		}
+		if op := f.operation("b"); op != nil {
+			t.Errorf("b does not wait: %+v", op)
+		}
+		if got := <-f.events.Events; !strings.HasPrefix(got, "Normal RevisionChanged Configuring the host, which has revision r1, with revision r2.") {
+			t.Errorf("event %q", got)
+		}
+		const want = "b: Waits for a slot: a is out of service (it is being changed) of pool p"
+		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got, want) || !strings.HasPrefix("b: "+f.WaitsFor(types.NamespacedName{Namespace: "ns", Name: "b"}), want) {
+			t.Errorf("blocked by %q", got)
+		}
+		if len(f.pools) == 0 {
+			t.Error("the pool was not told")
+		}
+	})
+}
+
+// TestScheduleWithACacheThatIsBehind: what was granted counts before the cache has it.
+func TestScheduleWithACacheThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain, "b": v1alpha1.ImpactDrain}, needsUpdate("a"), needsUpdate("b"))
+		f.pass()
+		before := &v1alpha1.WindowsInstanceList{}
+		if err := f.client.List(t.Context(), before); err != nil {
+			t.Fatal(err)
+		}
+		f.pass()
+		f.stale = before
+		f.pass()
+		f.pass()
+		if a, b := f.operation("a"), f.operation("b"); a == nil || b != nil {
+			t.Errorf("a has %+v, b %+v", a, b)
+		}
+	})
+}
+
+// TestScheduleAfterAConflict: somebody else has written, so that it is decided anew.
+func TestScheduleAfterAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain}, needsUpdate("a"))
+		f.pass()
+		f.fail = apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), "a", errors.New("changed"))
+		if result := f.pass(); result.RequeueAfter != conflictDelay || f.operation("a") != nil {
+			t.Errorf("it is decided again after %s", result.RequeueAfter)
+		}
+		f.fail = apierrors.NewNotFound(v1alpha1.Resource("windowsinstances"), "a")
+		f.pass()
+		f.fail = errors.New("storage is full")
+		if _, err := f.Reconcile(t.Context(), reconcile.Request{}); err == nil {
+			t.Error("it is not tried again")
+		}
+		f.pass()
+		if f.operation("a") == nil {
+			t.Error("it was not written")
+		}
+	})
+}
+
+// TestScheduleWithoutAnAnswer: a host that does not say what its update costs is asked again after a minute, and
+// says so meanwhile. One that says it for another revision than is wanted is asked again as well.
+func TestScheduleWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactRestart}, needsUpdate("a"))
+		f.refuses = errors.New("the host is off")
+		f.pass()
+		if result := f.pass(); result.RequeueAfter != askAgain || !strings.Contains(f.blockedBy(poolKey{"ns", "p"}), "What the update costs is not known: The host is off.") {
+			t.Errorf("again after %s: %s", result.RequeueAfter, f.blockedBy(poolKey{"ns", "p"}))
+		}
+		f.refuses = nil
+		<-time.After(askAgain)
+		f.pass()
+		f.pass()
+		if op := f.operation("a"); op == nil || op.AdmittedImpact != v1alpha1.ImpactRestart {
+			t.Errorf("it has %+v", op)
+		}
+		if got := f.blockedBy(poolKey{"ns", "p"}); got != "" {
+			t.Errorf("it waits for %q", got)
+		}
+	})
+}
+
+// TestAdmit: an operation that costs more than was admitted is let go on when it may.
+func TestAdmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		instance := needsUpdate("a")
+		instance.Status.Operation = &v1alpha1.Operation{
+			ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Origin: v1alpha1.OriginUser,
+			Impact: v1alpha1.ImpactReboot, Node: &v1alpha1.OperationNode{Name: "a"}, Steps: newSteps(),
+		}
+		instance.Status.Operation.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepRunning
+		f := newScheduled(t, nil, instance)
+		f.pass()
+		if op := f.operation("a"); op.ID != "op-1" || op.AdmittedImpact != v1alpha1.ImpactReboot {
+			t.Errorf("it has %+v", op)
+		}
+		if held, waiting := f.load(); held != 1 || waiting != 0 || len(f.events.Events) > 0 {
+			t.Errorf("%d held, %d waiting, %d events", held, waiting, len(f.events.Events))
+		}
+	})
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"pgregory.net/rapid"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// simulated is a fleet that is updated as decide says, while anything may happen to it.
+type simulated struct {
+	t     *rapid.T
+	state state
+	// costs is what the update of each host costs.
+	costs map[types.NamespacedName]v1alpha1.ChangeImpact
+	// ends is when the update of a host that has begun is over.
+	ends map[types.NamespacedName]time.Time
+	// down are hosts whose Node is not ready, whatever is done.
+	down sets.Set[types.NamespacedName]
+	// well: from now on nothing breaks.
+	well bool
+}
+
+// TestSimulation: whatever the pools say and whatever happens, no more hosts are out of service than allowed, none
+// is disturbed against its policy, and all that may be are updated in the end, or something says why not.
+func TestSimulation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSimulated(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) { s.pass() },
+			"time goes by": func(t *rapid.T) {
+				s.state.now = s.state.now.Add(time.Duration(rapid.IntRange(1, 7200).Draw(t, "seconds")) * time.Second)
+				s.finish()
+			},
+			"something else is wanted": func(t *rapid.T) {
+				cost := rapid.SampledFrom(impacts).Draw(t, "cost")
+				for i := range s.state.hosts {
+					s.want(&s.state.hosts[i], cost)
+				}
+			},
+			"a Node goes down or comes up": func(t *rapid.T) {
+				h := s.any(t)
+				if s.down.Has(h.key) {
+					s.down.Delete(h.key)
+				} else {
+					s.down.Insert(h.key)
+				}
+				h.ready = !s.down.Has(h.key)
+			},
+			"a person asks for an update": func(t *rapid.T) {
+				if h := s.any(t); h.update && h.holds == slotNone {
+					h.update, h.waits, h.byPerson = false, s.costs[h.key], true
+					if slotOf(h.waits) != slotDisruption {
+						h.waits = ""
+						s.ends[h.key] = s.state.now
+					}
+				}
+			},
+			"a pool gets another policy": func(t *rapid.T) {
+				h := s.any(t)
+				s.state.pools[h.pool] = policyOf(anyPolicy(t), len(s.state.hosts))
+			},
+		})
+		s.settle()
+	})
+}
+
+var impacts = []v1alpha1.ChangeImpact{v1alpha1.ImpactNone, v1alpha1.ImpactRestart, v1alpha1.ImpactDrain, v1alpha1.ImpactReboot}
+
+func newSimulated(t *rapid.T) *simulated {
+	s := &simulated{
+		t: t, costs: map[types.NamespacedName]v1alpha1.ChangeImpact{}, ends: map[types.NamespacedName]time.Time{}, down: sets.New[types.NamespacedName](),
+		// On 29 March 2026 the clocks of Europe change.
+		state: state{now: time.Date(2026, 3, 28, 20, 0, 0, 0, time.UTC), pools: map[poolKey]policy{}, disruptions: rapid.IntRange(1, 4).Draw(t, "disruptions")},
+	}
+	for p := range rapid.IntRange(1, 4).Draw(t, "pools") {
+		key := poolKey{fmt.Sprintf("ns%d", p%2), fmt.Sprintf("p%d", p)}
+		size := rapid.IntRange(1, 12).Draw(t, "size")
+		s.state.pools[key] = policyOf(anyPolicy(t), size)
+		for n := range size {
+			h := host{key: types.NamespacedName{Namespace: key.namespace, Name: fmt.Sprintf("%s-%d", key.name, n)}, pool: key, node: true, ready: true}
+			s.want(&h, rapid.SampledFrom(impacts).Draw(t, "cost"))
+			s.state.hosts = append(s.state.hosts, h)
+		}
+	}
+	return s
+}
+
+func anyPolicy(t *rapid.T) *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{}
+	u := &pool.Spec.UpdateStrategy
+	u.Type = rapid.SampledFrom([]v1alpha1.PoolUpdateStrategyType{v1alpha1.RollingUpdate, v1alpha1.RollingUpdate, v1alpha1.OnRequest}).Draw(t, "type")
+	u.RollingUpdate.MaxUnavailable = rapid.SampledFrom([]*intstr.IntOrString{nil, new(intstr.FromInt32(3)), new(intstr.FromString("25%"))}).Draw(t, "maxUnavailable")
+	u.RollingUpdate.Canary = rapid.SampledFrom([]*intstr.IntOrString{nil, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2))}).Draw(t, "canary")
+	u.RollingUpdate.MaxFailures = rapid.SampledFrom([]*int32{nil, new(int32(1))}).Draw(t, "maxFailures")
+	u.Window = rapid.SampledFrom([]*v1alpha1.MaintenanceWindow{nil, {Schedule: "0 1 * * *", DurationSeconds: 7200, TimeZone: "Europe/Berlin"}}).Draw(t, "window")
+	return pool
+}
+
+func (s *simulated) any(t *rapid.T) *host {
+	return &s.state.hosts[rapid.IntRange(0, len(s.state.hosts)-1).Draw(t, "host")]
+}
+
+// want has a host outdated.
+func (s *simulated) want(h *host, cost v1alpha1.ChangeImpact) {
+	s.costs[h.key] = cost
+	h.since, h.proves, h.updated = s.state.now, time.Time{}, false
+	if _, runs := s.ends[h.key]; !runs && h.waits == "" {
+		h.update, h.impact = true, ""
+	}
+}
+
+// finish ends the updates that are over.
+func (s *simulated) finish() {
+	for i := range s.state.hosts {
+		h := &s.state.hosts[i]
+		if at, runs := s.ends[h.key]; !runs || at.After(s.state.now) {
+			continue
+		}
+		delete(s.ends, h.key)
+		disturbed := h.holds != slotNone
+		h.holds, h.byPerson, h.broken, h.failed = slotNone, false, nil, nil
+		switch {
+		case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
+			h.updated, h.update = true, false
+			if disturbed {
+				h.proves = s.state.now
+			}
+		case disturbed:
+			// It is tried again.
+			h.broken, h.waits = &v1alpha1.Operation{ID: "op", Phase: v1alpha1.OperationFailed}, s.costs[h.key]
+		default:
+			h.failed, h.update, h.impact = &v1alpha1.Operation{ID: "op"}, true, ""
+		}
+	}
+}
+
+// pass makes one decision, carries it out, and fails the test if it should not have been made.
+func (s *simulated) pass() decision {
+	before := s.state
+	before.hosts = append([]host(nil), s.state.hosts...)
+	d := decide(s.state)
+	byKey := map[types.NamespacedName]*host{}
+	for i := range s.state.hosts {
+		s.state.hosts[i] = before.hosts[i] // a decision changes nothing
+		byKey[before.hosts[i].key] = &s.state.hosts[i]
+	}
+	for _, key := range d.ask {
+		byKey[key].impact = s.costs[key]
+	}
+	for _, g := range append(d.start, d.admit...) {
+		h := byKey[g.key]
+		s.allowed(h, g)
+		h.update, h.waits, h.impact = false, "", ""
+		h.holds = slotOf(g.impact)
+		s.ends[g.key] = s.state.now.Add(10 * time.Minute)
+	}
+	held, restarting := 0, 0
+	for _, h := range s.state.hosts {
+		switch h.holds {
+		case slotDisruption:
+			held++
+		case slotRestart:
+			restarting++
+		}
+	}
+	if held > s.state.disruptions || restarting > maxRestarts {
+		s.t.Fatalf("%d are out of service, allowed are %d; on %d services are restarted", held, s.state.disruptions, restarting)
+	}
+	return d
+}
+
+// allowed fails the test if a host must not be disturbed. Those that were granted before it count.
+func (s *simulated) allowed(h *host, g grant) {
+	policy := s.state.pools[h.pool]
+	unavailable, broken, updated, others := 0, 0, 0, 0
+	for i := range s.state.hosts {
+		o := &s.state.hosts[i]
+		if o.pool != h.pool {
+			continue
+		}
+		if o.unavailable() {
+			unavailable++
+		}
+		if o.broken != nil {
+			broken++
+		}
+		if o.updated || o.holds != slotNone {
+			updated++
+		}
+		if o.holds != slotNone {
+			others++
+		}
+	}
+	if h.byPerson || h.broken != nil {
+		if slotOf(g.impact) == slotDisruption && !h.byPerson && !h.unavailable() && unavailable >= policy.maxUnavailable {
+			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, policy.maxUnavailable)
+		}
+		return
+	}
+	if broken > policy.maxFailures {
+		s.t.Fatalf("%s is updated while %d are broken", h.key, broken)
+	}
+	if slotOf(g.impact) == slotNone {
+		return
+	}
+	if policy.onRequest {
+		s.t.Fatalf("%s is updated though nobody asked", h.key)
+	}
+	if policy.window != nil {
+		if open, _ := policy.window.At(s.state.now); !open {
+			s.t.Fatalf("%s is updated at %s, outside of the window", h.key, s.state.now)
+		}
+	}
+	if policy.canary >= 0 && updated >= policy.canary {
+		s.t.Fatalf("%s is updated beyond the %d canaries", h.key, policy.canary)
+	}
+	if slotOf(g.impact) == slotDisruption && !h.unavailable() && unavailable >= policy.maxUnavailable {
+		s.t.Fatalf("%s is updated though %d are out of service", h.key, unavailable)
+	}
+}
+
+// settle lets time go by until nothing more happens. Whoever is not updated then waits for something that is true.
+func (s *simulated) settle() {
+	s.well = true
+	for range 40 * len(s.state.hosts) {
+		s.pass()
+		s.state.now = s.state.now.Add(30 * time.Minute)
+		s.finish()
+	}
+	d := s.pass()
+	for _, h := range s.state.hosts {
+		why, waits := d.waits[h.key]
+		switch {
+		case h.updated || h.holds != slotNone:
+			continue
+		case !waits:
+			if _, runs := s.ends[h.key]; runs {
+				continue
+			}
+			s.t.Fatalf("%s is not updated, and nothing says why: %+v", h.key, h)
+		}
+		policy := s.state.pools[h.pool]
+		ok := false
+		switch why.kind {
+		case waitsForRequest:
+			ok = policy.onRequest
+		case waitsForCanary:
+			ok = policy.canary >= 0
+		case waitsForWindow:
+			ok = policy.window != nil
+		case waitsForPool, waitsForCluster, waitsForFirst:
+			ok = s.down.Len() > 0 || len(s.ends) > 0
+		}
+		if !ok {
+			s.t.Fatalf("%s waits in vain: %s", h.key, why.describe(h.pool))
+		}
+	}
+}
