@@ -90,7 +90,7 @@ func hostFiles(sources map[string]string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := cluster.Read(context.Background(), c, cluster.Settings{Namespace: metav1.NamespaceDefault, Payload: programs(platform)})
+	snapshot, err := cluster.Read(context.Background(), c, cluster.Settings{Namespace: metav1.NamespaceDefault, Payloads: []*payload.Manifest{programs(platform)}})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -215,6 +216,15 @@ func (p *Process) Restart(ctx context.Context) error {
 	if err := p.Stop(); err != nil {
 		return fmt.Errorf("restarting: %w", err)
 	}
+	return p.start(ctx)
+}
+
+// RestartWith is Restart with other arguments: what edit returns for those of now. They stay.
+func (p *Process) RestartWith(ctx context.Context, edit func(args []string) []string) error {
+	if err := p.Stop(); err != nil {
+		return fmt.Errorf("restarting: %w", err)
+	}
+	p.command.Args = edit(slices.Clone(p.command.Args))
 	return p.start(ctx)
 }
 

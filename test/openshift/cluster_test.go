@@ -56,7 +56,7 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := cluster.Settings{Namespace: "openshift-windows-machine-config-operator", AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`, Payload: manifest(t)}
+	settings := cluster.Settings{Namespace: "openshift-windows-machine-config-operator", AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`, Payloads: []*payload.Manifest{manifest(t)}}
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: settings.Namespace}}); err != nil {
 		t.Fatal(err)
 	}

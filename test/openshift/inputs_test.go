@@ -38,6 +38,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 )
 
@@ -207,7 +208,7 @@ func newWatched(t *testing.T) *watched {
 			ReadPool: func(context.Context, string, string) (*v1alpha1.WindowsNodePool, error) {
 				return nil, errors.New("there are no pools")
 			},
-			Settings: cluster.Settings{Namespace: ourNamespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`, Payload: manifest(t)},
+			Settings: cluster.Settings{Namespace: ourNamespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`, Payloads: []*payload.Manifest{manifest(t)}},
 		},
 		Client: ours, Issuer: noIssuer{}, Metadata: inputs,
 		Interval: time.Hour, // longer than the test

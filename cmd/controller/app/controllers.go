@@ -50,12 +50,12 @@ type controllers struct {
 }
 
 // configure has hosts configured with a payload, if there is one.
-func (c *controllers) configure(p *payload.Payload) error {
+func (c *controllers) configure(p *payload.Set) error {
 	if p == nil {
 		return nil
 	}
 	settings := c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace)
-	settings.ServerVersion = cluster.ServerVersion(c.kube.Discovery().RESTClient())
+	settings.ServerVersion = cluster.Settle(cluster.ServerVersion(c.GetConfig()), c.options.APIServerSettleTime)
 	inputs, err := metadata.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("making a client that watches the inputs of configurations: %w", err)

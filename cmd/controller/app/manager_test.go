@@ -147,7 +147,7 @@ func (r readers) GetHTTPClient() *http.Client { return http.DefaultClient }
 
 // Hosts are only watched without a payload.
 func TestConfigure(t *testing.T) {
-	for name, p := range map[string]*payload.Payload{"no payload": nil, "a payload": {}} {
+	for name, p := range map[string]*payload.Set{"no payload": nil, "a payload": {}} {
 		c := &controllers{
 			Manager: readers{cluster: clientfake.NewClientBuilder().Build()},
 			hosts:   hosts{Client: agentclient.New(agentclient.Options{})}, kube: fake.NewClientset(), options: newOptions(),

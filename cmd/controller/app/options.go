@@ -24,6 +24,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -77,6 +78,8 @@ type options struct {
 
 	// Desired are those about the desired configuration of hosts.
 	Desired flags.Flags
+	// APIServerSettleTime is for how long no API server may have been older before hosts get a newer kubelet.
+	APIServerSettleTime time.Duration
 	// MaxDisruptiveOperations is how many hosts are drained or restarted at one time
 	// because their desired configuration has changed.
 	MaxDisruptiveOperations int
@@ -104,6 +107,7 @@ func newOptions() *options {
 		NodeSettleTime:         operation.DefaultSettle,
 		RecheckInterval:        instance.DefaultRecheckInterval,
 
+		APIServerSettleTime:     cluster.DefaultSettleTime,
 		MaxDisruptiveOperations: rollout.DefaultDisruptions,
 	}
 }
@@ -140,6 +144,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth.")
 
 	o.Desired.AddFlags(fs)
+	fs.DurationVar(&o.APIServerSettleTime, "api-server-settle-time", o.APIServerSettleTime, "For how long no API server may have answered with an older version before hosts get the kubelet of a newer payload, where --payload has several; 0 where there is one API server.")
 	fs.IntVar(&o.MaxDisruptiveOperations, "max-disruptive-operations", o.MaxDisruptiveOperations, "How many hosts of all pools are drained or restarted at one time because their desired configuration has changed; those beyond wait. Changes that disturb no pod do not count, nor does what people ask for.")
 	fs.StringVar(&o.HostUploadLimit, "host-upload-limit", o.HostUploadLimit, "How many bytes a second are sent to each host while it is configured, as 10Mi. Default: no limit.")
 	fs.StringVar(&o.TotalUploadLimit, "total-upload-limit", o.TotalUploadLimit, "How many bytes a second are sent to all hosts together while they are configured, as 100Mi. Default: no limit.")
@@ -254,6 +259,9 @@ func (o *options) validate() error {
 		if d < time.Second {
 			add(flag, "%s is less than a second", d)
 		}
+	}
+	if o.APIServerSettleTime < 0 {
+		add("api-server-settle-time", "%s is negative", o.APIServerSettleTime)
 	}
 	if o.NodeSettleTime < 0 {
 		add("node-settle-time", "%s is negative", o.NodeSettleTime)

@@ -17,13 +17,13 @@ import (
 
 // shipment is what is shipped to hosts, and how. Without a payload all of it is nil.
 type shipment struct {
-	payload *payload.Payload
+	payload *payload.Set
 	// connections are apart from those for everything else, which must not wait behind a file.
 	connections *ssh.Pool
 	limits      agentclient.TransferLimits
 }
 
-// openPayload opens the payload of the flags, if there is one.
+// openPayload opens the payloads of the flags, if there are any.
 func openPayload(ctx context.Context, connections ssh.Options, o *options) (*shipment, error) {
 	perHost, total, err := o.uploadLimits()
 	if err != nil {
@@ -33,7 +33,9 @@ func openPayload(ctx context.Context, connections ssh.Options, o *options) (*shi
 	if p == nil {
 		return &shipment{}, err
 	}
-	klog.InfoS("Hosts are configured with a payload", "name", p.Manifest.Name, "version", p.Manifest.Version, "files", len(p.Manifest.Files))
+	for _, one := range p.Payloads() {
+		klog.InfoS("Hosts are configured with a payload", "path", one.Path, "name", one.Manifest.Name, "version", one.Manifest.Version, "files", len(one.Manifest.Files))
+	}
 	return &shipment{
 		payload:     p,
 		connections: ssh.New(transfer.PoolOptions(connections)),

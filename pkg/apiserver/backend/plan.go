@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,11 +34,7 @@ func NewDesired(config *rest.Config, readPool PoolReader, settings cluster.Setti
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the cluster: %w", err)
 	}
-	asked, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for the version of the cluster: %w", err)
-	}
-	settings.ServerVersion = cluster.ServerVersion(asked.RESTClient())
+	settings.ServerVersion = cluster.ServerVersion(config)
 	return &cluster.Live{Cluster: reader, ReadPool: readPool, Settings: settings}, nil
 }
 

@@ -381,6 +381,7 @@ func TestNodeChanged(t *testing.T) {
 		{"why it is not ready", func(n *corev1.Node) { n.Status.Conditions[0].Message = "x" }, true},
 		{"no conditions", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
 		{"address", func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.1.42.2" }, true},
+		{"kubelet", func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.38.0" }, true},
 		{"provider ID", func(n *corev1.Node) { n.Spec.ProviderID = "x" }, true},
 		{"another reason", func(n *corev1.Node) { n.Status.Conditions[0].Reason = "x" }, true},
 		{"another Node of the name", func(n *corev1.Node) { n.UID = "x" }, true},

@@ -154,6 +154,6 @@ var nodeChanged = predicate.Funcs{
 			return true
 		}
 		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) || before.Labels[v1alpha1.NamespaceLabel] != after.Labels[v1alpha1.NamespaceLabel] || !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || before.Spec.ProviderID != after.Spec.ProviderID ||
-			!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 	},
 }

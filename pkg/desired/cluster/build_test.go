@@ -249,7 +249,7 @@ func TestBootstrap(t *testing.T) {
 func TestPayload(t *testing.T) {
 	s := settings()
 	signed := payload.Content{Size: 99, SHA256: strings.Repeat("9", 64)}
-	s.Payload.Files[0].Override = &payload.Override{URL: "https://files.example.com/kubelet.exe", Content: signed}
+	s.Payloads[0].Files[0].Override = &payload.Override{URL: "https://files.example.com/kubelet.exe", Content: signed}
 	d := build(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance()}).Bundle.Document
 	got := map[string]config.File{}
 	for _, f := range d.Files {
@@ -266,7 +266,7 @@ func TestPayload(t *testing.T) {
 			t.Errorf("%s is shipped", path)
 		}
 	}
-	if want := len(s.Payload.Files) - 2; len(got) != want {
+	if want := len(s.Payloads[0].Files) - 2; len(got) != want {
 		t.Errorf("%d files are shipped, want %d", len(got), want)
 	}
 }
@@ -278,13 +278,13 @@ func TestPayloadOfThisRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings()
-	s.Payload.Files, s.Payload.Slots = nil, nil
-	if err := json.Unmarshal(text, s.Payload); err != nil {
+	s.Payloads[0].Files, s.Payloads[0].Slots = nil, nil
+	if err := json.Unmarshal(text, s.Payloads[0]); err != nil {
 		t.Fatal(err)
 	}
-	s.Payload.SchemaVersion, s.Payload.Version = payload.SchemaVersion, "1"
-	for i := range s.Payload.Files {
-		s.Payload.Files[i].Version, s.Payload.Files[i].Content = "v1.36.1", payload.Content{Size: 1, SHA256: strings.Repeat("a", 64)}
+	s.Payloads[0].SchemaVersion, s.Payloads[0].Version = payload.SchemaVersion, "1"
+	for i := range s.Payloads[0].Files {
+		s.Payloads[0].Files[i].Version, s.Payloads[0].Files[i].Content = "v1.36.1", payload.Content{Size: 1, SHA256: strings.Repeat("a", 64)}
 	}
 	for name, tt := range map[string]struct {
 		objects []client.Object
@@ -295,8 +295,8 @@ func TestPayloadOfThisRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want, got []string
-			for i := range s.Payload.Files {
-				if f := &s.Payload.Files[i]; !slices.Contains(tt.without, f.Role) {
+			for i := range s.Payloads[0].Files {
+				if f := &s.Payloads[0].Files[i]; !slices.Contains(tt.without, f.Role) {
 					want = append(want, f.Name)
 				}
 			}

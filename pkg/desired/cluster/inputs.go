@@ -42,7 +42,7 @@ const machineConfigs = "machineconfigs"
 // seen is what a snapshot was made of: what has to be watched, and what a watch says while nothing has changed.
 type seen struct {
 	inputs map[input]versions
-	// awaits: an object is missing that nothing watches, or a right to read one, which nothing tells of.
+	// awaits: the version of the API server decides, or an object is missing that nothing watches, or a right to read one, which nothing tells of.
 	awaits bool
 }
 

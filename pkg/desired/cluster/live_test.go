@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -24,7 +25,7 @@ func newLive(t *testing.T, objects ...client.Object) (*Live, *fakeCluster) {
 	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
-	return &Live{Cluster: c, ReadPool: c.readPool, Settings: Settings{Payload: manifest(), Namespace: namespace}}, c
+	return &Live{Cluster: c, ReadPool: c.readPool, Settings: Settings{Payloads: []*payload.Manifest{manifest()}, Namespace: namespace}}, c
 }
 
 func TestLiveBuild(t *testing.T) {

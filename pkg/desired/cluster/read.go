@@ -47,27 +47,25 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	}
 	key, err := rd.readDigestKey(ctx)
 	errs = append(errs, err)
-	server := ""
+	var servers Servers
 	if s.ServerVersion != nil {
-		server, err = s.ServerVersion(ctx)
+		servers, err = s.ServerVersion(ctx)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	rd.decide()
-	if s.Payload == nil {
+	candidates := rd.candidates()
+	n, _ := choose(kubelets(candidates), servers, nil)
+	switch {
+	case len(candidates) == 0:
 		rd.find("there is no payload", "set --payload to one that hack/build-payload.sh made")
-	} else {
-		in.Payload.Files = payloadFiles(s.Payload)
-		if missing := in.Payload.Missing(rd.cluster.Platform); len(missing) > 0 {
-			rd.find("the payload has no "+strings.Join(missing, ", no "), "set --payload to one that has them")
-		}
-		rd.cluster.CredentialProvider = in.Payload.CredentialProvider(rd.cluster.Platform)
-		if rd.openShift {
-			rd.warnings = append(rd.warnings, in.Payload.Without(rd.cluster.Platform)...)
-		}
-		rd.checkVersion(server)
+	case n < 0:
+		rd.findings = append(rd.findings, tooNew(candidates, servers))
+	default:
+		rd.findings = append(rd.findings, candidates[n].lacking()...)
+		in.Payload, rd.cluster.CredentialProvider = candidates[n].payload, candidates[n].provider
 	}
 	in.Cluster, in.DigestKey = rd.cluster, key
 	in.Kubelet.Workers = rd.workers
@@ -81,7 +79,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 			Problem: oneLine(err), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
-	return &Snapshot{common: in, warnings: rd.warnings}, nil
+	return &Snapshot{common: in, warnings: rd.warnings, candidates: candidates, servers: servers}, nil
 }
 
 // reader collects what it reads.

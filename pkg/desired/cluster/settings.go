@@ -13,8 +13,9 @@ import (
 // Settings are what people decide, and what of the cluster they know better than the
 // cluster itself.
 type Settings struct {
-	// Payload is what is shipped to hosts. Required.
-	Payload *payload.Manifest
+	// Payloads are what is shipped to hosts: a host gets the newest one that the API servers permit. Several are
+	// such that [CheckPayloads] permits. Required.
+	Payloads []*payload.Manifest
 	// AgentPath is where the agent is on hosts. Empty: it does not run as a service.
 	AgentPath string
 	// Namespace is that of the operator. Required.
@@ -28,9 +29,9 @@ type Settings struct {
 	// ClusterDNS is the address of the DNS of the cluster. Not valid: that of its
 	// Service, or else the tenth of the network of services.
 	ClusterDNS netip.Addr
-	// ServerVersion asks the API server for its version, by which it is known whether the payload is made for it.
-	// Nil: it is not asked.
-	ServerVersion func(ctx context.Context) (string, error)
+	// ServerVersion asks the API servers for their versions, by which a payload is chosen; see [ServerVersion] and
+	// [Settle]. Nil: they are not asked, and the newest payload is it.
+	ServerVersion func(ctx context.Context) (Servers, error)
 	// Debug makes the services of hosts write more to their logs, as far as a pool does
 	// not say otherwise.
 	Debug bool

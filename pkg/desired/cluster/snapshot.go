@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -18,9 +19,12 @@ import (
 // Snapshot is what the desired configurations of all hosts of the cluster have in common,
 // at the moment when [Read] read it. It never changes and may be used concurrently.
 type Snapshot struct {
-	// common has nothing of any host or pool.
+	// common has nothing of any host or pool. Its payload is that of new hosts.
 	common   document.Inputs
 	warnings []string
+	// candidates are all payloads, and servers what one of them is chosen by.
+	candidates []candidate
+	servers    Servers
 }
 
 // Host is what hosts differ in.
@@ -29,8 +33,8 @@ type Host struct {
 	Instance *v1alpha1.WindowsInstance
 	// Pool of the host. Nil: none; all its settings have their defaults.
 	Pool *v1alpha1.WindowsNodePool
-	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it. Nil:
-	// it is none yet.
+	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it, and with the version of its
+	// kubelet in its status. Nil: it is none yet.
 	Node *corev1.Node
 	// Join is what the host joins the cluster with. Nil: it has joined, or does not join now.
 	Join *Credentials
@@ -41,6 +45,10 @@ type Host struct {
 // wrong with the settings of pool and instance.
 func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	inputs := s.common
+	payloadWarnings, err := s.choosePayload(&inputs, h.Node)
+	if err != nil {
+		return nil, err
+	}
 	inputs.Instance.Hostname, inputs.Instance.ProviderID = h.Instance.Spec.NodeName, h.Instance.Spec.ProviderID
 	for _, text := range h.Instance.Status.Addresses {
 		if address, err := netip.ParseAddr(text); err == nil {
@@ -63,8 +71,29 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Warnings = slices.Concat(s.warnings, r.Warnings)
+	r.Warnings = slices.Concat(s.warnings, payloadWarnings, r.Warnings)
 	return r, nil
+}
+
+// choosePayload sets the payload for a host with that Node.
+func (s *Snapshot) choosePayload(in *document.Inputs, node *corev1.Node) (warnings []string, err error) {
+	var running *utilversion.Version
+	if node != nil {
+		running = release(node.Status.NodeInfo.KubeletVersion)
+	}
+	n, why := choose(kubelets(s.candidates), s.servers, running)
+	if why == onlyBack {
+		return nil, &InputError{Findings: []Finding{notBack(s.servers, running)}}
+	}
+	c := &s.candidates[n] // for [allNewer] there is no snapshot
+	if lacking := c.lacking(); lacking != nil {
+		return nil, &InputError{Findings: lacking}
+	}
+	in.Payload, in.Cluster.CredentialProvider = c.payload, c.provider
+	if skew := skewWarning(c.kubelet, s.servers, why); skew != "" {
+		return append(slices.Clone(c.warnings), skew), nil
+	}
+	return c.warnings, nil
 }
 
 // Published returns the services of hosts as WMCO publishes them, for tools that read that.

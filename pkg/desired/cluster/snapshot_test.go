@@ -114,7 +114,7 @@ func manifest() *payload.Manifest {
 }
 
 func settings() cluster.Settings {
-	return cluster.Settings{Payload: manifest(), AgentPath: agentPath, Namespace: namespace}
+	return cluster.Settings{Payloads: []*payload.Manifest{manifest()}, AgentPath: agentPath, Namespace: namespace}
 }
 
 func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
@@ -376,7 +376,7 @@ func TestGoldenKubeadm(t *testing.T) {
 
 func TestGoldenOpenShift(t *testing.T) {
 	s := settings()
-	s.Payload.Files = append(s.Payload.Files, payload.File{
+	s.Payloads[0].Files = append(s.Payloads[0].Files, payload.File{
 		Slot:    payload.Slot{Name: "hybrid-overlay-node.exe", Path: `C:\k\hybrid-overlay-node.exe`, Role: payload.RoleHybridOverlay},
 		Content: payload.Content{Size: 1, SHA256: strings.Repeat("0", 64)},
 	})
@@ -517,7 +517,7 @@ func TestClouds(t *testing.T) {
 		t.Run(string(tt.platform), func(t *testing.T) {
 			objects := openShiftClusterOn(tt.platform)
 			s := settings()
-			s.Payload.Files = append(s.Payload.Files, payload.File{
+			s.Payloads[0].Files = append(s.Payloads[0].Files, payload.File{
 				Slot:    payload.Slot{Name: "ecr-credential-provider.exe", Path: `C:\k\ecr-credential-provider.exe`, Role: payload.RoleCredentialProvider},
 				Content: payload.Content{Size: 1, SHA256: strings.Repeat("0", 64)},
 			})
@@ -630,7 +630,7 @@ func TestFindings(t *testing.T) {
 		want    []string // problems and remedies in the order of the findings
 	}{
 		{
-			name: "nothing is there", change: func(s *cluster.Settings) { s.Payload = nil },
+			name: "nothing is there", change: func(s *cluster.Settings) { s.Payloads = nil },
 			want: []string{
 				"there is no Secret windows/windows-digest-key", "let windows-controller run with --payload",
 				"no source says where hosts reach the API server", "set --api-server-url",
@@ -683,7 +683,7 @@ func TestFindings(t *testing.T) {
 		},
 		{
 			name: "payload without a kubelet", objects: kubeadmCluster(),
-			change: func(s *cluster.Settings) { s.Payload.Files = s.Payload.Files[2:] },
+			change: func(s *cluster.Settings) { s.Payloads[0].Files = s.Payloads[0].Files[2:] },
 			want:   []string{`the payload has no C:\k\kube-proxy.exe, no C:\k\kubelet.exe`, "set --payload"},
 		},
 		{
@@ -851,35 +851,5 @@ func TestReadsNothingElse(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(reads))); diff != "" {
 		t.Errorf("what is read (-want +got):\n%s", diff)
-	}
-}
-
-func TestVersionSkew(t *testing.T) {
-	tests := []struct {
-		name, kubelet, server string
-		want                  string // part of the warning; empty: none
-	}{
-		{name: "same", kubelet: "v1.36.2", server: "v1.36.2"},
-		{name: "newer patch", kubelet: "v1.36.9", server: "v1.36.2"},
-		{name: "newer minor", kubelet: "v1.37.0", server: "v1.36.2", want: "newer than the API server 1.36.2, which is not supported: use a payload for it, make payload KUBERNETES=1.36"},
-		{name: "oldest", kubelet: "v1.33.0", server: "v1.36.2"},
-		{name: "too old", kubelet: "v1.32.5", server: "v1.36.2", want: "more than 3 minor versions older"},
-		{name: "of a vendor", kubelet: "v1.37.0-rc.1+abc", server: "v1.36.2", want: "newer"},
-		{name: "not known", kubelet: "", server: "v1.36.2"},
-		{name: "no version", kubelet: "main", server: "v1.36.2"},
-		{name: "no release", kubelet: "v0.0.0-unreleased", server: "v1.36.2"},
-		{name: "no release of the API server", kubelet: "v1.37.0", server: "v0.0.0-master+$Format:%H$"},
-		{name: "nobody says", kubelet: "v1.37.0", server: ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := settings()
-			s.Payload.Files[0].Version = tt.kubelet
-			s.ServerVersion = func(context.Context) (string, error) { return tt.server, nil }
-			got := strings.Join(build(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance()}).Warnings, "")
-			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
 	}
 }

@@ -273,6 +273,8 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	if s.last == nil || errorText(s.last.err) != errorText(err) || !reflect.DeepEqual(s.last.snapshot, snapshot) {
 		s.changed = true
 	}
+	// Nothing tells of another version of an API server, by which one of several payloads is chosen.
+	record.seen.awaits = record.seen.awaits || len(s.o.Live.Settings.Payloads) > 1
 	s.last, s.seen = &reading{snapshot: snapshot, err: err}, record.seen
 	s.wake()
 	return snapshot, err

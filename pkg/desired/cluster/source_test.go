@@ -157,7 +157,7 @@ func newSource(t *testing.T, c *fakeCluster, f *issuer) *Source {
 	s, err := NewSource(Options{
 		Live: Live{
 			Cluster: c, ReadPool: c.readPool,
-			Settings: Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
+			Settings: Settings{Payloads: []*payload.Manifest{manifest()}, Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
 		},
 		Client: c, Issuer: f, Metadata: c.metadata,
 		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),

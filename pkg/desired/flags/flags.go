@@ -10,6 +10,7 @@ package flags
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -24,8 +25,8 @@ import (
 
 // Flags are the values of the flags.
 type Flags struct {
-	// Payload is a directory or an OCI image layout with what is shipped to hosts. Empty:
-	// hosts are watched and not configured.
+	// Payload is a directory or an OCI image layout with what is shipped to hosts, or a directory of several
+	// such, of which one is chosen by the version of the API servers. Empty: hosts are watched and not configured.
 	Payload string
 	// PayloadCache is the directory for what is downloaded or unpacked of the payload. Empty: a
 	// temporary directory.
@@ -40,7 +41,7 @@ type Flags struct {
 
 // AddFlags adds the flags.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Payload, "payload", f.Payload, "Directory or OCI image layout with the programs of a node, as hack/build-payload.sh makes it. Default: none; hosts are then watched and not configured.")
+	fs.StringVar(&f.Payload, "payload", f.Payload, "Directory or OCI image layout with the programs of a node, as hack/build-payload.sh makes it, or a directory with several of them: hosts get the newest whose kubelet is not newer than the API server. Default: none; hosts are then watched and not configured.")
 	fs.StringVar(&f.PayloadCache, "payload-cache-dir", f.PayloadCache, "Directory that keeps what is downloaded or unpacked of the payload. Default: a temporary directory.")
 	fs.StringVar(&f.APIServerURL, "api-server-url", f.APIServerURL, "Where hosts reach the API server of the cluster, as https://host:port. Default: what ConfigMap kube-public/cluster-info, or in OpenShift Infrastructure cluster, says.")
 	fs.StringVar(&f.ServiceCIDR, "service-cidr", f.ServiceCIDR, "Network of the services of the cluster, or two of different families, separated by a comma. Default: what ConfigMap kube-system/kubeadm-config, ServiceCIDR kubernetes, or in OpenShift Network cluster, says.")
@@ -85,22 +86,37 @@ func (f *Flags) Validate() []error {
 	return errs
 }
 
-// Open opens the payload. It is nil when there is none. The caller closes it.
-func (f *Flags) Open(ctx context.Context) (*payload.Payload, error) {
+// Open opens the payloads. It is nil when there is none. The caller closes it.
+func (f *Flags) Open(ctx context.Context) (*payload.Set, error) {
 	if f.Payload == "" {
 		return nil, nil //nolint:nilnil // no payload is an ordinary answer
 	}
-	p, err := payload.Open(ctx, f.Payload, payload.Options{CacheDir: f.PayloadCache})
+	set, err := payload.OpenSet(ctx, f.Payload, payload.Options{CacheDir: f.PayloadCache})
 	if err != nil {
 		return nil, fmt.Errorf("--payload: %w", err)
 	}
-	return p, nil
+	var names []string
+	for _, p := range set.Payloads() {
+		names = append(names, p.Path)
+	}
+	if err := cluster.CheckPayloads(manifests(set), names); err != nil {
+		return nil, errors.Join(fmt.Errorf("--payload %s: %w", f.Payload, err), set.Close())
+	}
+	return set, nil
 }
 
-// Settings returns the settings from the flags. The flags must be valid, and p open.
-func (f *Flags) Settings(p *payload.Payload, agentPath, namespace string) cluster.Settings {
+func manifests(set *payload.Set) []*payload.Manifest {
+	var all []*payload.Manifest
+	for _, p := range set.Payloads() {
+		all = append(all, &p.Manifest)
+	}
+	return all
+}
+
+// Settings returns the settings from the flags. The flags must be valid, and set open.
+func (f *Flags) Settings(set *payload.Set, agentPath, namespace string) cluster.Settings {
 	s := cluster.Settings{
-		Payload: &p.Manifest, AgentPath: agentPath, Namespace: namespace,
+		Payloads: manifests(set), AgentPath: agentPath, Namespace: namespace,
 		APIServerURL: f.APIServerURL, ServiceCIDR: f.ServiceCIDR,
 	}
 	if f.ClusterDNS != "" {

@@ -45,6 +45,8 @@ type Options struct {
 
 // Payload is an open payload. Its methods may be called concurrently.
 type Payload struct {
+	// Path is where it was opened.
+	Path string
 	// Manifest is what is in it. Not to be changed.
 	Manifest Manifest
 
@@ -61,7 +63,7 @@ type Payload struct {
 // Open opens the payload at path: a directory with a manifest, or an OCI image layout.
 // Of a directory, only the manifest is read. The payload in an image is verified and unpacked.
 func Open(ctx context.Context, path string, o Options) (*Payload, error) {
-	p := &Payload{options: o}
+	p := &Payload{Path: path, options: o}
 	if err := p.open(ctx, path); err != nil {
 		return nil, errors.Join(fmt.Errorf("payload %s: %w", path, err), p.Close())
 	}

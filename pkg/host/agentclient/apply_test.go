@@ -72,7 +72,7 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 	if err := os.CopyFS(c.payloadDir, built); err != nil {
 		t.Fatal(err)
 	}
-	open, err := payload.Open(t.Context(), c.payloadDir, payload.Options{})
+	open, err := payload.OpenSet(t.Context(), c.payloadDir, payload.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 			Name: "kubelet", Description: config.Description("kubelet"), BinaryPath: `C:\k\` + compressible, StartType: config.StartAutomatic, OnChange: restart,
 		}},
 	}
-	for _, f := range open.Manifest.Files {
+	for _, f := range open.Payloads()[0].Manifest.Files {
 		document.Files = append(document.Files, config.File{
 			Path: f.Path, Role: config.RoleProgram, Source: config.Source{Payload: f.Name, Size: f.Size}, Digest: "sha256:" + f.SHA256, OnChange: restart,
 		})

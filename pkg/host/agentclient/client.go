@@ -42,7 +42,7 @@ type Options struct {
 	// Agents has the build of the agent.
 	Agents *Bundle
 	// Payload has what Deliver sends. Nil: nothing can be sent.
-	Payload *payload.Payload
+	Payload *payload.Set
 	// Transfer are the limits of sending.
 	Transfer TransferLimits
 	// TransferPool holds the connections for sending; see [transfer.PoolOptions]. Nil: Pool.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -91,7 +92,7 @@ func (a *Client) item(ctx context.Context, f api.PayloadFile) (transfer.Item, er
 	if a.options.Payload == nil {
 		return transfer.Item{}, errors.New("and this process has no payload")
 	}
-	have := a.options.Payload.Manifest.File(f.Name)
+	from, have := a.options.Payload.Find(f.Name, strings.TrimPrefix(f.Digest, digestPrefix))
 	if have == nil {
 		return transfer.Item{}, errors.New("which the payload of this process does not have")
 	}
@@ -104,22 +105,22 @@ func (a *Client) item(ctx context.Context, f api.PayloadFile) (transfer.Item, er
 	}
 	item := transfer.Item{
 		Name: f.Name, HostPath: f.Path, SHA256: content.SHA256, Size: content.Size,
-		Open: func() (io.ReadSeekCloser, error) { return a.options.Payload.Open(ctx, f.Name) },
+		Open: func() (io.ReadSeekCloser, error) { return from.Open(ctx, f.Name) },
 	}
 	if compressed := have.Compressed(); compressed != nil {
 		item.Gzip = &transfer.Gzip{
 			SHA256: compressed.SHA256, Size: compressed.Size,
-			Open: func() (io.ReadSeekCloser, error) { return a.options.Payload.OpenGzip(f.Name) },
+			Open: func() (io.ReadSeekCloser, error) { return from.OpenGzip(f.Name) },
 		}
 	}
-	if err := a.verify(ctx, have); err != nil {
+	if err := a.verify(ctx, from, have); err != nil {
 		return transfer.Item{}, fmt.Errorf("which cannot be read from the payload of this process: %w", err)
 	}
 	return item, nil
 }
 
 // verify reads what is about to be sent, once in the life of this process.
-func (a *Client) verify(ctx context.Context, f *payload.File) error {
+func (a *Client) verify(ctx context.Context, from *payload.Payload, f *payload.File) error {
 	digest := f.Effective().SHA256
 	a.mu.Lock()
 	known := a.verified[digest]
@@ -127,7 +128,7 @@ func (a *Client) verify(ctx context.Context, f *payload.File) error {
 	if known {
 		return nil
 	}
-	if err := a.options.Payload.VerifyFile(ctx, f.Name); err != nil {
+	if err := from.VerifyFile(ctx, f.Name); err != nil {
 		return err
 	}
 	a.mu.Lock()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -26,7 +27,7 @@ import (
 // file is what a host needs of the payload.
 func (c *configurable) file(t *testing.T, name string) api.PayloadFile {
 	t.Helper()
-	f := c.client.options.Payload.Manifest.File(name)
+	f := c.client.options.Payload.Payloads()[0].Manifest.File(name)
 	if f == nil {
 		t.Fatalf("%s is not in the payload", name)
 	}
@@ -132,6 +133,45 @@ func TestItems(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", f.Name, len(all), err)
 		}
 		_ = content.Close()
+	}
+}
+
+// TestItemsSideBySide: of several payloads, what is sent comes from the one that has it, also if it was decided on with another one.
+func TestItemsSideBySide(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	former := c.file(t, random)
+	dir, source := t.TempDir(), filepath.Join(t.TempDir(), random)
+	content := []byte("the same program, newer")
+	if err := errors.Join(os.CopyFS(filepath.Join(dir, "1.36"), os.DirFS(c.payloadDir)), os.WriteFile(source, content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	slot := payload.Slot{Name: random, Path: `C:\k\` + random, Role: payload.RoleKubelet}
+	if err := payload.Build(t.Context(), filepath.Join(dir, "1.37"), payload.Manifest{Name: "newer", Version: "1", OS: "windows", Architecture: "amd64"},
+		[]payload.Source{{File: payload.File{Slot: slot}, LocalPath: source}}); err != nil {
+		t.Fatal(err)
+	}
+	both, err := payload.OpenSet(t.Context(), dir, payload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = both.Close() })
+	c.client.options.Payload = both
+	latter := config.Digest(content)
+	wanted := []api.PayloadFile{former, {Name: random, Digest: latter, Path: api.PayloadPath(latter)}}
+	items, err := c.client.items(t.Context(), wanted)
+	if err != nil || len(items) != 2 {
+		t.Fatalf("got %+v, %v", items, err)
+	}
+	for i, item := range items {
+		file, err := item.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(file)
+		if err != nil || config.Digest(all) != wanted[i].Digest {
+			t.Errorf("%s: %d bytes, %v", wanted[i].Digest, len(all), err)
+		}
+		_ = file.Close()
 	}
 }
 
