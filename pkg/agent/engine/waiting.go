@@ -66,7 +66,7 @@ func (o *observer) isNodeAs(d *config.Document, v config.Variable, kept string, 
 	defer clear(content) // the key is in it
 	name, err := config.Expand(c.NodeName, map[string]string{v.Name: kept})
 	if err != nil {
-		return false, nil //nolint:nilerr // it has other variables, too, and is no name that was given
+		return false, nil // it has other variables, too, and is no name that was given
 	}
 	// Whether it is still good does not matter: another one will be for the same Node.
 	problem := credentialRules{node: name}.judge(content).Problem
