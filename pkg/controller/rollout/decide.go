@@ -319,7 +319,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: of.broken}
 	}
 	if slotOf(c.impact) == slotNone {
-		if most := max(policy.maxFailures, harmlessFailures); len(of.failed) > most {
+		if most := max(policy.maxFailures, harmlessFailures); c.failed == nil && len(of.failed) > most { // those are tried again
 			return reason{kind: waitsForFailed, most: most, hosts: of.failed}
 		}
 		return reason{}

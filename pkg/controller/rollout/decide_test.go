@@ -95,6 +95,7 @@ func TestDecide(t *testing.T) {
 		{name: "a few may fail with it", hosts: []host{outdated("a", none), outdated("b", none, fails), outdated("c", none, fails), outdated("d", none, fails)}, start: "a b c d"},
 		{name: "many may not", hosts: []host{outdated("a", none), outdated("b", "", isUpToDate, fails), outdated("c", "", isUpToDate, fails), outdated("d", "", isUpToDate, fails), outdated("e", "", isUpToDate, fails)}, waits: map[string]string{"a": "failed on more than 3 hosts of pool p: b, c, d, e."}},
 
+		{name: "but those are tried again", hosts: []host{outdated("a", none, fails), outdated("b", none, fails), outdated("c", none, fails), outdated("d", none, fails), outdated("e", none)}, start: "a b c d", waits: map[string]string{"e": "failed on more than 3 hosts"}},
 		{name: "one is drained at a time", hosts: []host{outdated("b", drains), outdated("a", drains)}, start: "a", waits: map[string]string{"b": "a is out of service (it is being changed) of pool p; at most 1 may be at a time"}},
 		{name: "the oldest first", hosts: []host{outdated("a", drains, func(h *host) { h.created = testNow }), outdated("b", drains)}, start: "b"},
 		{name: "the flag bounds all pools", pool: two, hosts: []host{outdated("a", drains), outdated("b", drains)}, start: "a", waits: map[string]string{"b": "another host is being changed: a; at most 1 of all pools"}},

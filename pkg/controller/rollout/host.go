@@ -177,7 +177,8 @@ func admitted(op *v1alpha1.Operation) bool {
 	return op.AdmittedImpact != "" && slotOf(op.Impact) <= slotOf(op.AdmittedImpact)
 }
 
-// unavailable says whether a Node of the pool is out of service, or about to be.
+// unavailable says whether a Node of the pool is out of service, or about to be. That of a broken host is: it stays
+// cordoned until an update succeeds.
 func (h *host) unavailable() bool {
-	return h.node && (!h.ready || h.busy || h.leaving || h.holds == slotDisruption)
+	return h.node && (!h.ready || h.busy || h.leaving || h.broken != nil || h.holds == slotDisruption)
 }

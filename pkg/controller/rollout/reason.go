@@ -181,6 +181,8 @@ func (h *host) why() string {
 		return "it is being removed"
 	case h.busy:
 		return "it is being drained, restarted or removed"
+	case h.broken != nil:
+		return "an update broke it"
 	}
 	return "its Node is not ready"
 }

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +16,13 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
+
+// The same each time, unless somebody wants others: go test ./pkg/controller/rollout -run TestSimulation -rapid.seed=0 -rapid.checks=10000
+func init() {
+	if err := flag.Set("rapid.seed", "1"); err != nil {
+		panic(err)
+	}
+}
 
 // simulated is a fleet that is updated as decide says, while anything may happen to it.
 type simulated struct {

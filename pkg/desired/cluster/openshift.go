@@ -73,6 +73,9 @@ providers:
   - "*.dkr.ecr.*.sc2s.sgov.gov"
 `
 
+// networkOperator is who has what is known of networks.
+const networkOperator = "the network operator needs it as well: create it again as it was, for example from a backup"
+
 // readBootstrapCA reads the CA of the API server from where OpenShift's own nodes have it. It
 // follows a rotation at once, and has no other authorities as what pods get.
 func (r *reader) readBootstrapCA(ctx context.Context) error {
@@ -91,7 +94,7 @@ func (r *reader) readBootstrapCA(ctx context.Context) error {
 // readNetwork reads the networks of services, and refuses networks that Windows cannot be part of.
 func (r *reader) readNetwork(ctx context.Context) error {
 	network := &configv1.Network{}
-	found, err := r.get(ctx, "Network", "", clusterName, network)
+	found, err := r.must(ctx, "Network", clusterName, network, networkOperator)
 	if !found {
 		return err
 	}
@@ -112,7 +115,7 @@ func (r *reader) readNetwork(ctx context.Context) error {
 // port, which differs where the platform itself uses the usual one.
 func (r *reader) readOverlay(ctx context.Context) error {
 	network := &operatorv1.Network{}
-	found, err := r.get(ctx, "Network.operator.openshift.io", "", clusterName, network)
+	found, err := r.must(ctx, "Network.operator.openshift.io", clusterName, network, "create it again as it was, for example from a backup")
 	if !found {
 		return err
 	}
@@ -135,7 +138,7 @@ func (r *reader) readOverlay(ctx context.Context) error {
 // readProxy reads the proxy that is in effect.
 func (r *reader) readProxy(ctx context.Context) error {
 	proxy := &configv1.Proxy{}
-	_, err := r.get(ctx, "Proxy", "", clusterName, proxy)
+	_, err := r.must(ctx, "Proxy", clusterName, proxy, "create it again: oc create -f - <<< '{\"apiVersion\":\"config.openshift.io/v1\",\"kind\":\"Proxy\",\"metadata\":{\"name\":\"cluster\"},\"spec\":{}}', with the spec that it had")
 	r.cluster.Proxy = document.Proxy{HTTP: proxy.Status.HTTPProxy, HTTPS: proxy.Status.HTTPSProxy, None: proxy.Status.NoProxy}
 	return err
 }
@@ -144,7 +147,7 @@ func (r *reader) readProxy(ctx context.Context) error {
 // there, and those of registries. The name of the former says otherwise, and no MachineConfig has it.
 func (r *reader) readControllerConfig(ctx context.Context) error {
 	object := &mcfgv1.ControllerConfig{}
-	found, err := r.get(ctx, "ControllerConfig", "", controllerConfigName, object)
+	found, err := r.must(ctx, "ControllerConfig", controllerConfigName, object, "the Machine Config Operator creates it: oc logs -n openshift-machine-config-operator deployment/machine-config-operator")
 	if !found {
 		return err
 	}
@@ -178,10 +181,20 @@ func (r *reader) readTrustedCA(ctx context.Context) error {
 		return nil
 	}
 	data, err := r.configMap(ctx, r.settings.Namespace, TrustedCAConfigMap)
-	if bundle := data[trustedCAKey]; bundle != "" {
+	if err != nil {
+		return err
+	}
+	bundle := data[trustedCAKey]
+	if r.openShift && !strings.Contains(bundle, "-----BEGIN CERTIFICATE-----") {
+		// Hosts would stop to trust the proxy.
+		r.find(fmt.Sprintf("ConfigMap %s/%s has no certificates below %s, which the network operator writes there where there is a proxy", r.settings.Namespace, TrustedCAConfigMap, trustedCAKey),
+			"see whether the operator works: oc get clusteroperator network; its label must be config.openshift.io/inject-trusted-cabundle=true")
+		return nil
+	}
+	if bundle != "" {
 		r.cluster.TrustedCA = fmt.Appendf(r.cluster.TrustedCA, "# ConfigMap %s/%s\n%s", r.settings.Namespace, TrustedCAConfigMap, bundle)
 	}
-	return err
+	return nil
 }
 
 // readMirrors reads the mirrors of registries, and their credentials where there are some.
@@ -206,8 +219,14 @@ func (r *reader) readMirrors(ctx context.Context) error {
 		return nil
 	}
 	data, err := r.secret(ctx, pullSecretNamespace, pullSecretName)
-	if err != nil || data == nil {
+	if err != nil {
 		return err
+	}
+	if data == nil && r.openShift {
+		r.find(fmt.Sprintf("Secret %s/%s does not exist, which has the credentials of the mirrors", pullSecretNamespace, pullSecretName), "create it again, with the credentials that it had")
+	}
+	if data == nil {
+		return nil
 	}
 	if r.cluster.PullSecret, err = document.ParsePullSecret(data[corev1.DockerConfigJsonKey]); err != nil {
 		r.find(fmt.Sprintf("Secret %s/%s cannot be used (%v)", pullSecretNamespace, pullSecretName, err), "correct it")
@@ -219,7 +238,7 @@ func (r *reader) readMirrors(ctx context.Context) error {
 // it in files for another runtime.
 func (r *reader) readRegistrySources(ctx context.Context) error {
 	image := &configv1.Image{}
-	_, err := r.get(ctx, "Image.config.openshift.io", "", clusterName, image)
+	_, err := r.must(ctx, "Image.config.openshift.io", clusterName, image, "create it again, with the spec that it had")
 	r.cluster.RegistrySources = image.Spec.RegistrySources
 	return err
 }
@@ -249,7 +268,7 @@ func (r *reader) readNodeManager(ctx context.Context) error {
 	}
 	credentials, err := document.TokenCredentialsOf(data)
 	if err != nil {
-		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, oneLine(err)), "delete it, so that it is recreated")
+		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, oneLine(err)), "delete it, and create it again: oc apply -k artifacts/azure")
 		return nil
 	}
 	r.cluster.NodeManager = &credentials

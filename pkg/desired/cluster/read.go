@@ -107,6 +107,17 @@ func (r *reader) get(ctx context.Context, kind, namespace, name string, obj clie
 	return r.outcome(what, err)
 }
 
+// must is get for what each cluster of OpenShift has: that it is away is a mistake, and not what somebody wants hosts to
+// be like. remedy says how it comes back.
+func (r *reader) must(ctx context.Context, kind, name string, obj client.Object, remedy string) (bool, error) {
+	before := len(r.findings)
+	found, err := r.get(ctx, kind, "", name, obj)
+	if !found && err == nil && len(r.findings) == before && r.openShift {
+		r.find(fmt.Sprintf("%s %s does not exist, which each cluster of OpenShift has", kind, name), remedy)
+	}
+	return found, err
+}
+
 func (r *reader) outcome(what string, err error) (bool, error) {
 	switch {
 	case err == nil:

@@ -469,7 +469,7 @@ func TestRegistryAuthorities(t *testing.T) {
 		{name: "it is none", user: "hunter2", trusted: 1, want: "hosts get no authorities of registry.example.com:5000: what the cluster has for it is no certificate in PEM"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			objects := lacking(openShiftCluster(), cluster.TrustedCAConfigMap)
+			objects := replaced(lacking(openShiftCluster(), cluster.TrustedCAConfigMap), &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})
 			for _, object := range objects {
 				if c, ok := object.(*mcfgv1.ControllerConfig); ok {
 					c.Spec.ImageRegistryBundleUserData = []mcfgv1.ImageRegistryBundle{{File: "registry.example.com..5000", Data: []byte(tt.user)}}
@@ -618,6 +618,14 @@ func lacking(objects []client.Object, name string) []client.Object {
 	return slices.DeleteFunc(objects, func(o client.Object) bool { return o.GetName() == name })
 }
 
+// without is a cluster without the objects of a type.
+func without[T client.Object](objects []client.Object) []client.Object {
+	return slices.DeleteFunc(objects, func(o client.Object) bool {
+		_, is := o.(T)
+		return is
+	})
+}
+
 // TestFindings: everything that keeps hosts from being set up is said at once, and what to
 // do about it.
 func TestFindings(t *testing.T) {
@@ -689,6 +697,40 @@ func TestFindings(t *testing.T) {
 		{
 			name: "pull secret that is none", objects: replaced(openShiftCluster(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})),
 			want: []string{"Secret openshift-config/pull-secret cannot be used", "correct it"},
+		},
+		{
+			// Hosts would lose their credentials, and pull nothing.
+			name: "no pull secret where there are mirrors", objects: lacking(openShiftCluster(), "pull-secret"),
+			want: []string{"Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors", "create it again"},
+		},
+		{
+			// All hosts would be drained and restarted to do without one.
+			name: "no Proxy", objects: without[*configv1.Proxy](openShiftCluster()),
+			want: []string{"Proxy cluster does not exist, which each cluster of OpenShift has", "oc create -f"},
+		},
+		{
+			// What is blocked would be pulled.
+			name: "no Image config", objects: without[*configv1.Image](openShiftCluster()),
+			want: []string{"Image.config.openshift.io cluster does not exist", "create it again"},
+		},
+		{
+			// Hosts would stop to trust registries.
+			name: "no ControllerConfig", objects: without[*mcfgv1.ControllerConfig](openShiftCluster()),
+			want: []string{"ControllerConfig machine-config-controller does not exist", "oc logs -n openshift-machine-config-operator"},
+		},
+		{
+			name: "no Network", objects: without[*configv1.Network](openShiftCluster()),
+			want: []string{"Network cluster does not exist", "create it again", "the network of services is not known", "--service-cidr"},
+		},
+		{
+			// The port of the overlay would be another one.
+			name: "no configuration of the network", objects: without[*operatorv1.Network](openShiftCluster()),
+			want: []string{"Network.operator.openshift.io cluster does not exist", "create it again"},
+		},
+		{
+			// Hosts would stop to trust the proxy.
+			name: "a bundle of the proxy without certificates", objects: replaced(openShiftCluster(), configMap(namespace, "trusted-ca", map[string]string{"ca-bundle.crt": "none"})),
+			want: []string{"ConfigMap windows/trusted-ca has no certificates below ca-bundle.crt", "oc get clusteroperator network"},
 		},
 		{
 			name: "exporter without its key", objects: replaced(openShiftCluster(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "x"})),
