@@ -134,6 +134,10 @@ func (s *Source) Start(ctx context.Context) error {
 	changes := rate.NewLimiter(rate.Every(changesInterval), changesBurst)
 	logged := ""
 	for ctx.Err() == nil {
+		// Somebody may have deleted it. What keeps it from being made again is found when it is read.
+		if err := EnsureDigestKey(ctx, s.o.Client, s.o.Live.Settings.Namespace); err != nil && ctx.Err() == nil {
+			logger.Error(err, "The key of the digests of secrets cannot be made again")
+		}
 		w.begin()
 		_, err := s.refresh(ctx, 0)
 		if ctx.Err() != nil {

@@ -257,6 +257,15 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if same, _, warnings, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || same != other || len(warnings) != 1 || !strings.Contains(warnings[0], "quay.io/bad is not blocked") {
 		t.Errorf("with a repository that is blocked: got %q, %q, %v, want %q", same, warnings, err, other)
 	}
+
+	// Somebody deletes the key of digests: there is another one, and hosts get their secrets again.
+	if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DigestKeySecret}}); err != nil {
+		t.Fatal(err)
+	}
+	next(t, s, changed)
+	if _, _, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil {
+		t.Errorf("without the key of digests: %v", err)
+	}
 }
 
 func TestBuildForAHostThatJoins(t *testing.T) {
