@@ -416,6 +416,13 @@ func (e *evaluation) upToDate() {
 	}
 }
 
+// taintUninitialized is on Nodes whose kubelet says that a cloud completes them (k8s.io/cloud-provider/api).
+const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
+func uninitialized(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUninitialized })
+}
+
 // nodeReady records the Node of the host. It depends on the Node alone: the kubelet may
 // be well while nobody can log in, and the other way round.
 func (e *evaluation) nodeReady() {
@@ -447,7 +454,11 @@ func (e *evaluation) nodeReady() {
 	case ready == nil:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s does not report whether it is ready.", e.node.Name)
 	case ready.Status == corev1.ConditionTrue:
-		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
+		text := fmt.Sprintf("Node %s is ready.", e.node.Name)
+		if uninitialized(e.node) {
+			text += " No pod is scheduled to it before the cloud controller manager has taken its taint " + taintUninitialized + " away, for which it has to find the host in its cloud: see the log of that program."
+		}
+		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, text)
 	default:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(message.Shorten(ready.Message, maxCause), "."), ready.Reason)
 	}

@@ -267,6 +267,8 @@ func TestReadDesired(t *testing.T) {
 func TestNodeOfAHost(t *testing.T) {
 	silent := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	silent.UID, silent.Status.Conditions = "n", nil
+	waiting := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	waiting.UID, waiting.Spec.Taints = "n", []corev1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	with := func(addresses []string, providerID string) *v1alpha1.WindowsInstance {
 		instance := inspected(t)
 		instance.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "old"}
@@ -284,6 +286,7 @@ func TestNodeOfAHost(t *testing.T) {
 		{"it is gone, and was known by its provider ID", with(nil, "aws:///a/i-1"), nil, nil, "False/NoNode: No Node has the address"},
 		{"nobody knows where it is", with(nil, ""), nil, nil, "Unknown/NotTried: Not tried: the addresses"},
 		{"it says nothing", with(nil, ""), silent, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "False/NodeNotReady: Node win-1 does not report whether it is ready."},
+		{"its cloud does not know it", with(nil, ""), waiting, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "True/NodeReady: Node win-1 is ready. No pod is scheduled to it before the cloud controller manager"},
 	} {
 		got := evaluate(snapshot{instance: tt.instance, node: tt.node, revision: testRevision, now: testNow})
 		c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionNodeReady)

@@ -153,7 +153,7 @@ var nodeChanged = predicate.Funcs{
 		if (was == nil) != (is == nil) || was != nil && (was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message) {
 			return true
 		}
-		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) || before.Labels[v1alpha1.NamespaceLabel] != after.Labels[v1alpha1.NamespaceLabel] || !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || before.Spec.ProviderID != after.Spec.ProviderID ||
+		return before.UID != after.UID || uninitialized(before) != uninitialized(after) || !maps.Equal(before.Annotations, after.Annotations) || before.Labels[v1alpha1.NamespaceLabel] != after.Labels[v1alpha1.NamespaceLabel] || !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || before.Spec.ProviderID != after.Spec.ProviderID ||
 			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion || !equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 	},
 }
