@@ -94,7 +94,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		leaving: !i.DeletionTimestamp.IsZero(),
 		node:    status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon,
-		updated: isUpdated(i), holds: holds(op),
+		updated: isUpdated(i) || hasJustGot(status), holds: holds(op),
 	}
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
@@ -126,6 +126,13 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 	}
 	return h
+}
+
+// hasJustGot says whether a host was given its desired configuration, which it says itself when it is looked at the
+// next time only. Until then it must not count as one that lacks it: there would be one canary more.
+func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
+	op := status.NewestOperation(v1alpha1.OperationReconfigure)
+	return op != nil && op.Phase == v1alpha1.OperationSucceeded && op.Revision != "" && op.Revision == status.DesiredRevision
 }
 
 // holds is the slot that an operation has. One that found out that it costs less than it was admitted with

@@ -81,6 +81,30 @@ func TestNewHost(t *testing.T) {
 	}
 }
 
+// TestUpdated: a host that was just given its desired configuration has it before it says so.
+func TestUpdated(t *testing.T) {
+	for _, tt := range []struct {
+		current, revision string
+		phase             v1alpha1.OperationPhase
+		want              bool
+	}{
+		{"r2", "", "", true},
+		{"r1", "", "", false},
+		{"r1", "r2", v1alpha1.OperationSucceeded, true},
+		{"r1", "r2", v1alpha1.OperationFailed, false},
+		{"r1", "r1", v1alpha1.OperationSucceeded, false},
+	} {
+		i := needsUpdate("a")
+		i.Status.CurrentRevision = tt.current
+		if tt.revision != "" {
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: tt.phase, Revision: tt.revision}
+		}
+		if h := newHost(i); h.updated != tt.want {
+			t.Errorf("%+v: updated %v", tt, h.updated)
+		}
+	}
+}
+
 // TestDisrupted: a Node is out of service from when it is cordoned until it is uncordoned.
 func TestDisrupted(t *testing.T) {
 	const (
