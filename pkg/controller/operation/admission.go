@@ -52,17 +52,6 @@ func (e *execution) needsAdmission() bool {
 	return !e.joins() && (disruptive(op.Impact) || op.Impact == v1alpha1.ImpactRestart && op.ByController())
 }
 
-// admitted says whether the policy has allowed what was planned.
-func admitted(op *v1alpha1.Operation) bool {
-	switch op.AdmittedImpact {
-	case v1alpha1.ImpactDrain, v1alpha1.ImpactReboot:
-		return true // either takes the Node out of service
-	case v1alpha1.ImpactRestart:
-		return !disruptive(op.Impact)
-	}
-	return false
-}
-
 // awaitAdmission waits until the policy has admitted what was planned. A host that is half way goes on at once:
 // that others are being changed, or have failed, is no reason to leave it so. Nor does a host wait any longer
 // that is out of service by now: lost says why it has to join again.
@@ -71,7 +60,7 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		return "", nil
 	}
 	for asked := e.clock.Now(); ; {
-		if admitted(e.operation()) {
+		if e.operation().Admitted() {
 			return "", nil
 		}
 		e.yield()

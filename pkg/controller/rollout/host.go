@@ -98,7 +98,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	}
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
-		if waiting(op) && !admitted(op) {
+		if waiting(op) && !op.Admitted() {
 			h.waits = op.Impact
 		}
 	}
@@ -177,11 +177,6 @@ func waiting(op *v1alpha1.Operation) bool {
 func runs(op *v1alpha1.Operation, name string) bool {
 	step := op.FindStep(name)
 	return step != nil && step.State == v1alpha1.StepRunning
-}
-
-// admitted says whether the policy has allowed what a configuration costs.
-func admitted(op *v1alpha1.Operation) bool {
-	return op.AdmittedImpact != "" && slotOf(op.Impact) <= slotOf(op.AdmittedImpact)
 }
 
 // unavailable says whether a Node of the pool is out of service, or about to be. That of a broken host is: it stays

@@ -45,7 +45,6 @@ type Scheduler struct {
 	// written has the resource version of instances as they were when a grant was written.
 	written map[types.NamespacedName]grantWritten
 	last    decision
-	pools   map[types.NamespacedName]poolKey // of the hosts that wait
 	blocked map[poolKey]string
 }
 
@@ -61,7 +60,7 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 func NewScheduler(c client.Client, o Options) *Scheduler {
 	return &Scheduler{
 		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
-		written: map[types.NamespacedName]grantWritten{}, pools: map[types.NamespacedName]poolKey{}, blocked: map[poolKey]string{},
+		written: map[types.NamespacedName]grantWritten{}, blocked: map[poolKey]string{},
 	}
 }
 
@@ -69,7 +68,7 @@ func NewScheduler(c client.Client, o Options) *Scheduler {
 // yet.
 func (s *Scheduler) WaitsFor(key types.NamespacedName) string {
 	s.mu.Lock()
-	why, pool := s.last.waits[key], s.pools[key]
+	why, pool := s.last.waits[key], s.last.poolOf[key]
 	s.mu.Unlock()
 	return why.describe(pool)
 }
@@ -232,11 +231,10 @@ func admit(i *v1alpha1.WindowsInstance, g grant, _ time.Time) error {
 
 // publish has others know what hosts wait for.
 func (s *Scheduler) publish(ctx context.Context, decided decision) {
-	blocked, pools := map[poolKey]string{}, map[types.NamespacedName]poolKey{}
+	blocked := map[poolKey]string{}
 	byPool := map[poolKey]map[types.NamespacedName]reason{}
 	for key, why := range decided.waits {
 		pool := decided.poolOf[key]
-		pools[key] = pool
 		if byPool[pool] == nil {
 			byPool[pool] = map[types.NamespacedName]reason{}
 		}
@@ -247,7 +245,7 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 	}
 	s.mu.Lock()
 	before := s.blocked
-	s.last, s.pools, s.blocked = decided, pools, blocked
+	s.last, s.blocked = decided, blocked
 	s.mu.Unlock()
 	for pool := range before {
 		if _, ok := blocked[pool]; !ok {

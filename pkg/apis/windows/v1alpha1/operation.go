@@ -19,6 +19,20 @@ func (o *Operation) Active() bool {
 	return o != nil && (o.Phase == OperationPending || o.Phase == OperationRunning)
 }
 
+// Admitted says whether the policy of the pool has allowed what the operation costs. A drain and a restart of
+// Windows are the same to it: either takes the Node out of service.
+func (o *Operation) Admitted() bool {
+	switch o.AdmittedImpact {
+	case ImpactDrain, ImpactReboot:
+		return true
+	case ImpactRestart:
+		return o.Impact != ImpactDrain && o.Impact != ImpactReboot
+	case ImpactNone:
+		return o.Impact == "" || o.Impact == ImpactNone
+	}
+	return false
+}
+
 // BrokenOff says whether the operation ended without success. None, nil,
 // did not.
 func (o *Operation) BrokenOff() bool {
