@@ -42,6 +42,11 @@ func applyCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	return changeHost(host, stdout, log, func(e *engine.Engine) *api.Result { return e.Apply(ctx, request) })
 }
 
+// restartServicesCommand restarts the services of the applied configuration.
+func restartServicesCommand(ctx context.Context, host Host, stdout io.Writer) error {
+	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result { return e.RestartServices(ctx) })
+}
+
 // cleanupCommand leaves no transcript: cleanup removes every file of the agent.
 func cleanupCommand(ctx context.Context, host Host, stdout io.Writer) error {
 	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result {

@@ -22,6 +22,8 @@
 //	plan     reads a [config.Bundle], prints an [api.Plan]: what apply would do
 //	apply    reads an [api.ApplyRequest], prints lines of [api.Progress] and keeps a transcript
 //	         in the directory of the logs
+//	restart-services  restarts the services of the applied configuration, prints lines of
+//	         [api.Progress]
 //	cleanup  removes what apply has created, prints lines of [api.Progress]
 //	run      is the service that keeps the host at its applied configuration and rotates logs
 //

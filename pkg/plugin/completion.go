@@ -75,6 +75,14 @@ func (e *env) completeHost(cmd *cobra.Command, args []string, toComplete string)
 	return e.completeHosts(cmd, nil, toComplete)
 }
 
+// completePool completes one pool as the first argument.
+func (e *env) completePool(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return e.complete(cmd, pools, toComplete)
+}
+
 // namesOf returns the names of the objects of a list, none when it cannot be read.
 func namesOf(list runtime.Object, err error) []string {
 	if err != nil {

@@ -24,13 +24,18 @@ import (
 func newDescribe(e *env) *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
-		Use:   "describe (NAME... | -l SELECTOR | --pool POOL | -A)",
-		Short: "Show everything about a host",
+		Use:   "describe (NAME... | wnp/POOL... | -l SELECTOR | --pool POOL | -A)",
+		Short: "Show everything about a host, or a pool with its hosts",
 		Long: `Show everything that is known of a host: how it is reached, what it is, its conditions with
-what to do about them, its host keys, its operations, and its events.`,
+what to do about them, its host keys, its operations, and its events. Of a pool: what it does with its hosts, how
+far each is, and what they wait for.`,
 		Example: `  kubectl windows describe win-6
+  kubectl windows describe wnp/windows-instances
   kubectl windows describe -A --field-selector status.phase=Failed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && !slices.ContainsFunc(args, func(arg string) bool { return !namesPool(arg) }) {
+				return e.describePools(cmd.Context(), args)
+			}
 			c, err := e.client()
 			if err != nil {
 				return err
@@ -51,7 +56,7 @@ what to do about them, its host keys, its operations, and its events.`,
 						return err
 					}
 				}
-				events, err := c.events(cmd.Context(), t)
+				events, err := c.events(cmd.Context(), "WindowsInstance", &t.ObjectMeta)
 				switch {
 				case cmd.Context().Err() != nil:
 					return cmd.Context().Err()
@@ -69,10 +74,10 @@ what to do about them, its host keys, its operations, and its events.`,
 	return cmd
 }
 
-// events are those of an instance, oldest first.
-func (c *client) events(ctx context.Context, t target) ([]corev1.Event, error) {
-	list, err := c.core.Events(t.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
-		"involvedObject.kind": "WindowsInstance", "involvedObject.name": t.Name, "involvedObject.uid": string(t.UID),
+// events are those of an object, oldest first.
+func (c *client) events(ctx context.Context, kind string, object *metav1.ObjectMeta) ([]corev1.Event, error) {
+	list, err := c.core.Events(object.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.Set{
+		"involvedObject.kind": kind, "involvedObject.name": object.Name, "involvedObject.uid": string(object.UID),
 	}.AsSelector().String()})
 	if err != nil {
 		return nil, err
@@ -136,7 +141,7 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 	}
 	b.WriteString(columns(rows))
 	describeHostKeys(&b, status.HostKeys, now)
-	describeConditions(&b, status.Conditions, now)
+	describeConditions(&b, status.Conditions, now, needsAttention)
 	describeOperations(&b, status, now)
 	describeEvents(&b, events, now)
 	return b.String()
@@ -251,7 +256,7 @@ func describeHostKeys(b *strings.Builder, keys []v1alpha1.HostKeyStatus, now tim
 	tableSection(b, "Host keys", rows)
 }
 
-func describeConditions(b *strings.Builder, conditions []metav1.Condition, now time.Time) {
+func describeConditions(b *strings.Builder, conditions []metav1.Condition, now time.Time, important func(metav1.Condition) bool) {
 	rows := [][]string{{"TYPE", "STATUS", "SINCE", "REASON"}}
 	for _, condition := range conditions {
 		rows = append(rows, []string{condition.Type, string(condition.Status), ago(condition.LastTransitionTime.Time, now), condition.Reason})
@@ -260,7 +265,7 @@ func describeConditions(b *strings.Builder, conditions []metav1.Condition, now t
 	// What to do stands below the table: messages are whole sentences, with commands
 	// to copy.
 	for _, condition := range conditions {
-		if advice := strings.TrimSpace(condition.Message); advice != "" && needsAttention(condition) {
+		if advice := strings.TrimSpace(condition.Message); advice != "" && important(condition) {
 			fmt.Fprintf(b, "\n  %s: %s\n", condition.Type, strings.ReplaceAll(advice, "\n", "\n    "))
 		}
 	}

@@ -156,6 +156,8 @@ func nounOf(t v1alpha1.OperationType) string {
 		return "reconfiguration"
 	case v1alpha1.OperationRemove:
 		return "removal"
+	case v1alpha1.OperationRestartServices:
+		return "restart of services"
 	default:
 		return strings.ToLower(string(t))
 	}

@@ -88,6 +88,8 @@ type siteHost struct {
 	namespace, name string
 	// kubelets is how often the kubelet was started, and exporters how often windows_exporter was.
 	kubelets, exporters atomic.Int32
+	// hang has the kubelet that runs hang.
+	hang atomic.Pointer[context.CancelFunc]
 	// before is the host as it came.
 	before hostState
 }
@@ -103,7 +105,14 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 	run := services[wmco.KubeletService]
 	services[wmco.KubeletService] = func(ctx context.Context, start winhost.ServiceStart) error {
 		h.kubelets.Add(1)
-		return run(ctx, start)
+		reports, hang := context.WithCancel(ctx)
+		defer hang()
+		h.hang.Store(&hang)
+		err := run(reports, start)
+		if ctx.Err() == nil && reports.Err() != nil {
+			<-ctx.Done() // it does nothing any more, and Windows takes it for running
+		}
+		return err
 	}
 	services[wmco.WindowsExporterService] = func(ctx context.Context, _ winhost.ServiceStart) error {
 		h.exporters.Add(1)
@@ -130,6 +139,9 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 	h.before = h.state(t)
 	return h
 }
+
+// hangKubelet has the kubelet do nothing any more until it is started anew.
+func (h *siteHost) hangKubelet() { (*h.hang.Load())() }
 
 // giveUp deletes the instance of a host that is about to go, so that nobody tries to clean it.
 func (h *siteHost) giveUp(t *testing.T) {

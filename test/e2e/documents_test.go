@@ -48,6 +48,7 @@ var notRun = map[string]string{
 	"echo \"{\\\"spec\\\":{\\\"operationID":                  "as above",
 	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall",
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
+	"kubectl windows rollout restart ":                       "restarts hosts that the other commands ask; TestRollout",
 	"kubectl create secret generic ":                         "belongs to the installation",
 	"kubectl delete apiservice ":                             "removes what the other commands ask",
 	"kubectl delete -k ":                                     "removes what the other commands ask; TestInstallAndUninstall",

@@ -33,6 +33,8 @@ const (
 	CommandPlan = "plan"
 	// CommandApply takes an [ApplyRequest] and answers [Progress].
 	CommandApply = "apply"
+	// CommandRestartServices takes nothing and answers [Progress].
+	CommandRestartServices = "restart-services"
 	// CommandCleanup takes nothing and answers [Progress].
 	CommandCleanup = "cleanup"
 	// CommandRun is the service; it answers nothing and ends with its context.

@@ -205,3 +205,37 @@ func TestDirectoryOfPrograms(t *testing.T) {
 		}
 	}
 }
+
+// TestRestartServices: all services are restarted, with what they have, and run again whatever goes wrong with one.
+func TestRestartServices(t *testing.T) {
+	b, _ := bundles(t)
+	f := usedHost(t, b)
+	if r := engineOf(f).RestartServices(t.Context()); r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "has not been configured") {
+		t.Errorf("a host that is not configured: %+v", r)
+	}
+	converge(t, f, b)
+	f.log = nil
+	f.changeSettings("containerd", func(s *fakeService) { s.state = ServiceStopped }) // nobody knows why
+	r := engineOf(f).RestartServices(t.Context())
+	if r.Outcome != api.OutcomeApplied || len(r.Changed) != len(b.Document.Services) {
+		t.Fatalf("got %+v", r)
+	}
+	stops, starts := f.count("StopService kubelet"), f.count("StartService kubelet")
+	if stops != 1 || starts != 1 || f.count("StartService containerd") != 1 {
+		t.Errorf("stopped %d times, started %d times: %q", stops, starts, f.log)
+	}
+	f.check(t, b)
+
+	f.failing["StartService kubelet"] = errors.New("access denied")
+	if r := engineOf(f).RestartServices(t.Context()); r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "access denied") {
+		t.Errorf("got %+v", r)
+	}
+	if s := f.services["kube-proxy"]; s.state != ServiceRunning {
+		t.Errorf("kube-proxy is %s", s.state)
+	}
+	delete(f.failing, "StartService kubelet")
+	if r := engineOf(f).RestartServices(t.Context()); r.Outcome != api.OutcomeApplied {
+		t.Errorf("got %+v", r)
+	}
+	f.check(t, b)
+}

@@ -174,6 +174,11 @@ func (a *application) startAgain(ctx context.Context, s *config.Service) error {
 	if !containsFold(a.stopped, s.Name) {
 		return nil
 	}
+	return a.startAsItIs(ctx, s)
+}
+
+// startAsItIs starts a service, with the settings that it has, if there is one.
+func (a *application) startAsItIs(ctx context.Context, s *config.Service) error {
 	now, err := a.System.Service(s.Name)
 	if err == nil && now == nil {
 		return nil // its step says what is wrong

@@ -11,6 +11,9 @@ import (
 // OperationType is what an operation does.
 type OperationType string
 
+// OperationCause is why the controller recorded an operation.
+type OperationCause string
+
 // OperationPhase is how far an operation has come.
 type OperationPhase string
 
@@ -31,6 +34,7 @@ type Operation struct {
 	Phase             OperationPhase
 	RequestedBy       string
 	Origin            OperationOrigin
+	Cause             OperationCause
 	RequestedAt       metav1.Time
 	StartedAt         *metav1.Time
 	FinishedAt        *metav1.Time

@@ -78,6 +78,7 @@ type WindowsInstanceStatus struct {
 	Version            string
 	CurrentRevision    string
 	DesiredRevision    string
+	RestartedAt        *metav1.Time
 	Operation          *Operation
 	History            []Operation
 }

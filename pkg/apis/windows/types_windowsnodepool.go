@@ -29,6 +29,27 @@ type WindowsNodePoolSpec struct {
 	Paused         bool
 	Template       PoolTemplate
 	UpdateStrategy PoolUpdateStrategy
+	Restarts       PoolRestarts
+	Remediation    *PoolRemediation
+}
+
+// PoolRestartPolicy is when the controller restarts Windows by itself.
+type PoolRestartPolicy string
+
+// PoolRestarts says when Windows is restarted on the hosts of a pool.
+type PoolRestarts struct {
+	Policy PoolRestartPolicy
+	After  *metav1.Time
+}
+
+// PoolRemediationAction is what is done about a host whose Node is not ready.
+type PoolRemediationAction string
+
+// PoolRemediation describes what is done about hosts whose Nodes are not ready.
+type PoolRemediation struct {
+	AfterSeconds *int64
+	Actions      []PoolRemediationAction
+	MaxUnhealthy *intstr.IntOrString
 }
 
 // PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
@@ -47,6 +68,7 @@ type PoolRollingUpdate struct {
 	MaxUnavailable *intstr.IntOrString
 	Canary         *intstr.IntOrString
 	MaxFailures    *int32
+	SettleSeconds  *int32
 }
 
 // MaintenanceWindow is a time in which hosts may be disturbed.

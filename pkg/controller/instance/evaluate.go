@@ -541,6 +541,8 @@ func operationPhase(o *v1alpha1.Operation) v1alpha1.WindowsInstancePhase {
 		return v1alpha1.InstanceRebooting
 	case v1alpha1.OperationReconfigure:
 		return v1alpha1.InstanceConfiguring
+	case v1alpha1.OperationRestartServices:
+		return v1alpha1.InstanceJoining
 	case v1alpha1.OperationRemove:
 		return v1alpha1.InstanceRemoving
 	case v1alpha1.OperationUncordon: // over in no time

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -93,12 +92,9 @@ func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 		return drain.Options{}, err
 	}
 	o, timeout := requestedOptions(op.Drain, isDead(node))
-	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationRemove {
-		var pool *v1alpha1.WindowsNodePool
-		if err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {
-			pool, err = object.PoolOf(ctx, e.client, e.instance)
-			return err
-		}); err != nil {
+	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationRemove || op.ByController() {
+		pool, err := e.pool(ctx)
+		if err != nil {
 			return drain.Options{}, fmt.Errorf("reading how Nodes of the pool are drained: %w", err)
 		}
 		o, timeout = poolOptions(pool, isDead(node))
@@ -161,7 +157,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 // soon as hosts of other namespaces wait for the slot of this one: then it sets awaited. What needs no slot
 // has its own deadline only.
 func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
-	if e.operation().Type != v1alpha1.OperationReconfigure {
+	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure && op.Cause == "" {
 		return o
 	}
 	own := o.Deadline

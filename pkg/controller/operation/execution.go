@@ -182,17 +182,23 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 	if t := e.operation().Type; t == v1alpha1.OperationDrain || t == v1alpha1.OperationUncordon {
 		return "", nil // the host itself is not touched
 	}
-	var pool *v1alpha1.WindowsNodePool
-	if err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {
-		pool, err = object.PoolOf(ctx, e.client, e.instance)
-		return err
-	}); err != nil {
+	pool, err := e.pool(ctx)
+	if err != nil {
 		return "", err
 	}
 	if field := object.PausedBy(e.instance, pool); field != "" {
 		return fmt.Sprintf("%s is true, so the controller does nothing on the host. Set it to false, and ask again.", field), nil
 	}
 	return "", nil
+}
+
+// pool is the pool of the instance, nil if it has none.
+func (e *execution) pool(ctx context.Context) (pool *v1alpha1.WindowsNodePool, err error) {
+	err = retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {
+		pool, err = object.PoolOf(ctx, e.client, e.instance)
+		return err
+	})
+	return pool, err
 }
 
 // findNode returns the Node that the status names as it is now, nil if there is none.
@@ -249,7 +255,8 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		state = v1alpha1.StepSkipped
 	}
 	ended := e.clock.Now()
-	if err := e.update(ctx, func(op *v1alpha1.Operation) {
+	if err := e.updateStatus(ctx, func(status *v1alpha1.WindowsInstanceStatus) {
+		op := status.Operation
 		// What the step waited for last is over.
 		op.Message, op.BlockedBy = done.message, nil
 		if done.again != "" {
@@ -261,6 +268,9 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		}
 		if done.node != nil {
 			op.Node = done.node
+		}
+		if done.restarted {
+			status.RestartedAt = timestamp(ended)
 		}
 		op.JoinsAgain = op.JoinsAgain && !done.joined
 		for other, why := range done.skips {

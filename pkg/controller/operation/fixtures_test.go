@@ -98,6 +98,8 @@ type scriptedHost struct {
 	pending    bool
 	services   []api.Service
 	sessions   []api.Session
+	// servicesFail is why the services of the host cannot be restarted. Empty: they can.
+	servicesFail string
 	// factErrors are what the host cannot read of itself.
 	factErrors []api.FactError
 	findings   []v1alpha1.CheckFinding
@@ -220,6 +222,19 @@ func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *v1alpha1.WindowsInst
 	}
 	h.routes = routes
 	return routes, nil
+}
+
+func (h *scriptedHost) RestartServices(ctx context.Context, _ *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "RestartServices"); err != nil {
+		return nil, err
+	}
+	report(api.Event{Item: "Service kubelet"})
+	if h.servicesFail != "" {
+		return &api.Result{Outcome: api.OutcomeFailed, Error: h.servicesFail}, nil
+	}
+	return &api.Result{Outcome: api.OutcomeApplied, Changed: []api.Item{{Kind: api.KindService, Name: "containerd"}, {Kind: api.KindService, Name: "kubelet"}}}, nil
 }
 
 func (h *scriptedHost) Agent() (version, digest string) { return "v0.1.0", testRevision }
@@ -552,6 +567,12 @@ func states(op *v1alpha1.Operation) []string {
 
 func rebootOperation(mode v1alpha1.RebootMode) v1alpha1.Operation {
 	return v1alpha1.Operation{Type: v1alpha1.OperationReboot, Reboot: &v1alpha1.RebootOptions{Mode: mode}}
+}
+
+// byController is an operation that the controller has recorded on its own.
+func byController(op v1alpha1.Operation) v1alpha1.Operation {
+	op.Origin = v1alpha1.OriginController
+	return op
 }
 
 func drainOperation() v1alpha1.Operation {

@@ -43,6 +43,8 @@ type Hosts interface {
 	// Apply has the host apply the request. An error means that no result came; what
 	// the host has done by then is not known, and the same can be applied again.
 	Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
+	// RestartServices restarts the services of the configuration that the host has. Errors are as those of Apply.
+	RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those
 	// of Apply. A host that has nothing of ours is Removed as well.
 	Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)

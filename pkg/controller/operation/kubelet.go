@@ -96,24 +96,43 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	case err != nil:
 		return result{}, e.late(ctx, fmt.Sprintf(what, op.Node.Name), err)
 	}
-	if e.disturbed() && e.Settle > 0 {
-		if end := e.clock.Now().Add(e.Settle + patience); deadline.Before(end) {
+	settle, err := e.settle(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if settle > 0 {
+		if end := e.clock.Now().Add(settle + patience); deadline.Before(end) {
 			deadline = end
 		}
-		if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Watching for %s whether Node %s stays ready.", e.Settle, op.Node.Name), look(e.Settle)); err != nil {
+		if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Watching for %s whether Node %s stays ready.", settle, op.Node.Name), look(settle)); err != nil {
 			if ctx.Err() != nil {
 				return result{}, context.Cause(ctx)
 			}
-			return result{}, fmt.Errorf("Node %s became ready and did not stay so for %s: %w", op.Node.Name, e.Settle, err)
+			return result{}, fmt.Errorf("Node %s became ready and did not stay so for %s: %w", op.Node.Name, settle, err)
 		}
 	}
 	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
 }
 
+// settle is for how long the Node must stay ready for what was done to count as a success.
+func (e *execution) settle(ctx context.Context) (time.Duration, error) {
+	if !e.disturbed() {
+		return 0, nil
+	}
+	pool, err := e.pool(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("reading for how long Nodes of the pool must stay ready: %w", err)
+	}
+	if pool != nil && pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds != nil {
+		return time.Duration(*pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds) * time.Second, nil
+	}
+	return e.Settle, nil
+}
+
 // disturbed says whether pods of the Node may have been disturbed by what was done.
 func (e *execution) disturbed() bool {
 	op := e.operation()
-	if op.Type == v1alpha1.OperationReboot {
+	if op.Type == v1alpha1.OperationReboot || op.Type == v1alpha1.OperationRestartServices {
 		return true
 	}
 	join := op.FindStep(v1alpha1.StepJoin)

@@ -231,10 +231,11 @@ func TestServiceStopsWhileItIsWatched(t *testing.T) {
 func TestNodeIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, newInstance(reconfigureOperation()))
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
+		pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds = new(int32(600))
+		f := newFixture(t, newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "p"} }), pool)
 		f.configure()
 		f.host.impact = config.ImpactRestart
-		f.settle = 10 * time.Minute
 		r, _ := f.process()
 		f.reconcile(r)
 		f.eventually("its Node to be watched", func() bool {

@@ -50,7 +50,7 @@ type Options struct {
 	// Usually [DefaultConcurrent].
 	Concurrent int
 	// Settle is for how long a Node must stay ready after a change or a restart that disturbs
-	// its pods, before that counts as a success. 0: it need not. Usually [DefaultSettle].
+	// its pods, before that counts as a success, unless its pool says it. 0: it need not. Usually [DefaultSettle].
 	Settle time.Duration
 	// Registerer takes the metrics. Nil: there are none.
 	Registerer prometheus.Registerer

@@ -53,6 +53,8 @@ type result struct {
 	node *v1alpha1.OperationNode
 	// joined: the host has joined the cluster again, which is recorded in the same way.
 	joined bool
+	// restarted: the host answers from another boot, which is recorded in the same way.
+	restarted bool
 	// again is an earlier step from which on the operation is run again, this one
 	// included. Empty: it goes on.
 	again string
@@ -60,31 +62,32 @@ type result struct {
 
 // steps are the steps of all operations, by name.
 var steps = map[string]step{
-	v1alpha1.StepConnect:       {(*execution).connect, "Connecting to the host."},
-	v1alpha1.StepCheckPending:  {(*execution).checkPending, "Checking whether Windows waits for a restart."},
-	v1alpha1.StepWaitForSlot:   {(*execution).waitForSlot, "Waiting until <node> may be disrupted."},
-	v1alpha1.StepCordon:        {(*execution).cordon, "Cordoning <node>."},
-	v1alpha1.StepEvict:         {(*execution).evict, "Evicting the pods of <node>."},
-	v1alpha1.StepDrain:         {(*execution).evict, "Evicting the pods of <node>."},
-	v1alpha1.StepRestart:       {(*execution).restart, "Restarting the host."},
-	v1alpha1.StepBoot:          {(*execution).boot, "Waiting until the host is back."},
-	v1alpha1.StepServices:      {(*execution).services, "Waiting for the services of the host."},
-	v1alpha1.StepMetadataRoute: {(*execution).metadataRoute, "Restoring the routes to the metadata service."},
-	v1alpha1.StepNodeReady:     {(*execution).nodeReady, "Waiting until <node> is ready."},
-	v1alpha1.StepUncordon:      {(*execution).uncordon, "Uncordoning <node>."},
-	v1alpha1.StepFacts:         {(*execution).inspect, "Inspecting the host."},
-	v1alpha1.StepPreflight:     {(*execution).preflight, "Judging whether the host is fit to be a node."},
-	v1alpha1.StepAgent:         {(*execution).agent, "Putting our agent on the host."},
-	v1alpha1.StepPlan:          {(*execution).planConfiguration, "Planning the changes of the host."},
-	v1alpha1.StepTransfer:      {(*execution).transfer, "Sending files to the host."},
-	v1alpha1.StepApply:         {(*execution).apply, "Configuring the host."},
-	v1alpha1.StepFinish:        {(*execution).finish, "Configuring the host after its restart."},
-	v1alpha1.StepJoin:          {(*execution).join, "Waiting until the host has become a Node."},
-	v1alpha1.StepNetwork:       {(*execution).network, "Configuring what needs the Node."},
-	v1alpha1.StepVerify:        {(*execution).verify, "Verifying the host."},
-	v1alpha1.StepCleanup:       {(*execution).cleanup, "Removing everything of ours from the host."},
-	v1alpha1.StepDeleteNode:    {(*execution).deleteNode, "Deleting <node>."},
-	v1alpha1.StepForget:        {(*execution).forget, "Closing the connections to the host."},
+	v1alpha1.StepConnect:         {(*execution).connect, "Connecting to the host."},
+	v1alpha1.StepCheckPending:    {(*execution).checkPending, "Checking whether Windows waits for a restart."},
+	v1alpha1.StepWaitForSlot:     {(*execution).waitForSlot, "Waiting until <node> may be disrupted."},
+	v1alpha1.StepCordon:          {(*execution).cordon, "Cordoning <node>."},
+	v1alpha1.StepEvict:           {(*execution).evict, "Evicting the pods of <node>."},
+	v1alpha1.StepDrain:           {(*execution).evict, "Evicting the pods of <node>."},
+	v1alpha1.StepRestart:         {(*execution).restart, "Restarting the host."},
+	v1alpha1.StepBoot:            {(*execution).boot, "Waiting until the host is back."},
+	v1alpha1.StepRestartServices: {(*execution).restartServices, "Restarting the services of the node."},
+	v1alpha1.StepServices:        {(*execution).services, "Waiting for the services of the host."},
+	v1alpha1.StepMetadataRoute:   {(*execution).metadataRoute, "Restoring the routes to the metadata service."},
+	v1alpha1.StepNodeReady:       {(*execution).nodeReady, "Waiting until <node> is ready."},
+	v1alpha1.StepUncordon:        {(*execution).uncordon, "Uncordoning <node>."},
+	v1alpha1.StepFacts:           {(*execution).inspect, "Inspecting the host."},
+	v1alpha1.StepPreflight:       {(*execution).preflight, "Judging whether the host is fit to be a node."},
+	v1alpha1.StepAgent:           {(*execution).agent, "Putting our agent on the host."},
+	v1alpha1.StepPlan:            {(*execution).planConfiguration, "Planning the changes of the host."},
+	v1alpha1.StepTransfer:        {(*execution).transfer, "Sending files to the host."},
+	v1alpha1.StepApply:           {(*execution).apply, "Configuring the host."},
+	v1alpha1.StepFinish:          {(*execution).finish, "Configuring the host after its restart."},
+	v1alpha1.StepJoin:            {(*execution).join, "Waiting until the host has become a Node."},
+	v1alpha1.StepNetwork:         {(*execution).network, "Configuring what needs the Node."},
+	v1alpha1.StepVerify:          {(*execution).verify, "Verifying the host."},
+	v1alpha1.StepCleanup:         {(*execution).cleanup, "Removing everything of ours from the host."},
+	v1alpha1.StepDeleteNode:      {(*execution).deleteNode, "Deleting <node>."},
+	v1alpha1.StepForget:          {(*execution).forget, "Closing the connections to the host."},
 }
 
 // plan returns the names of the steps of an operation, nil for one that nobody knows.
@@ -99,6 +102,8 @@ func plan(op *v1alpha1.Operation, configured bool) []string {
 		return planReboot(rebootMode(op))
 	case v1alpha1.OperationReconfigure:
 		return planReconfigure(configured)
+	case v1alpha1.OperationRestartServices:
+		return []string{v1alpha1.StepConnect, v1alpha1.StepRestartServices, v1alpha1.StepServices, v1alpha1.StepMetadataRoute, v1alpha1.StepNodeReady}
 	case v1alpha1.OperationRemove:
 		return []string{
 			v1alpha1.StepConnect, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup,

@@ -198,7 +198,7 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 // have to wait for more than that after a restart: each of its steps has this time.
 func (e *execution) rebootDeadline() time.Time {
 	op, timeout := e.operation(), rebootTimeout(e.operation(), e.current)
-	if op.Type == v1alpha1.OperationReconfigure && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
+	if op.Type == v1alpha1.OperationRestartServices || op.Type == v1alpha1.OperationReconfigure && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
 		return e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
 	}
 	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {
@@ -239,7 +239,7 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{message: fmt.Sprintf("The host has restarted (boot ID %s before, %s now).", before, running)}, nil
+	return result{restarted: true, message: fmt.Sprintf("The host has restarted (boot ID %s before, %s now).", before, running)}, nil
 }
 
 // slowBoot is after which time it is worth a word why a host that restarts does not answer.

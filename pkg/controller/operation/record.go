@@ -75,10 +75,15 @@ func (e *execution) read(ctx context.Context) error {
 // called more than once, and must give the same again when what it did is there already.
 // It fails like load.
 func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)) error {
+	return e.updateStatus(ctx, func(status *v1alpha1.WindowsInstanceStatus) { change(status.Operation) })
+}
+
+// updateStatus is update for what is beside the operation in the status.
+func (e *execution) updateStatus(ctx context.Context, change func(*v1alpha1.WindowsInstanceStatus)) error {
 	return retryAPI(ctx, e.clock, "Writing the operation", isOver, func() error {
 		for {
 			changed := e.instance.DeepCopy()
-			change(changed.Status.Operation)
+			change(&changed.Status)
 			if op := changed.Status.Operation; e.changed && op.Type == v1alpha1.OperationReconfigure {
 				op.HostChanged = true
 			}

@@ -24,6 +24,25 @@ func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	return op
 }
 
+// wentDownAt returns the restart that the controller recorded, and after which the Node of the host is not ready. Nil:
+// there is none.
+func wentDownAt(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
+	if status.Operation.Active() || c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+		return nil
+	}
+	for _, op := range status.Operations() {
+		switch {
+		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !c.LastTransitionTime.After(op.FinishedAt.Add(sameTrouble)) &&
+			(op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending):
+			return op
+		case op.Phase == v1alpha1.OperationSucceeded && op.Type == v1alpha1.OperationReconfigure:
+			return nil // its Node was ready then
+		}
+	}
+	return nil
+}
+
 // disturbs says whether a configuration has changed a host that is a node at a cost for it. One whose
 // kubelet could not report was out of service before, as one that is no node yet.
 func disturbs(op *v1alpha1.Operation) bool {
@@ -63,7 +82,7 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 
 // outcomeOf says how a host was broken.
 func outcomeOf(op *v1alpha1.Operation) string {
-	if op.Phase == v1alpha1.OperationSucceeded {
+	if op.Phase == v1alpha1.OperationSucceeded || op.Type == v1alpha1.OperationReboot {
 		return "and its Node is not ready any more"
 	}
 	return "and failed"

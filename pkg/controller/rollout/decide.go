@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,13 +43,15 @@ type grant struct {
 	key types.NamespacedName
 	// impact is the most that it may cost.
 	impact v1alpha1.ChangeImpact
+	// cause is why, if it is no update.
+	cause v1alpha1.OperationCause
 }
 
 // decision is what is to be done.
 type decision struct {
 	// ask are the hosts that are asked what their update costs, the next ones first.
 	ask []types.NamespacedName
-	// start are hosts for which an update is recorded.
+	// start are hosts for which an operation is recorded: an update, or what the cause says.
 	start []grant
 	// admit are hosts whose operation waits for it.
 	admit []grant
@@ -79,15 +82,11 @@ func decide(s state) decision {
 		switch {
 		case h.leaving:
 		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
-			p.admit = append(p.admit, grant{h.key, h.waits})
+			p.admit = append(p.admit, grant{key: h.key, impact: h.waits})
 		case h.waits != "":
 			p.queue = append(p.queue, candidate{host: h, impact: h.waits})
-		case h.update && h.due.After(s.now):
-			p.later(h.due)
-		case h.update && h.impact == "":
-			p.unknown = append(p.unknown, h)
-		case h.update:
-			p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
+		default:
+			p.consider(h)
 		}
 	}
 	p.askOthers()
@@ -109,11 +108,38 @@ func decide(s state) decision {
 		if next < 0 {
 			break
 		}
-		p.grant(p.queue[next])
-		p.queue = slices.Delete(p.queue, next, next+1)
+		granted := p.queue[next]
+		p.grant(granted)
+		p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool { return c.host == granted.host })
 	}
 	p.describeAwaited()
 	return p.decision
+}
+
+// consider finds out what is to be done to a host that nothing is done to.
+func (p *pass) consider(h *host) {
+	switch {
+	case h.update && h.due.After(p.now):
+		p.later(h.due)
+	case h.update && h.impact == "":
+		p.unknown = append(p.unknown, h)
+	case h.update:
+		p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
+	}
+	switch r := h.remedy; {
+	case r.tried:
+		p.wait(h, reason{kind: waitsForPerson})
+	case r.action != "" && r.due.After(p.now):
+		p.later(r.due)
+	case r.action != "":
+		p.queue = append(p.queue, candidate{host: h, impact: r.impact(), start: true, cause: v1alpha1.CauseNodeNotReady})
+	}
+	switch {
+	case h.restart != "" && h.restartDue.After(p.now):
+		p.later(h.restartDue)
+	case h.restart != "":
+		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactReboot, start: true, cause: h.restart})
+	}
 }
 
 // candidate is a host that may be disturbed if everything allows it.
@@ -122,6 +148,8 @@ type candidate struct {
 	impact v1alpha1.ChangeImpact
 	// start: an operation has to be recorded.
 	start bool
+	// cause is why, if it is no update.
+	cause v1alpha1.OperationCause
 }
 
 // pass is one decision in the making.
@@ -136,6 +164,8 @@ type pass struct {
 	slots            map[string]int // for disruptions, by namespace
 	turns            map[string]time.Time
 	sums             map[poolKey]*sum
+	// nodes counts all Nodes, and unready those that are not ready.
+	nodes, unready int
 }
 
 // sum is what is known of a pool.
@@ -149,6 +179,8 @@ type sum struct {
 	changing []*host
 	// proves is when the newest proof began that the present configuration works.
 	proves time.Time
+	// unready counts the Nodes that are not ready.
+	unready int
 }
 
 func newPass(s state) *pass {
@@ -164,6 +196,12 @@ func newPass(s state) *pass {
 			p.sums[h.pool] = of
 		}
 		of.size++
+		if h.node {
+			p.nodes++
+			if !h.ready {
+				p.unready, of.unready = p.unready+1, of.unready+1
+			}
+		}
 		switch {
 		case h.broken != nil:
 			of.broken = append(of.broken, h)
@@ -202,6 +240,9 @@ func (p *pass) hold(h *host, s slot) {
 	default:
 		return
 	}
+	if h.repairs {
+		return
+	}
 	of := p.sums[h.pool]
 	of.changing = append(of.changing, h)
 	if !h.updated {
@@ -238,7 +279,9 @@ func (p *pass) next() int {
 	kept := p.queue[:0]
 	for _, c := range p.queue {
 		if why := p.keeps(c); why.kind != "" {
-			p.wait(c.host, why)
+			if _, waits := p.waits[c.key]; !waits { // what it waits for with its update is said first
+				p.wait(c.host, why)
+			}
 			if slotOf(c.impact) == slotDisruption {
 				p.waiting++
 			}
@@ -257,11 +300,13 @@ func (p *pass) next() int {
 func (p *pass) compare(a, b candidate) int {
 	return cmp.Or(
 		-compareBools(a.byPerson, b.byPerson),
+		-compareBools(a.cause == v1alpha1.CauseNodeNotReady, b.cause == v1alpha1.CauseNodeNotReady),
 		compareBroken(a.host, b.host),
 		compareBools(a.start, b.start), // what has begun is completed first
 		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
 		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
 		compareAge(a.host, b.host),
+		compareBools(a.cause != "", b.cause != ""), // an update may restart the host as well
 	)
 }
 
@@ -296,10 +341,10 @@ func (p *pass) keeps(c candidate) reason {
 		}
 	case slotRestart:
 		of := p.sums[c.pool]
-		if c.byPerson || c.broken != nil {
+		if c.byPerson || c.broken != nil && c.cause == "" {
 			break
 		}
-		if len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
+		if c.cause == "" && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
 			return reason{kind: waitsForFirst, hosts: of.changing}
 		}
 		if len(p.restarting) >= maxRestarts {
@@ -311,10 +356,13 @@ func (p *pass) keeps(c candidate) reason {
 
 // keptByPolicy is the part of keeps that the pool decides.
 func (p *pass) keptByPolicy(c candidate) reason {
-	if c.byPerson || c.broken != nil {
+	policy, of := p.policy(c.pool), p.sums[c.pool]
+	switch {
+	case c.cause == v1alpha1.CauseNodeNotReady:
+		return p.keptByHealth(c)
+	case c.byPerson || c.broken != nil && c.cause == "":
 		return reason{}
 	}
-	policy, of := p.policy(c.pool), p.sums[c.pool]
 	if len(of.broken) > policy.maxFailures {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: of.broken}
 	}
@@ -325,11 +373,11 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return reason{}
 	}
 	switch {
-	case policy.onRequest:
+	case policy.onRequest && c.cause == "" && !c.restartIsDue(p.now): // whoever asks for a restart of all asks for that
 		return reason{kind: waitsForRequest}
 	case policy.unreadable != nil:
 		return reason{kind: waitsForWindow, text: policy.unreadable.Error()}
-	case policy.canary >= 0 && of.updated >= policy.canary:
+	case policy.canary >= 0 && c.cause == "" && of.updated >= policy.canary:
 		return reason{kind: waitsForCanary, most: policy.canary}
 	}
 	if policy.window != nil {
@@ -338,6 +386,18 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		if !open {
 			return reason{kind: waitsForWindow, at: again}
 		}
+	}
+	return reason{}
+}
+
+// keptByHealth keeps from being repaired what is not the trouble of one host.
+func (p *pass) keptByHealth(c candidate) reason {
+	policy := p.policy(c.pool)
+	if n := p.sums[c.pool].unready; n > policy.maxUnhealthy {
+		return reason{kind: waitsForHealth, most: policy.maxUnhealthy, text: fmt.Sprintf("%d of the pool are not", n)}
+	}
+	if percent := policy.maxUnhealthyPercent; percent >= 0 && p.unready > max(1, p.nodes*percent/100) {
+		return reason{kind: waitsForHealth, most: max(1, p.nodes*percent/100), text: fmt.Sprintf("%d of all %d Windows Nodes are not", p.unready, p.nodes)}
 	}
 	return reason{}
 }
@@ -352,13 +412,15 @@ func (p *pass) policy(key poolKey) policy {
 
 // grant lets a candidate be disturbed.
 func (p *pass) grant(c candidate) {
-	g := grant{c.key, c.impact}
+	g := grant{c.key, c.impact, c.cause}
 	if c.start {
 		p.start = append(p.start, g)
 	} else {
 		p.admit = append(p.admit, g)
 	}
 	was := c.unavailable()
+	c.repairs = c.cause != ""
+	delete(p.waits, c.key) // with something else
 	p.hold(c.host, slotOf(c.impact))
 	c.holds = slotOf(c.impact)
 	if !was && c.unavailable() {

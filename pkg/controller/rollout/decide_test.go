@@ -108,7 +108,7 @@ func TestDecide(t *testing.T) {
 		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "names of other namespaces are nobody's business", hosts: []host{outdated("a", drains, in("other", "p"), changing(slotDisruption)), outdated("b", drains)}, waits: map[string]string{"b": "another host is being changed, in another namespace"}},
 
-		{name: "a broken host is next", hosts: []host{outdated("a", drains), outdated("b", drains, breaks)}, start: "b", waits: map[string]string{"a": "No further host of pool p is updated while more than 0 are broken"}},
+		{name: "a broken host is next", hosts: []host{outdated("a", drains), outdated("b", drains, breaks)}, start: "b", waits: map[string]string{"a": "No further host of pool p is updated or restarted while more than 0 are broken"}},
 		{name: "what waits goes before what has not begun", hosts: []host{outdated("a", drains), outdated("b", drains, operationWaits)}, admit: "b"},
 		{name: "what a person asked for goes first", pool: onRequest, hosts: []host{outdated("a", drains), outdated("b", drains, operationWaits, asked), outdated("c", "", isUpToDate, breaks)}, admit: "b"},
 		{name: "and does not wait for its pool", hosts: []host{outdated("a", drains, operationWaits, asked), outdated("b", "", isUpToDate, isDown)}, admit: "a"},
@@ -127,6 +127,28 @@ func TestDecide(t *testing.T) {
 		{name: "a broken host does not wait for the window", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, breaks)}, start: "a"},
 		{name: "a window that cannot be read", pool: window("whenever"), hosts: []host{outdated("a", drains)}, waits: map[string]string{"a": "The window of pool p does not open: must have five fields"}},
 		{name: "the canaries first", pool: canary, hosts: []host{outdated("a", restart, proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b", waits: map[string]string{"c": "2 of pool p are updated first, and they are. Raise or remove"}},
+
+		{name: "Windows is restarted on one after the other", hosts: []host{toRestart("a"), toRestart("b")}, start: "a", waits: map[string]string{"b": "a is out of service (it is being restarted)"}},
+		{name: "within the bound of the cluster", hosts: []host{toRestart("a"), outdated("b", "", in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
+		{name: "an update goes before a restart", hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, drains })}, start: "a"},
+		{name: "a restart does not wait for an update that waits for somebody", pool: onRequest, hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, drains })}, start: "a"},
+		{name: "who asks for a restart of all asks for updates", pool: onRequest, hosts: []host{toRestart("a", func(h *host) {
+			h.update, h.impact, h.restart = true, restart, v1alpha1.CauseRestartRequested
+		})}, start: "a"},
+		{name: "in the window", pool: window("0 14 * * *"), hosts: []host{toRestart("a")}, waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
+		{name: "not while one is broken", hosts: []host{toRestart("a"), outdated("b", "", isUpToDate, breaks)}, waits: map[string]string{"a": "Operation op-1 changed host b and failed."}},
+		{name: "nor by a restart, itself included", hosts: []host{toRestart("a", isDown, func(h *host) { h.broken = &v1alpha1.Operation{ID: "op-3", Type: v1alpha1.OperationReboot} })}, waits: map[string]string{"a": "Operation op-3 restarted host a and its Node is not ready any more."}},
+		{name: "a restart is not due", hosts: []host{toRestart("a", func(h *host) { h.restartDue = testNow.Add(time.Hour) })}, again: time.Hour},
+		{name: "restarted hosts are no canaries", pool: canary, hosts: []host{toRestart("a"), toRestart("b"), toRestart("c")}, start: "a", waits: map[string]string{"b": "a is out of service", "c": "a is out of service"}},
+
+		{name: "a host is repaired", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a"},
+		{name: "also with a restart, out of the window", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a"},
+		{name: "it is too early", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, again: time.Minute},
+		{name: "too many are unwell", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown), outdated("c", "", isUpToDate)}, waits: map[string]string{"a": "2 of the pool are not; at most 1 may be"}},
+		{name: "too many are unwell elsewhere", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))}, waits: map[string]string{"a": "3 of all 3 Windows Nodes are not; at most 1 may be"}},
+		{name: "as many as somebody says", pool: remediation("2"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown)}, start: "a"},
+		{name: "everything was tried", pool: remediation("40%"), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "has tried everything. Find out why: kubectl windows describe"}},
+		{name: "a repair goes before updates", pool: remediation("40%"), hosts: []host{outdated("a", drains), outdated("b", drains), sick("c", v1alpha1.RemediateRestart)}, start: "c", waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := state{hosts: tt.hosts, pools: map[poolKey]policy{}, disruptions: max(1, tt.most), now: testNow}
@@ -160,6 +182,24 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// toRestart is a host that is up to date, and on which Windows is to be restarted.
+func toRestart(name string, edit ...func(*host)) host {
+	return outdated(name, "", append([]func(*host){isUpToDate, func(h *host) { h.restart = v1alpha1.CauseRestartPending }}, edit...)...)
+}
+
+// sick is a host about which something is to be done.
+func sick(name string, action v1alpha1.PoolRemediationAction, edit ...func(*host)) host {
+	return outdated(name, "", append([]func(*host){isUpToDate, isDown, func(h *host) { h.remedy = remedy{action: action} }}, edit...)...)
+}
+
+// remediation has hosts of ns/p repaired while so many are unwell. Its window is closed.
+func remediation(maxUnhealthy string) *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{}
+	pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 14 * * *", DurationSeconds: 3600}
+	pool.Spec.Remediation = &v1alpha1.PoolRemediation{MaxUnhealthy: new(intstr.Parse(maxUnhealthy))}
+	return pool
 }
 
 func fails(h *host) { h.failed = &v1alpha1.Operation{ID: "op-2"} }

@@ -68,6 +68,8 @@ type host struct {
 
 	// holds is the slot that it has according to the record of its operation.
 	holds slot
+	// repairs: it has that for a restart or a repair, and not for an update.
+	repairs bool
 	// waits is the impact that its operation waits for to be admitted. Empty: it does not wait.
 	waits v1alpha1.ChangeImpact
 	// byPerson: somebody asked for its operation.
@@ -83,6 +85,14 @@ type host struct {
 	unknown string
 	// askAgain is when it is asked again that could not say it.
 	askAgain time.Time
+
+	// restarted is when Windows was last started. Zero: not known.
+	restarted time.Time
+	// restart is why Windows is to be restarted, and restartDue from when on. Empty: it is not.
+	restart    v1alpha1.OperationCause
+	restartDue time.Time
+	// remedy is what is to be done because its Node is not ready.
+	remedy remedy
 }
 
 // newHost says what decides about the host of an instance. Whether it is to be updated, and what that costs,
@@ -94,7 +104,8 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		leaving: !i.DeletionTimestamp.IsZero(),
 		node:    status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon,
-		updated: isUpdated(i) || hasJustGot(status), holds: holds(op),
+		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "",
+		restarted: status.LastRestart(),
 	}
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
@@ -110,8 +121,14 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if h.broken == nil {
 			h.broken = wentDownWith(status)
 		}
+		if h.broken == nil {
+			h.broken = wentDownAt(status)
+		}
 	}
 	for n, o := range status.Operations() {
+		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil {
+			h.turn = o.StartedAt.Time
+		}
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
 			continue
 		}
@@ -128,6 +145,11 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	return h
 }
 
+// restartIsDue says whether somebody has asked for a restart of all hosts of the pool, and it has not been done here.
+func (h *host) restartIsDue(now time.Time) bool {
+	return h.restart == v1alpha1.CauseRestartRequested && !h.restartDue.After(now)
+}
+
 // hasJustGot says whether a host was given its desired configuration, which it says itself when it is looked at the
 // next time only. Until then it must not count as one that lacks it: there would be one canary more.
 func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
@@ -138,6 +160,12 @@ func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
 // holds is the slot that an operation has. One that found out that it costs less than it was admitted with
 // has the smaller one.
 func holds(op *v1alpha1.Operation) slot {
+	if op.Active() && op.Cause != "" {
+		if op.Type == v1alpha1.OperationRestartServices {
+			return slotRestart
+		}
+		return slotDisruption
+	}
 	if disrupted(op) {
 		return slotDisruption
 	}

@@ -19,6 +19,9 @@ type policy struct {
 	// canary is how many hosts are updated first. Negative: all.
 	canary      int
 	maxFailures int
+	// maxUnhealthy is how many Nodes of the pool may be not ready while hosts are repaired, and maxUnhealthyPercent how many of a hundred
+	// of the cluster. Negative: any number.
+	maxUnhealthy, maxUnhealthyPercent int
 	// window is when hosts may be disturbed. Nil: at any time.
 	window *maintenance.Window
 	// unreadable is why the window cannot be read, which the API server refuses. Nil: it can, or there is none.
@@ -38,6 +41,15 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		maxUnavailable: max(1, scaled(strategy.RollingUpdate.MaxUnavailable, size, false)),
 		canary:         -1,
 		maxFailures:    int(*strategy.RollingUpdate.MaxFailures),
+		maxUnhealthy:   -1, maxUnhealthyPercent: -1,
+	}
+	if pool != nil && pool.Spec.Remediation != nil {
+		remediation := *pool.Spec.Remediation.DeepCopy()
+		v1alpha1.SetDefaults_PoolRemediation(&remediation)
+		p.maxUnhealthy = max(1, scaled(remediation.MaxUnhealthy, size, false))
+		if remediation.MaxUnhealthy.Type == intstr.String {
+			p.maxUnhealthyPercent = scaled(remediation.MaxUnhealthy, 100, false)
+		}
 	}
 	if strategy.RollingUpdate.Canary != nil {
 		p.canary = scaled(strategy.RollingUpdate.Canary, size, true)

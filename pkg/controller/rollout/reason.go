@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -33,6 +34,8 @@ const (
 	waitsForCluster  waitKind = "Cluster"
 	waitsForFirst    waitKind = "First"
 	waitsForRestarts waitKind = "Restarts"
+	waitsForHealth   waitKind = "Health"
+	waitsForPerson   waitKind = "Person"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -84,10 +87,33 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", r.beingChanged(in), r.most)
 	case waitsForFirst:
 		return fmt.Sprintf("Waits for a slot: one host of %s is updated first: %s. The others follow when it works.", pool, r.names(in))
+	case waitsForHealth:
+		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be (spec.remediation.maxUnhealthy).", r.text, r.most)
+	case waitsForPerson:
+		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s", pool, in.namespace)
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}
 	return ""
+}
+
+// holdup is what keeps the hosts of a pool from being updated, restarted or repaired.
+type holdup struct {
+	// text says it, for people. Empty: nothing does.
+	text string
+	// moves: some wait only for other hosts, so that it goes on by itself.
+	moves bool
+}
+
+// movesOn says whether some hosts wait only until it is their turn.
+func movesOn(waits map[types.NamespacedName]reason) bool {
+	for _, why := range waits {
+		switch why.kind {
+		case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts:
+			return true
+		}
+	}
+	return false
 }
 
 // describeWaits says what the hosts of a pool wait for, the most common first.
@@ -117,11 +143,15 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 // describeBroken says which hosts an update broke, and how it goes on.
 func (r reason) describeBroken(in poolKey, pool string) string {
 	first := r.hosts[0]
-	text := fmt.Sprintf("Operation %s changed host %s %s.", first.broken.ID, first.key.Name, outcomeOf(first.broken))
+	did := "changed"
+	if first.broken.Type == v1alpha1.OperationReboot {
+		did = "restarted"
+	}
+	text := fmt.Sprintf("Operation %s %s host %s %s.", first.broken.ID, did, first.key.Name, outcomeOf(first.broken))
 	if len(r.hosts) > 1 {
 		text = fmt.Sprintf("Updates broke %d hosts of %s: %s.", len(r.hosts), pool, r.names(in))
 	}
-	return fmt.Sprintf("%s No further host of %s is updated while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures). "+
+	return fmt.Sprintf("%s No further host of %s is updated or restarted while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures). "+
 		"What is wrong: kubectl windows describe %s -n %s. Correct the configuration, which reaches broken hosts first, or to update a host anyway: kubectl windows reconfigure NAME -n %s",
 		text, pool, r.most, first.key.Name, in.namespace, in.namespace)
 }
@@ -175,6 +205,8 @@ func (r reason) outOfService(in poolKey) string {
 // why says why a host is out of service.
 func (h *host) why() string {
 	switch {
+	case h.holds == slotDisruption && h.repairs:
+		return "it is being restarted"
 	case h.holds == slotDisruption:
 		return "it is being changed"
 	case h.leaving:
@@ -182,7 +214,7 @@ func (h *host) why() string {
 	case h.busy:
 		return "it is being drained, restarted or removed"
 	case h.broken != nil:
-		return "an update broke it"
+		return "an update or a restart broke it"
 	}
 	return "its Node is not ready"
 }

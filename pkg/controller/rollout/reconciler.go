@@ -25,8 +25,8 @@ type Reconciler struct {
 	client  client.Client
 	applier *apply.Applier
 	now     func() time.Time
-	// blockedBy says what the hosts of a pool wait for. Empty: none does.
-	blockedBy func(poolKey) string
+	// blockedBy says what the hosts of a pool wait for.
+	blockedBy func(poolKey) holdup
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			instances = append(instances, &all.Items[i])
 		}
 	}
-	status := computeStatus(pool, instances)
+	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}))
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
 		WithPhase(status.Phase).
@@ -56,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		WithReadyReplicas(status.ReadyReplicas).
 		WithUpdatedReplicas(status.UpdatedReplicas).
 		WithUnavailableReplicas(status.UnavailableReplicas).
-		WithBlockedBy(r.blockedBy(poolKey{pool.Namespace, pool.Name}))
+		WithBlockedBy(status.BlockedBy)
 	if pool.Spec.Source.Instances != nil {
 		want.WithDesiredReplicas(status.DesiredReplicas)
 	}

@@ -51,12 +51,12 @@ func TestReconcile(t *testing.T) {
 		}).
 		Build()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 999, time.UTC)
-	blocked := ""
+	blocked := holdup{}
 	r := &Reconciler{
 		client:    c,
 		applier:   &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
 		now:       func() time.Time { return now },
-		blockedBy: func(poolKey) string { return blocked },
+		blockedBy: func(poolKey) holdup { return blocked },
 	}
 	key := client.ObjectKeyFromObject(pool)
 	pass := func() v1alpha1.WindowsNodePoolStatus {
@@ -80,11 +80,11 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("%d writes for one change; status (-before +after):\n%s", writes, diff)
 	}
 
-	blocked = "a waits"
-	if got := pass(); got.BlockedBy != blocked || writes != 2 {
+	blocked = holdup{text: "a waits"}
+	if got := pass(); got.BlockedBy != blocked.text || writes != 2 {
 		t.Errorf("blocked by %q after %d writes", got.BlockedBy, writes)
 	}
-	blocked = ""
+	blocked = holdup{}
 	if got := pass(); got.BlockedBy != "" || writes != 3 {
 		t.Errorf("blocked by %q after %d writes", got.BlockedBy, writes)
 	}

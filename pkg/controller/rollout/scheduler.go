@@ -9,10 +9,8 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,10 +24,7 @@ import (
 // conflictDelay is when to decide again after somebody else has changed an object that was to be written.
 const conflictDelay = 200 * time.Millisecond
 
-// eventUpdate is the reason of the event that a host gets another configuration.
-const eventUpdate = "RevisionChanged"
-
-// Scheduler decides which hosts get another configuration next, and records that as operations. It looks at all
+// Scheduler decides which hosts get another configuration, a restart or a repair next, and records that as operations. It looks at all
 // pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
 // their updates cost, and what of its own writes the cache does not have yet.
 type Scheduler struct {
@@ -45,13 +40,14 @@ type Scheduler struct {
 	// written has the resource version of instances as they were when a grant was written.
 	written map[types.NamespacedName]grantWritten
 	last    decision
-	blocked map[poolKey]string
+	blocked map[poolKey]holdup
 }
 
 // grantWritten is a grant that the cache may not have yet.
 type grantWritten struct {
-	before string
-	slot   slot
+	before  string
+	slot    slot
+	repairs bool
 }
 
 var _ reconcile.Reconciler = (*Scheduler)(nil)
@@ -60,7 +56,7 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 func NewScheduler(c client.Client, o Options) *Scheduler {
 	return &Scheduler{
 		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
-		written: map[types.NamespacedName]grantWritten{}, blocked: map[poolKey]string{},
+		written: map[types.NamespacedName]grantWritten{}, blocked: map[poolKey]holdup{},
 	}
 }
 
@@ -87,8 +83,8 @@ func (s *Scheduler) load() (held, waiting int) {
 	return s.last.held, s.last.waiting
 }
 
-// blockedBy says what the hosts of a pool wait for. Empty: none does.
-func (s *Scheduler) blockedBy(pool poolKey) string {
+// blockedBy says what the hosts of a pool wait for.
+func (s *Scheduler) blockedBy(pool poolKey) holdup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.blocked[pool]
@@ -105,7 +101,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 	}
 	conflict := false
 	for _, g := range decided.start {
-		again, err := s.write(ctx, instances[g.key], g, recordUpdate)
+		again, err := s.write(ctx, instances[g.key], g, recordOperation)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -157,12 +153,17 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		h := newHost(instance)
 		instances[h.key] = instance
 		if written, ok := s.unseen(instance); ok {
-			h.holds, h.waits = max(h.holds, written.slot), ""
-		} else if due, ok := s.Update(instance, byName[h.pool], in.now); ok {
+			h.holds, h.waits, h.repairs = max(h.holds, written.slot), "", written.repairs
+			in.hosts = append(in.hosts, h)
+			continue
+		}
+		if due, ok := s.Update(instance, byName[h.pool], in.now); ok {
 			h.update, h.due = true, due
 			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
 			wanted.Insert(h.key)
 		}
+		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
+		h.remedy = remedyOf(instance, byName[h.pool])
 		in.hosts = append(in.hosts, h)
 	}
 	s.asker.keep(wanted)
@@ -190,13 +191,12 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		return true, nil //nolint:nilerr // another operation has been recorded, which is decided about anew
 	}
 	s.mu.Lock()
-	s.written[g.key] = grantWritten{instance.ResourceVersion, slotOf(g.impact)}
+	s.written[g.key] = grantWritten{instance.ResourceVersion, slotOf(g.impact), g.cause != ""}
 	s.mu.Unlock()
 	err = s.client.Status().Update(ctx, changed)
 	if err == nil {
 		if instance.Status.Operation == nil || changed.Status.Operation.ID != instance.Status.Operation.ID {
-			s.Recorder.Event(instance, corev1.EventTypeNormal, eventUpdate, message.EventNote(fmt.Sprintf("Configuring the host, which has revision %s, with revision %s.",
-				v1alpha1.ShortRevision(instance.Status.CurrentRevision), v1alpha1.ShortRevision(instance.Status.DesiredRevision))))
+			s.announce(instance, changed.Status.Operation)
 		}
 		return false, nil
 	}
@@ -212,17 +212,6 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	return false, fmt.Errorf("letting the host of %s be changed: %w", g.key, err)
 }
 
-// recordUpdate records an update.
-func recordUpdate(i *v1alpha1.WindowsInstance, g grant, now time.Time) error {
-	op := v1alpha1.NewOperation(v1alpha1.OperationReconfigure, rand.String(v1alpha1.OperationIDLength), v1alpha1.OriginController, v1alpha1.ControllerRequester, now)
-	// Known before it begins, so that one that does not get far counts as an attempt at it.
-	op.Revision, op.AdmittedImpact = i.Status.DesiredRevision, g.impact
-	if err := i.Status.Record(op); err != nil {
-		return fmt.Errorf("recording the update: %w", err)
-	}
-	return nil
-}
-
 // admit lets an operation go on that waits.
 func admit(i *v1alpha1.WindowsInstance, g grant, _ time.Time) error {
 	i.Status.Operation.AdmittedImpact = g.impact
@@ -231,7 +220,7 @@ func admit(i *v1alpha1.WindowsInstance, g grant, _ time.Time) error {
 
 // publish has others know what hosts wait for.
 func (s *Scheduler) publish(ctx context.Context, decided decision) {
-	blocked := map[poolKey]string{}
+	blocked := map[poolKey]holdup{}
 	byPool := map[poolKey]map[types.NamespacedName]reason{}
 	for key, why := range decided.waits {
 		pool := decided.poolOf[key]
@@ -241,7 +230,7 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 		byPool[pool][key] = why
 	}
 	for pool, waits := range byPool {
-		blocked[pool] = message.ConditionMessage(describeWaits(pool, waits))
+		blocked[pool] = holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: movesOn(waits)}
 	}
 	s.mu.Lock()
 	before := s.blocked

@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -140,8 +142,8 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("event %q", got)
 		}
 		const want = "b: Waits for a slot: a is out of service (it is being changed) of pool p"
-		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got, want) || !strings.HasPrefix("b: "+f.WaitsFor(types.NamespacedName{Namespace: "ns", Name: "b"}), want) {
-			t.Errorf("blocked by %q", got)
+		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, want) || !strings.HasPrefix("b: "+f.WaitsFor(types.NamespacedName{Namespace: "ns", Name: "b"}), want) {
+			t.Errorf("blocked by %q", got.text)
 		}
 		if len(f.pools) == 0 {
 			t.Error("the pool was not told")
@@ -197,8 +199,8 @@ func TestScheduleWithoutAnAnswer(t *testing.T) {
 		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactRestart}, needsUpdate("a"))
 		f.refuses = errors.New("the host is off")
 		f.pass()
-		if result := f.pass(); result.RequeueAfter != askAgain || !strings.Contains(f.blockedBy(poolKey{"ns", "p"}), "What the update costs is not known: The host is off.") {
-			t.Errorf("again after %s: %s", result.RequeueAfter, f.blockedBy(poolKey{"ns", "p"}))
+		if result := f.pass(); result.RequeueAfter != askAgain || !strings.Contains(f.blockedBy(poolKey{"ns", "p"}).text, "What the update costs is not known: The host is off.") {
+			t.Errorf("again after %s: %s", result.RequeueAfter, f.blockedBy(poolKey{"ns", "p"}).text)
 		}
 		f.refuses = nil
 		<-time.After(askAgain)
@@ -207,8 +209,8 @@ func TestScheduleWithoutAnAnswer(t *testing.T) {
 		if op := f.operation("a"); op == nil || op.AdmittedImpact != v1alpha1.ImpactRestart {
 			t.Errorf("it has %+v", op)
 		}
-		if got := f.blockedBy(poolKey{"ns", "p"}); got != "" {
-			t.Errorf("it waits for %q", got)
+		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "" {
+			t.Errorf("it waits for %q", got.text)
 		}
 	})
 }
@@ -231,4 +233,44 @@ func TestAdmit(t *testing.T) {
 			t.Errorf("%d held, %d waiting, %d events", held, waiting, len(f.events.Events))
 		}
 	})
+}
+
+// TestScheduleARestart: what the pool asks for beside updates is recorded, announced, and counts before the cache has it.
+func TestScheduleARestart(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		restart v1alpha1.PoolRestarts
+		remedy  *v1alpha1.PoolRemediation
+		edit    func(*v1alpha1.WindowsInstance)
+		kind    v1alpha1.OperationType
+		mode    v1alpha1.RebootMode
+		event   string
+	}{
+		{"requested", v1alpha1.PoolRestarts{After: at(0)}, nil, func(*v1alpha1.WindowsInstance) {}, v1alpha1.OperationReboot, v1alpha1.RebootGraceful, "Normal RestartRequested "},
+		{"pending", v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, nil, pending, v1alpha1.OperationReboot, v1alpha1.RebootIfPending, "Normal RestartPending "},
+		{"not ready", v1alpha1.PoolRestarts{}, &v1alpha1.PoolRemediation{MaxUnhealthy: new(intstr.FromString("100%"))}, condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour), v1alpha1.OperationRestartServices, "", "Warning Remediating "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1alpha1.WindowsNodePoolSpec{Restarts: tt.restart, Remediation: tt.remedy}}
+				f := newScheduled(t, nil, pool, works(tt.edit), edited(works(tt.edit), func(i *v1alpha1.WindowsInstance) { i.Name = "b" }))
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				op := f.operation("a")
+				if op == nil || op.Type != tt.kind || op.Origin != v1alpha1.OriginController || op.Cause == "" || (op.Reboot == nil) != (tt.mode == "") || op.Reboot != nil && op.Reboot.Mode != tt.mode {
+					t.Fatalf("it has %+v", op)
+				}
+				if got := <-f.events.Events; !strings.HasPrefix(got, tt.event) {
+					t.Errorf("event %q", got)
+				}
+				f.pass()
+				if op := f.operation("b"); (op != nil) != (tt.kind == v1alpha1.OperationRestartServices) {
+					t.Errorf("b has %+v", op)
+				}
+				if again := f.operation("a"); again.ID != op.ID {
+					t.Errorf("it has %+v after %+v", again, op)
+				}
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -18,14 +19,15 @@ import (
 // computeStatus returns the status of a pool from its instances. Of the status that
 // the pool has it keeps what the controller of its source wrote. The times of the
 // conditions are not set.
-func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) v1alpha1.WindowsNodePoolStatus {
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup) v1alpha1.WindowsNodePoolStatus {
 	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
 		Replicas:           int32(len(instances)),
+		BlockedBy:          held.text,
 	}
-	var staying int32
-	var failed, outdated []string
+	var staying, current int32
+	var failed, outdated, changing []string
 	for _, instance := range instances {
 		if isUpdated(instance) {
 			status.UpdatedReplicas++
@@ -34,6 +36,12 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 			continue // it is on its way out, however ready it still is
 		}
 		staying++
+		if isUpdated(instance) {
+			current++
+		}
+		if op := instance.Status.Operation; op.Active() && (op.Type == v1alpha1.OperationReconfigure && instance.Status.Node != nil || op.Cause != "") {
+			changing = append(changing, instance.Name)
+		}
 		if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionReady) {
 			status.ReadyReplicas++
 		}
@@ -57,7 +65,8 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 
 	degraded := degradedCondition(synced, failed, outdated)
 	paused := pausedCondition(pool)
-	status.Conditions = append(status.Conditions, degraded, paused)
+	updated := updatedCondition(current, staying)
+	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
 	for i := range status.Conditions {
 		status.Conditions[i].ObservedGeneration = pool.Generation
 	}
@@ -67,6 +76,41 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 
 func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 	return instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
+}
+
+// updatedCondition says whether all hosts have what is desired.
+func updatedCondition(current, of int32) metav1.Condition {
+	if current == of {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAllUpdated,
+			Message: "All hosts of the pool have the desired configuration.",
+		}
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdateOutstanding,
+		Message: fmt.Sprintf("%d of %d hosts of the pool have the desired configuration.", current, of),
+	}
+}
+
+// updatingCondition says whether it goes on by itself.
+func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition, changing []string, held holdup) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionUpdating, Status: metav1.ConditionFalse}
+	switch {
+	case len(changing) > 0:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress
+		c.Message = "Hosts that are being changed: " + words.Enumerate(slices.Sorted(slices.Values(changing)), maxFailed) + "."
+	case pool.Spec.Paused:
+		c.Reason, c.Message = v1alpha1.ReasonPaused, "spec.paused is true."
+	case held.moves:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, "Hosts are next; see status.blockedBy."
+	case held.text != "":
+		c.Reason, c.Message = v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time; see status.blockedBy."
+	case updated.Status == metav1.ConditionTrue:
+		c.Reason, c.Message = v1alpha1.ReasonAllUpdated, updated.Message
+	default:
+		c.Reason, c.Message = v1alpha1.ReasonUpdateOutstanding, updated.Message+" The others are not fit to be updated now: see their conditions."
+	}
+	return c
 }
 
 // maxFailed bounds how many instances that failed a message names.

@@ -167,7 +167,7 @@ func TestComputeStatus(t *testing.T) {
 				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
 				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
-			got := computeStatus(pool, tt.instances)
+			got := computeStatus(pool, tt.instances, holdup{})
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -203,13 +203,51 @@ func TestComputeStatus(t *testing.T) {
 	}
 }
 
+// TestUpdating: whether all have what is desired, and whether it goes on by itself.
+func TestUpdating(t *testing.T) {
+	outdated := edited(ready("b"), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" })
+	runs := func(does v1alpha1.OperationType, cause v1alpha1.OperationCause) *v1alpha1.WindowsInstance {
+		return edited(ready("b"), func(i *v1alpha1.WindowsInstance) {
+			i.Status.Node = &v1alpha1.NodeReference{Name: "b"}
+			i.Status.Operation = &v1alpha1.Operation{Type: does, Phase: v1alpha1.OperationRunning, Cause: cause}
+		})
+	}
+	for _, tt := range []struct {
+		name              string
+		paused            bool
+		host              *v1alpha1.WindowsInstance
+		held              holdup
+		updated, updating string // reasons
+	}{
+		{"all are updated", false, ready("b"), holdup{}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonAllUpdated},
+		{"one is being updated", false, runs(v1alpha1.OperationReconfigure, ""), holdup{}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonUpdateInProgress},
+		{"one is being restarted", false, runs(v1alpha1.OperationReboot, v1alpha1.CauseRestartPending), holdup{}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonUpdateInProgress},
+		{"a person restarts one", false, runs(v1alpha1.OperationReboot, ""), holdup{}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonAllUpdated},
+		{"one waits for its turn", false, outdated, holdup{"b waits", true}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateInProgress},
+		{"one waits for somebody", false, outdated, holdup{"b waits", false}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateBlocked},
+		{"the pool is paused", true, outdated, holdup{}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonPaused},
+		{"one cannot be updated", false, outdated, holdup{}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateOutstanding},
+		{"one that goes does not count", false, edited(outdated.DeepCopy(), deleting), holdup{}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonAllUpdated},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: tt.paused}}
+			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held)
+			updated, updating := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdated), meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdating)
+			if updated.Reason != tt.updated || updating.Reason != tt.updating || got.BlockedBy != tt.held.text ||
+				(updated.Status == metav1.ConditionTrue) != (tt.updated == v1alpha1.ReasonAllUpdated) || (updating.Status == metav1.ConditionTrue) != (tt.updating == v1alpha1.ReasonUpdateInProgress) {
+				t.Errorf("got %+v, %+v", updated, updating)
+			}
+		})
+	}
+}
+
 func TestManyFailedInstances(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	var instances []*v1alpha1.WindowsInstance
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
-	status := computeStatus(pool, instances)
+	status := computeStatus(pool, instances, holdup{})
 	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)

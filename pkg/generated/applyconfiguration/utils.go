@@ -49,8 +49,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.PoolDrainOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolReference"):
 		return &windowsv1alpha1.PoolReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolRemediation"):
+		return &windowsv1alpha1.PoolRemediationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolRemoval"):
 		return &windowsv1alpha1.PoolRemovalApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolRestarts"):
+		return &windowsv1alpha1.PoolRestartsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolRollingUpdate"):
 		return &windowsv1alpha1.PoolRollingUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolSource"):

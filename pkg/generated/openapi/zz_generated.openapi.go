@@ -55,7 +55,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PlannedChange{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PlannedChange(ref),
 		v1alpha1.PoolDrainOptions{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref),
 		v1alpha1.PoolReference{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PoolReference(ref),
+		v1alpha1.PoolRemediation{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref),
 		v1alpha1.PoolRemoval{}.OpenAPIModelName():                       schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref),
+		v1alpha1.PoolRestarts{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolRestarts(ref),
 		v1alpha1.PoolRollingUpdate{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref),
 		v1alpha1.PoolSource{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_PoolSource(ref),
 		v1alpha1.PoolTemplate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref),
@@ -1352,11 +1354,11 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure, RestartServices or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"RestartServices\"` restarts the services of the node, such as containerd and the kubelet, because the Node is not ready. Its pods keep running.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Drain", "Reboot", "Reconfigure", "Remove", "Uncordon"},
+							Enum:        []interface{}{"Drain", "Reboot", "Reconfigure", "Remove", "RestartServices", "Uncordon"},
 						},
 					},
 					"phase": {
@@ -1382,6 +1384,14 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Controller", "User"},
+						},
+					},
+					"cause": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart) or NodeNotReady (spec.remediation of the pool). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
+							MaxLength:   ptr.To[int64](64),
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"requestedAt": {
@@ -1819,6 +1829,57 @@ func schema_pkg_apis_windows_v1alpha1_PoolReference(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolRemediation describes what the controller does about hosts whose Nodes are not ready although they can be logged in to. Each action is tried once, in their order, until the Node is ready; what happens within an hour after that counts as the same trouble. Each is an operation of the instance, with events. Hosts of Machines are replaced by a MachineHealthCheck, if there is one, and not by this.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"afterSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For how long, in seconds, a Node must not have been ready. It counts anew after each action. Default 600.",
+							Minimum:     ptr.To[float64](60),
+							Maximum:     ptr.To[float64](86400),
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"actions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What is tried, in this order: RestartServices, Restart. Default both.",
+							MaxItems:    ptr.To[int64](2),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+										Enum:   []interface{}{"Restart", "RestartServices"},
+									},
+								},
+							},
+						},
+					},
+					"maxUnhealthy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. While more are, something else is wrong than one host, and nothing is done. Default 40%.",
+							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			intstr.IntOrString{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1857,6 +1918,35 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) 
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_PoolRestarts(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolRestarts says when Windows is restarted on the hosts of a pool. Each host is drained first, with the options of spec.updateStrategy.drain, and uncordoned when its Node is ready again. It happens one host after the other, within maxUnavailable, maxFailures and window of spec.updateStrategy.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether hosts are restarted that wait for it, as their condition RebootRequired says. Never, or WhenPending. A host that waits again after that is restarted again a day later at the earliest. Default Never.\n\nPossible enum values:\n - `\"Never\"` leaves hosts that wait for a restart as they are.\n - `\"WhenPending\"` restarts hosts that wait for it, for example after Windows Update.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Never", "WhenPending"},
+						},
+					},
+					"after": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Restarts, once, every host that was last restarted before this time, when that has come. The command kubectl windows rollout restart sets it to now. Empty: no host.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1880,6 +1970,15 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 						SchemaProps: spec.SchemaProps{
 							Description: "How many hosts an update may break before no further host is updated. A host is broken when its update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are updated again in any case, so that a correction reaches them first. Default 0.",
 							Minimum:     ptr.To[float64](0),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"settleSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
+							Minimum:     ptr.To[float64](0),
+							Maximum:     ptr.To[float64](86400),
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3814,6 +3913,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							Format:      "",
 						},
 					},
+					"restartedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the host was last restarted by an operation, by the clock of windows-controller: when it answered with another boot. Empty: never, or not since it is recorded.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"operation": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The operation that runs or is pending, or else the last one.",
@@ -3843,7 +3948,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -4053,12 +4158,25 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName()),
 						},
 					},
+					"restarts": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the controller restarts Windows on the hosts of the pool by itself.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PoolRestarts{}.OpenAPIModelName()),
+						},
+					},
+					"remediation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the controller does about hosts whose Nodes are not ready although they can be logged in to. Empty: nothing.",
+							Ref:         ref(v1alpha1.PoolRemediation{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"source"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolSource{}.OpenAPIModelName(), v1alpha1.PoolTemplate{}.OpenAPIModelName(), v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName()},
+			v1alpha1.PoolRemediation{}.OpenAPIModelName(), v1alpha1.PoolRestarts{}.OpenAPIModelName(), v1alpha1.PoolSource{}.OpenAPIModelName(), v1alpha1.PoolTemplate{}.OpenAPIModelName(), v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName()},
 	}
 }
 
@@ -4163,7 +4281,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and a message with what to do.",
+							Description: "Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and a message with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

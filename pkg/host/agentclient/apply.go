@@ -86,12 +86,22 @@ func (a *Client) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance
 	return result, nil
 }
 
+// RestartServices restarts the services of the configuration that the host has, and says how that ended. Events,
+// errors and the end of ctx are as with [Client.Apply].
+func (a *Client) RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+	to, err := a.login(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	return a.change(ctx, to, change{command: api.CommandRestartServices, report: report})
+}
+
 // change is a change of a host.
 type change struct {
 	// command is the sub-command of the agent, and input what it reads.
 	command string
 	input   []byte
-	// bundle is what is applied. Nil: everything is removed.
+	// bundle is what is applied. Nil: nothing is, by this command.
 	bundle *config.Bundle
 	// report gets the events. May be nil.
 	report func(api.Event)
@@ -144,7 +154,7 @@ func (a *Client) runChange(ctx context.Context, target ssh.Target, program strin
 		return nil, watch.explain(hide.failure(ending(process, err)))
 	}
 	a.awaitEnd(process)
-	if err := checkResult(result, c.bundle); err != nil {
+	if err := checkResult(result, c.command, c.bundle); err != nil {
 		return nil, &Error{Step: StepRun, Err: err}
 	}
 	return result, nil

@@ -72,19 +72,16 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 }
 
 // Outcomes that each command may have.
-var (
-	applyOutcomes   = []api.Outcome{api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeRebootRequired, api.OutcomeImpactExceeded, api.OutcomeFailed}
-	cleanupOutcomes = []api.Outcome{api.OutcomeRemoved, api.OutcomeFailed}
-)
+var outcomes = map[string][]api.Outcome{
+	api.CommandApply:           {api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeRebootRequired, api.OutcomeImpactExceeded, api.OutcomeFailed},
+	api.CommandRestartServices: {api.OutcomeApplied, api.OutcomeFailed},
+	api.CommandCleanup:         {api.OutcomeRemoved, api.OutcomeFailed},
+}
 
-// checkResult refuses a result on which no caller can act. bundle is what was to be applied;
-// nil: everything was to be removed.
-func checkResult(r *api.Result, bundle *config.Bundle) error {
-	outcomes := applyOutcomes
-	if bundle == nil {
-		outcomes = cleanupOutcomes
-	}
-	if !slices.Contains(outcomes, r.Outcome) {
+// checkResult refuses a result of a command on which no caller can act. bundle is what was to be applied, nil
+// if the command applies nothing.
+func checkResult(r *api.Result, command string, bundle *config.Bundle) error {
+	if !slices.Contains(outcomes[command], r.Outcome) {
 		return fmt.Errorf("it reports the unknown outcome %.40q", r.Outcome)
 	}
 	if bundle == nil || r.Outcome == api.OutcomeFailed {

@@ -57,6 +57,24 @@ func Funcs(serializer.CodecFactory) []any {
 				s.Window.TimeZone = "UTC"
 			}
 		},
+		func(r *windows.PoolRestarts, c randfill.Continue) {
+			c.FillNoCustom(r)
+			if r.Policy == "" {
+				r.Policy = windows.PoolRestartPolicy(v1alpha1.RestartWhenPending)
+			}
+		},
+		func(r *windows.PoolRemediation, c randfill.Continue) {
+			c.FillNoCustom(r)
+			if r.AfterSeconds == nil {
+				r.AfterSeconds = new(int64(1))
+			}
+			if len(r.Actions) == 0 {
+				r.Actions = []windows.PoolRemediationAction{windows.PoolRemediationAction(v1alpha1.RemediateRestart)}
+			}
+			if r.MaxUnhealthy == nil {
+				r.MaxUnhealthy = new(intstr.FromInt32(1))
+			}
+		},
 		func(o *windows.PoolDrainOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.TimeoutSeconds == nil {

@@ -35,6 +35,10 @@ const (
 	// turned into instances; the message has a line for each entry that could not. An instance
 	// has it only while its source no longer asks for it and it is kept.
 	ConditionSourceSynced = "SourceSynced"
+	// ConditionUpdated says whether all hosts have the desired configuration, in the Machine Config Operator's meaning.
+	ConditionUpdated = "Updated"
+	// ConditionUpdating says whether hosts are being updated or restarted, or will be without anybody's doing.
+	ConditionUpdating = "Updating"
 	// ConditionDegraded says whether a person has to act.
 	ConditionDegraded = "Degraded"
 	// ConditionPaused says whether the hosts of the pool are not changed.
@@ -178,6 +182,14 @@ const (
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
 	// revision; they work as they did.
 	ReasonUpdatesFailed = "UpdatesFailed"
+	// ReasonAllUpdated (Updated=True, Updating=False).
+	ReasonAllUpdated = "AllUpdated"
+	// ReasonUpdateOutstanding (Updated=False): some hosts have another configuration than the desired one.
+	ReasonUpdateOutstanding = "UpdateOutstanding"
+	// ReasonUpdateInProgress (Updating=True).
+	ReasonUpdateInProgress = "UpdateInProgress"
+	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time; see status.blockedBy.
+	ReasonUpdateBlocked = "UpdateBlocked"
 	// ReasonAsExpected (Degraded=False).
 	ReasonAsExpected = "AsExpected"
 	// ReasonNotPaused (Paused=False).

@@ -54,6 +54,26 @@ func SetDefaults_PoolUpdateStrategy(s *PoolUpdateStrategy) {
 	}
 }
 
+// SetDefaults_PoolRestarts fills in what a user may leave out: nothing is restarted that nobody asked for.
+func SetDefaults_PoolRestarts(r *PoolRestarts) {
+	if r.Policy == "" {
+		r.Policy = RestartNever
+	}
+}
+
+// SetDefaults_PoolRemediation fills in what a user may leave out.
+func SetDefaults_PoolRemediation(r *PoolRemediation) {
+	if r.AfterSeconds == nil {
+		r.AfterSeconds = new(int64(600))
+	}
+	if len(r.Actions) == 0 {
+		r.Actions = []PoolRemediationAction{RemediateRestartServices, RemediateRestart}
+	}
+	if r.MaxUnhealthy == nil {
+		r.MaxUnhealthy = new(intstr.FromString("40%"))
+	}
+}
+
 // SetDefaults_MaintenanceWindow fills in what a user may leave out.
 func SetDefaults_MaintenanceWindow(w *MaintenanceWindow) {
 	if w.TimeZone == "" {

@@ -60,7 +60,7 @@ func TestEnums(t *testing.T) {
 		want         []any
 	}{
 		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"}},
-		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Remove", "Uncordon"}},
+		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Remove", "RestartServices", "Uncordon"}},
 		{"Operation", "phase", []any{"Canceled", "Failed", "Pending", "Running", "Succeeded"}},
 		{"Operation", "origin", []any{"Controller", "User"}},
 		{"OperationStep", "state", []any{"Canceled", "Failed", "Pending", "Running", "Skipped", "Succeeded"}},
@@ -73,6 +73,7 @@ func TestEnums(t *testing.T) {
 		{"CheckLayer", "result", []any{"Failed", "Passed", "Skipped"}},
 		{"CheckFinding", "severity", []any{"Error", "Warning"}},
 		{"HostKeyStatus", "trustedBy", []any{"FirstUse", "Spec"}},
+		{"PoolRestarts", "policy", []any{"Never", "WhenPending"}},
 		{"WindowsNodePoolStatus", "phase", []any{"Degraded", "Paused", "Pending", "Progressing", "Ready"}},
 	} {
 		schema := models[test.model].Schema.Properties[test.field]

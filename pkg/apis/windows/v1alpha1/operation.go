@@ -243,6 +243,19 @@ func (s *WindowsInstanceStatus) Cancel(id, requestedBy string, now time.Time) er
 	return nil
 }
 
+// LastRestart is when Windows was last started on the host, as far as anything is known of it: by the host, whose clock
+// may be wrong, or by an operation. Zero: nothing is.
+func (s *WindowsInstanceStatus) LastRestart() time.Time {
+	var at time.Time
+	if s.RestartedAt != nil {
+		at = s.RestartedAt.Time
+	}
+	if s.System != nil && s.System.BootTime != nil && s.System.BootTime.After(at) {
+		at = s.System.BootTime.Time
+	}
+	return at
+}
+
 // shortRevision is how many digits of a revision are shown to people.
 const shortRevision = 12
 

@@ -27,6 +27,8 @@ const (
 	StepRestart string = "Restart"
 	// StepBoot waits until the host answers with another boot than before.
 	StepBoot string = "Boot"
+	// StepRestartServices restarts the services of the node.
+	StepRestartServices string = "RestartServices"
 	// StepServices waits until the services of the host run.
 	StepServices string = "Services"
 	// StepMetadataRoute restores the routes to the metadata service of a cloud, which a

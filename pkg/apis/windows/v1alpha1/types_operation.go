@@ -22,9 +22,24 @@ const (
 	OperationReboot OperationType = "Reboot"
 	// OperationReconfigure brings the host to its desired configuration.
 	OperationReconfigure OperationType = "Reconfigure"
+	// OperationRestartServices restarts the services of the node, such as containerd and the kubelet, because the
+	// Node is not ready. Its pods keep running.
+	OperationRestartServices OperationType = "RestartServices"
 	// OperationRemove removes everything from the host that was installed on it, because its
 	// WindowsInstance was deleted.
 	OperationRemove OperationType = "Remove"
+)
+
+// OperationCause is why the controller recorded an operation.
+type OperationCause string
+
+const (
+	// CauseRestartRequested means that the pool asks for a restart of its hosts.
+	CauseRestartRequested OperationCause = "RestartRequested"
+	// CauseRestartPending means that Windows waits for a restart, and the pool allows it.
+	CauseRestartPending OperationCause = "RestartPending"
+	// CauseNodeNotReady means that the Node is not ready, and the pool has it repaired.
+	CauseNodeNotReady OperationCause = "NodeNotReady"
 )
 
 // OperationPhase is how far an operation has come. Later releases may have other phases; an
@@ -83,7 +98,7 @@ const (
 type Operation struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID string `json:"id"`
-	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure, RestartServices or Remove.
 	// +k8s:required
 	Type OperationType `json:"type"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
@@ -98,6 +113,13 @@ type Operation struct {
 	// +optional
 	// +k8s:optional
 	Origin OperationOrigin `json:"origin,omitempty"`
+	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
+	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart) or NodeNotReady (spec.remediation of
+	// the pool). Later releases may have others. Empty: it is a user's, or there is nothing to add.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=64
+	Cause OperationCause `json:"cause,omitempty"`
 	// When it was requested.
 	RequestedAt metav1.Time `json:"requestedAt"`
 	// When it started. Empty: it has not started.

@@ -252,6 +252,10 @@ type WindowsInstanceStatus struct {
 	// the digest of the agent. The host is up to date when it equals currentRevision.
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`
+	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
+	// with another boot. Empty: never, or not since it is recorded.
+	// +optional
+	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 	// The operation that runs or is pending, or else the last one.
 	// +optional
 	// +k8s:optional

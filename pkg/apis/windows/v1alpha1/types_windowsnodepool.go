@@ -48,6 +48,81 @@ type WindowsNodePoolSpec struct {
 	// How the controller changes and removes the hosts of the pool.
 	// +optional
 	UpdateStrategy PoolUpdateStrategy `json:"updateStrategy,omitempty"`
+	// When the controller restarts Windows on the hosts of the pool by itself.
+	// +optional
+	Restarts PoolRestarts `json:"restarts,omitempty"`
+	// What the controller does about hosts whose Nodes are not ready although they can be logged in
+	// to. Empty: nothing.
+	// +optional
+	// +k8s:optional
+	Remediation *PoolRemediation `json:"remediation,omitempty"`
+}
+
+// PoolRestartPolicy is when the controller restarts Windows by itself.
+// +enum
+// +k8s:enum
+type PoolRestartPolicy string
+
+const (
+	// RestartNever leaves hosts that wait for a restart as they are.
+	RestartNever PoolRestartPolicy = "Never"
+	// RestartWhenPending restarts hosts that wait for it, for example after Windows Update.
+	RestartWhenPending PoolRestartPolicy = "WhenPending"
+)
+
+// PoolRestarts says when Windows is restarted on the hosts of a pool. Each host is drained first, with the options
+// of spec.updateStrategy.drain, and uncordoned when its Node is ready again. It happens one host after the other, within
+// maxUnavailable, maxFailures and window of spec.updateStrategy.
+type PoolRestarts struct {
+	// Whether hosts are restarted that wait for it, as their condition RebootRequired says. Never, or
+	// WhenPending. A host that waits again after that is restarted again a day later at the earliest.
+	// Default Never.
+	// +optional
+	// +k8s:optional
+	Policy PoolRestartPolicy `json:"policy,omitempty"`
+	// Restarts, once, every host that was last restarted before this time, when that has come. The
+	// command kubectl windows rollout restart sets it to now. Empty: no host.
+	// +optional
+	After *metav1.Time `json:"after,omitempty"`
+}
+
+// PoolRemediationAction is what is done about a host whose Node is not ready.
+// +enum
+// +k8s:enum
+type PoolRemediationAction string
+
+const (
+	// RemediateRestartServices restarts the services of the node, such as containerd and the kubelet.
+	RemediateRestartServices PoolRemediationAction = "RestartServices"
+	// RemediateRestart drains the Node and restarts Windows.
+	RemediateRestart PoolRemediationAction = "Restart"
+)
+
+// PoolRemediation describes what the controller does about hosts whose Nodes are not ready although they can be
+// logged in to. Each action is tried once, in their order, until the Node is ready; what happens within an hour after
+// that counts as the same trouble. Each is an operation of the instance, with events. Hosts of Machines are replaced by
+// a MachineHealthCheck, if there is one, and not by this.
+type PoolRemediation struct {
+	// For how long, in seconds, a Node must not have been ready. It counts anew after each action.
+	// Default 600.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=60
+	// +k8s:maximum=86400
+	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
+	// What is tried, in this order: RestartServices, Restart. Default both.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:unique=set
+	// +k8s:maxItems=2
+	Actions []PoolRemediationAction `json:"actions,omitempty"`
+	// How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the
+	// pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. While more are,
+	// something else is wrong than one host, and nothing is done. Default 40%.
+	// +optional
+	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 }
 
 // PoolUpdateStrategyType is when the hosts of a pool get a new configuration.
@@ -108,6 +183,14 @@ type PoolRollingUpdate struct {
 	// +k8s:optional
 	// +k8s:minimum=0
 	MaxFailures *int32 `json:"maxFailures,omitempty"`
+	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
+	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
+	// windows-controller says, 30 by default.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=86400
+	SettleSeconds *int32 `json:"settleSeconds,omitempty"`
 }
 
 // MaintenanceWindow is a time in which hosts may be disturbed.
@@ -424,7 +507,7 @@ type WindowsNodePoolStatus struct {
 	// +k8s:listType=atomic
 	// +k8s:maxItems=1024
 	RecentRemovals []PoolRemoval `json:"recentRemovals,omitempty"`
-	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
+	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and
 	// a message with what to do.
 	// +optional
 	// +patchMergeKey=type

@@ -131,6 +131,10 @@ func SetObjectDefaults_WindowsNodePool(in *WindowsNodePool) {
 		SetDefaults_MaintenanceWindow(in.Spec.UpdateStrategy.Window)
 	}
 	SetDefaults_PoolDrainOptions(&in.Spec.UpdateStrategy.Drain)
+	SetDefaults_PoolRestarts(&in.Spec.Restarts)
+	if in.Spec.Remediation != nil {
+		SetDefaults_PoolRemediation(in.Spec.Remediation)
+	}
 }
 
 func SetObjectDefaults_WindowsNodePoolList(in *WindowsNodePoolList) {

@@ -169,8 +169,18 @@ func (in PoolReference) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolRemediation) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemediation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolRemoval) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolRestarts) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRestarts"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

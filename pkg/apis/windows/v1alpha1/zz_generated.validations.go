@@ -1015,6 +1015,37 @@ func Validate_Operation(
 		errs = append(errs, fn(fldPath.Child("origin"), &obj.Origin, oldVal, oldObj != nil)...)
 	}
 
+	{ // field Operation.Cause
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *OperationCause,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 64); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *OperationCause {
+				return &oldObj.Cause
+			})
+		errs = append(errs, fn(fldPath.Child("cause"), &obj.Cause, oldVal, oldObj != nil)...)
+	}
+
 	// field Operation.RequestedAt has no validation
 	// field Operation.StartedAt has no validation
 	// field Operation.FinishedAt has no validation
@@ -1384,7 +1415,7 @@ func Validate_OperationStepState(
 	return errs
 }
 
-var symbolsForOperationType = sets.New(OperationDrain, OperationReboot, OperationReconfigure, OperationRemove, OperationUncordon)
+var symbolsForOperationType = sets.New(OperationDrain, OperationReboot, OperationReconfigure, OperationRemove, OperationRestartServices, OperationUncordon)
 
 // Validate_OperationType validates an instance of OperationType according
 // to declarative validation rules in the API schema.
@@ -1599,6 +1630,105 @@ func Validate_PoolReference(
 	return errs
 }
 
+// Validate_PoolRemediation validates an instance of PoolRemediation according
+// to declarative validation rules in the API schema.
+func Validate_PoolRemediation(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRemediation) (errs field.ErrorList) {
+
+	{ // field PoolRemediation.AfterSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 86400); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 60); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRemediation) *int64 {
+				return oldObj.AfterSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("afterSeconds"), obj.AfterSeconds, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolRemediation.Actions
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []PoolRemediationAction,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 2).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// lists with set semantics require unique values
+			if e := validate.ValSliceUnique(ctx, op, fldPath, obj, oldObj, validate.DirectEqual); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, validate.DirectEqual, nil, Validate_PoolRemediationAction); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRemediation) []PoolRemediationAction {
+				return oldObj.Actions
+			})
+		errs = append(errs, fn(fldPath.Child("actions"), obj.Actions, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolRemediation.MaxUnhealthy has no validation
+	return errs
+}
+
+var symbolsForPoolRemediationAction = sets.New(RemediateRestart, RemediateRestartServices)
+
+// Validate_PoolRemediationAction validates an instance of PoolRemediationAction according
+// to declarative validation rules in the API schema.
+func Validate_PoolRemediationAction(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRemediationAction) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForPoolRemediationAction, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_PoolRemoval validates an instance of PoolRemoval according
 // to declarative validation rules in the API schema.
 func Validate_PoolRemoval(
@@ -1642,6 +1772,61 @@ func Validate_PoolRemoval(
 	return errs
 }
 
+var symbolsForPoolRestartPolicy = sets.New(RestartNever, RestartWhenPending)
+
+// Validate_PoolRestartPolicy validates an instance of PoolRestartPolicy according
+// to declarative validation rules in the API schema.
+func Validate_PoolRestartPolicy(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRestartPolicy) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForPoolRestartPolicy, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
+// Validate_PoolRestarts validates an instance of PoolRestarts according
+// to declarative validation rules in the API schema.
+func Validate_PoolRestarts(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRestarts) (errs field.ErrorList) {
+
+	{ // field PoolRestarts.Policy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolRestartPolicy,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolRestartPolicy(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRestarts) *PoolRestartPolicy {
+				return &oldObj.Policy
+			})
+		errs = append(errs, fn(fldPath.Child("policy"), &obj.Policy, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolRestarts.After has no validation
+	return errs
+}
+
 // Validate_PoolRollingUpdate validates an instance of PoolRollingUpdate according
 // to declarative validation rules in the API schema.
 func Validate_PoolRollingUpdate(
@@ -1680,6 +1865,40 @@ func Validate_PoolRollingUpdate(
 				return oldObj.MaxFailures
 			})
 		errs = append(errs, fn(fldPath.Child("maxFailures"), obj.MaxFailures, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolRollingUpdate.SettleSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 86400); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollingUpdate) *int32 {
+				return oldObj.SettleSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("settleSeconds"), obj.SettleSeconds, oldVal, oldObj != nil)...)
 	}
 
 	return errs
@@ -3523,6 +3742,7 @@ func Validate_WindowsInstanceStatus(
 	// field WindowsInstanceStatus.Version has no validation
 	// field WindowsInstanceStatus.CurrentRevision has no validation
 	// field WindowsInstanceStatus.DesiredRevision has no validation
+	// field WindowsInstanceStatus.RestartedAt has no validation
 
 	{ // field WindowsInstanceStatus.Operation
 		fn := func(
@@ -3819,6 +4039,58 @@ func Validate_WindowsNodePoolSpec(
 				return &oldObj.UpdateStrategy
 			})
 		errs = append(errs, fn(fldPath.Child("updateStrategy"), &obj.UpdateStrategy, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsNodePoolSpec.Restarts
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolRestarts,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolRestarts(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolSpec) *PoolRestarts {
+				return &oldObj.Restarts
+			})
+		errs = append(errs, fn(fldPath.Child("restarts"), &obj.Restarts, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsNodePoolSpec.Remediation
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolRemediation,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolRemediation(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolSpec) *PoolRemediation {
+				return oldObj.Remediation
+			})
+		errs = append(errs, fn(fldPath.Child("remediation"), obj.Remediation, oldVal, oldObj != nil)...)
 	}
 
 	return errs

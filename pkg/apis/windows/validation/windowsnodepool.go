@@ -58,6 +58,9 @@ func validatePoolSpec(spec *windows.WindowsNodePoolSpec, path *field.Path) field
 		errs = append(errs, validateName(ref.Name, path.Child("template", "credentialsSecretRef", "name"))...)
 	}
 	errs = append(errs, validateUpdateStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
+	if r := spec.Remediation; r != nil {
+		errs = append(errs, validateNumberOrPercent(r.MaxUnhealthy, path.Child("remediation", "maxUnhealthy"))...)
+	}
 	return append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
 }
 

@@ -209,6 +209,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: cancelRequestedBy
       type:
         scalar: string
+    - name: cause
+      type:
+        scalar: string
     - name: drain
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions
@@ -353,6 +356,21 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
       default: ""
     elementRelationship: atomic
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemediation
+  map:
+    fields:
+    - name: actions
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: afterSeconds
+      type:
+        scalar: numeric
+    - name: maxUnhealthy
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval
   map:
     fields:
@@ -366,6 +384,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRestarts
+  map:
+    fields:
+    - name: after
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: policy
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate
   map:
     fields:
@@ -378,6 +405,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxUnavailable
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: settleSeconds
+      type:
+        scalar: numeric
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolSource
   map:
     fields:
@@ -619,6 +649,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         scalar: string
+    - name: restartedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: system
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SystemStatus
@@ -652,6 +685,13 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: paused
       type:
         scalar: boolean
+    - name: remediation
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemediation
+    - name: restarts
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRestarts
+      default: {}
     - name: source
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolSource

@@ -18,7 +18,7 @@ import (
 type OperationApplyConfiguration struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID *string `json:"id,omitempty"`
-	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure, RestartServices or Remove.
 	Type *windowsv1alpha1.OperationType `json:"type,omitempty"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
 	// others: it has ended when it has finishedAt.
@@ -29,6 +29,10 @@ type OperationApplyConfiguration struct {
 	// release that did not know this field; see requestedBy, which is windows-controller for
 	// operations of the controller.
 	Origin *windowsv1alpha1.OperationOrigin `json:"origin,omitempty"`
+	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
+	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart) or NodeNotReady (spec.remediation of
+	// the pool). Later releases may have others. Empty: it is a user's, or there is nothing to add.
+	Cause *windowsv1alpha1.OperationCause `json:"cause,omitempty"`
 	// When it was requested.
 	RequestedAt *v1.Time `json:"requestedAt,omitempty"`
 	// When it started. Empty: it has not started.
@@ -126,6 +130,14 @@ func (b *OperationApplyConfiguration) WithRequestedBy(value string) *OperationAp
 // If called multiple times, the Origin field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithOrigin(value windowsv1alpha1.OperationOrigin) *OperationApplyConfiguration {
 	b.Origin = &value
+	return b
+}
+
+// WithCause sets the Cause field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cause field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithCause(value windowsv1alpha1.OperationCause) *OperationApplyConfiguration {
+	b.Cause = &value
 	return b
 }
 

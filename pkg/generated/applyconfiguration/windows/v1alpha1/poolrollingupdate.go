@@ -28,6 +28,10 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are
 	// updated again in any case, so that a correction reaches them first. Default 0.
 	MaxFailures *int32 `json:"maxFailures,omitempty"`
+	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
+	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
+	// windows-controller says, 30 by default.
+	SettleSeconds *int32 `json:"settleSeconds,omitempty"`
 }
 
 // PoolRollingUpdateApplyConfiguration constructs a declarative configuration of the PoolRollingUpdate type for use with
@@ -57,5 +61,13 @@ func (b *PoolRollingUpdateApplyConfiguration) WithCanary(value intstr.IntOrStrin
 // If called multiple times, the MaxFailures field is set to the value of the last call.
 func (b *PoolRollingUpdateApplyConfiguration) WithMaxFailures(value int32) *PoolRollingUpdateApplyConfiguration {
 	b.MaxFailures = &value
+	return b
+}
+
+// WithSettleSeconds sets the SettleSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SettleSeconds field is set to the value of the last call.
+func (b *PoolRollingUpdateApplyConfiguration) WithSettleSeconds(value int32) *PoolRollingUpdateApplyConfiguration {
+	b.SettleSeconds = &value
 	return b
 }

@@ -7,6 +7,7 @@ package v1alpha1
 
 import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -50,6 +51,9 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Names the desired configuration of the host. When the controller has no payload, it is
 	// the digest of the agent. The host is up to date when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
+	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
+	// with another boot. Empty: never, or not since it is recorded.
+	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 	// The operation that runs or is pending, or else the last one.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
 	// The operations before it, newest first, at most ten. They have no steps.
@@ -167,6 +171,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithCurrentRevision(value stri
 // If called multiple times, the DesiredRevision field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithDesiredRevision(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.DesiredRevision = &value
+	return b
+}
+
+// WithRestartedAt sets the RestartedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RestartedAt field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithRestartedAt(value metav1.Time) *WindowsInstanceStatusApplyConfiguration {
+	b.RestartedAt = &value
 	return b
 }
 

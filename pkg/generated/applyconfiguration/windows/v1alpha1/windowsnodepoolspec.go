@@ -19,6 +19,11 @@ type WindowsNodePoolSpecApplyConfiguration struct {
 	Template *PoolTemplateApplyConfiguration `json:"template,omitempty"`
 	// How the controller changes and removes the hosts of the pool.
 	UpdateStrategy *PoolUpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
+	// When the controller restarts Windows on the hosts of the pool by itself.
+	Restarts *PoolRestartsApplyConfiguration `json:"restarts,omitempty"`
+	// What the controller does about hosts whose Nodes are not ready although they can be logged in
+	// to. Empty: nothing.
+	Remediation *PoolRemediationApplyConfiguration `json:"remediation,omitempty"`
 }
 
 // WindowsNodePoolSpecApplyConfiguration constructs a declarative configuration of the WindowsNodePoolSpec type for use with
@@ -56,5 +61,21 @@ func (b *WindowsNodePoolSpecApplyConfiguration) WithTemplate(value *PoolTemplate
 // If called multiple times, the UpdateStrategy field is set to the value of the last call.
 func (b *WindowsNodePoolSpecApplyConfiguration) WithUpdateStrategy(value *PoolUpdateStrategyApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
 	b.UpdateStrategy = value
+	return b
+}
+
+// WithRestarts sets the Restarts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Restarts field is set to the value of the last call.
+func (b *WindowsNodePoolSpecApplyConfiguration) WithRestarts(value *PoolRestartsApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
+	b.Restarts = value
+	return b
+}
+
+// WithRemediation sets the Remediation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Remediation field is set to the value of the last call.
+func (b *WindowsNodePoolSpecApplyConfiguration) WithRemediation(value *PoolRemediationApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
+	b.Remediation = value
 	return b
 }

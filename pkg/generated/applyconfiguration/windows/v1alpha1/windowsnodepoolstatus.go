@@ -38,7 +38,7 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	// a short time, is noticed before all of them are gone. Removals by the Machine API are not
 	// among them. What no longer counts may stay here until the next removal.
 	RecentRemovals []PoolRemovalApplyConfiguration `json:"recentRemovals,omitempty"`
-	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
+	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and
 	// a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// sameTrouble is how long a Node must have been ready after it was repaired for what comes then to be another trouble.
+const sameTrouble = time.Hour
+
+// remedy is what is to be done about a host whose Node is not ready.
+type remedy struct {
+	// action is next. Empty: nothing.
+	action v1alpha1.PoolRemediationAction
+	// due is from when on.
+	due time.Time
+	// tried: everything was, and the Node is still not ready.
+	tried bool
+}
+
+// remedyOf says what is to be done about the host of an instance, because its Node is not ready.
+func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remedy {
+	if pool == nil || pool.Spec.Remediation == nil || !workable(i, pool) {
+		return remedy{}
+	}
+	policy := *pool.Spec.Remediation.DeepCopy()
+	v1alpha1.SetDefaults_PoolRemediation(&policy)
+	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+	if c == nil || c.Status == metav1.ConditionTrue || c.Reason != v1alpha1.ReasonNodeNotReady {
+		return remedy{}
+	}
+	due, before := c.LastTransitionTime.Time, c.LastTransitionTime.Time
+	tried := sets.New[v1alpha1.PoolRemediationAction]()
+	for _, op := range i.Status.Operations() {
+		if op.Cause != v1alpha1.CauseNodeNotReady || op.FinishedAt == nil {
+			continue
+		}
+		if op.FinishedAt.Time.Before(before.Add(-sameTrouble)) {
+			break
+		}
+		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
+		tried.Insert(actionOf(op))
+	}
+	for _, action := range policy.Actions {
+		if !tried.Has(action) {
+			return remedy{action: action, due: due.Add(time.Duration(*policy.AfterSeconds) * time.Second)}
+		}
+	}
+	return remedy{tried: true}
+}
+
+func actionOf(op *v1alpha1.Operation) v1alpha1.PoolRemediationAction {
+	if op.Type == v1alpha1.OperationRestartServices {
+		return v1alpha1.RemediateRestartServices
+	}
+	return v1alpha1.RemediateRestart
+}
+
+// impact is what an action costs.
+func (r remedy) impact() v1alpha1.ChangeImpact {
+	if r.action == v1alpha1.RemediateRestartServices {
+		return v1alpha1.ImpactRestart
+	}
+	return v1alpha1.ImpactReboot
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// pendingPause is between restarts of a host because Windows waits for one: what still waits after a restart would
+// otherwise restart the host for good.
+const pendingPause = 24 * time.Hour
+
+// restartBackoff is between attempts to restart a host that fail, for example because pods do not leave.
+var restartBackoff = wait.Backoff{Duration: 10 * time.Minute, Factor: 2, Cap: 6 * time.Hour}
+
+// restartOf says why Windows is to be restarted on the host of an instance, and from when on it may. Empty: it
+// is not.
+func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (cause v1alpha1.OperationCause, due time.Time) {
+	if pool == nil || !workable(i, pool) {
+		return "", time.Time{}
+	}
+	policy := pool.Spec.Restarts
+	switch after := policy.After; {
+	case after != nil && i.Status.LastRestart().Before(after.Time):
+		cause, due = v1alpha1.CauseRestartRequested, after.Time
+	case policy.Policy == v1alpha1.RestartWhenPending && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionRebootRequired):
+		cause = v1alpha1.CauseRestartPending
+	default:
+		return "", time.Time{}
+	}
+	var last *v1alpha1.Operation
+	failures := 0
+	for _, op := range i.Status.Operations() {
+		if op.Cause != cause || op.FinishedAt == nil || op.FinishedAt.After(now) { // by a clock that ran ahead
+			continue
+		}
+		if last == nil {
+			last = op
+		}
+		if !op.BrokenOff() || last != op && op.RequestedAt.Time.Before(due) {
+			break
+		}
+		failures++
+	}
+	switch {
+	case last == nil:
+	case cause == v1alpha1.CauseRestartRequested && last.RequestedAt.Time.Before(due): // it was for another request
+	case last.Phase == v1alpha1.OperationFailed:
+		due = later(due, last.FinishedAt.Add(backoff.After(restartBackoff, failures)))
+	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
+		due = later(due, last.FinishedAt.Add(restartBackoff.Cap))
+	case cause == v1alpha1.CauseRestartPending:
+		due = later(due, last.FinishedAt.Add(pendingPause))
+	default:
+		// It succeeded, which the status is about to say.
+		due = later(due, last.FinishedAt.Add(restartBackoff.Duration))
+	}
+	return cause, due
+}
+
+// workable says whether the controller may do something to the host of an instance by itself: it made it a node,
+// can log in to it, and is not to leave it alone.
+func workable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
+	status := &i.Status
+	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
+	return i.DeletionTimestamp.IsZero() && status.KeptOff() == nil && !status.Operation.Active() && object.PausedBy(i, pool) == "" &&
+		status.Node != nil && status.MayHaveChangedHost() && configured != nil && configured.Reason != v1alpha1.ReasonNotManaged &&
+		status.ObservedGeneration == i.Generation && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
+}
+
+// later is the later one of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// works is a host that is a Node of ours since long, and was last restarted two days ago.
+func works(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	i := needsUpdate("a")
+	i.Status.CurrentRevision = "r2"
+	i.Status.System = &v1alpha1.SystemStatus{BootTime: at(-48 * time.Hour)}
+	i.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionTrue},
+		{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionTrue},
+		{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue},
+	}
+	for _, e := range edit {
+		e(i)
+	}
+	return i
+}
+
+func at(d time.Duration) *metav1.Time { return new(metav1.NewTime(testNow.Add(d))) }
+
+func condition(kind string, status metav1.ConditionStatus, reason string, since time.Duration) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		for n := range i.Status.Conditions {
+			if c := &i.Status.Conditions[n]; c.Type == kind {
+				c.Status, c.Reason, c.LastTransitionTime = status, reason, *at(since)
+				return
+			}
+		}
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: *at(since)})
+	}
+}
+
+// did adds an operation before all others that took a minute and ended so long ago.
+func did(kind v1alpha1.OperationType, cause v1alpha1.OperationCause, phase v1alpha1.OperationPhase, ended time.Duration) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		op := v1alpha1.Operation{Type: kind, Cause: cause, Phase: phase, RequestedAt: *at(ended - time.Minute), StartedAt: at(ended - time.Minute), FinishedAt: at(ended), BootID: "b"}
+		if i.Status.Operation == nil {
+			i.Status.Operation = &op
+		} else {
+			i.Status.History = append(i.Status.History, op)
+		}
+	}
+}
+
+func pending(i *v1alpha1.WindowsInstance) {
+	condition(v1alpha1.ConditionRebootRequired, metav1.ConditionTrue, v1alpha1.ReasonRebootPending, -time.Hour)(i)
+}
+
+// TestRestartOf: Windows is restarted when somebody asked for it, once, and when it waits for it and the pool allows that.
+func TestRestartOf(t *testing.T) {
+	const (
+		requested = v1alpha1.CauseRestartRequested
+		waits     = v1alpha1.CauseRestartPending
+		reboot    = v1alpha1.OperationReboot
+	)
+	now := v1alpha1.PoolRestarts{After: at(0)}
+	whenPending := v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}
+	for _, tt := range []struct {
+		name   string
+		policy v1alpha1.PoolRestarts
+		edit   []func(*v1alpha1.WindowsInstance)
+		want   v1alpha1.OperationCause
+		due    time.Duration // from testNow; minus a year: at any time
+	}{
+		{name: "nobody wants it", edit: []func(*v1alpha1.WindowsInstance){pending}},
+		{name: "it does not wait", policy: whenPending},
+		{name: "it waits", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending}, want: waits, due: never},
+		{name: "it still waits after a restart", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationSucceeded, -time.Hour)}, want: waits, due: 23 * time.Hour},
+		{name: "a restart failed", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationFailed, -time.Minute)}, want: waits, due: 9 * time.Minute},
+		{name: "two did", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationFailed, -time.Minute), did(reboot, waits, v1alpha1.OperationFailed, -time.Hour)}, want: waits, due: 19 * time.Minute},
+		{name: "somebody canceled it", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationCanceled, -time.Hour)}, want: waits, due: 5 * time.Hour},
+		{name: "its end is still to come, by another clock", policy: whenPending, edit: []func(*v1alpha1.WindowsInstance){pending, did(reboot, waits, v1alpha1.OperationFailed, 48*time.Hour)}, want: waits, due: never},
+
+		{name: "somebody asks for it", policy: now, want: requested},
+		{name: "for later", policy: v1alpha1.PoolRestarts{After: at(time.Hour)}, want: requested, due: time.Hour},
+		{name: "it was restarted since, by whomever", policy: v1alpha1.PoolRestarts{After: at(-49 * time.Hour)}},
+		{name: "an operation restarted it, whatever the clock of the host says", policy: v1alpha1.PoolRestarts{After: at(-time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(-time.Minute) }}},
+		{name: "a restart for this failed", policy: v1alpha1.PoolRestarts{After: at(-time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){did(reboot, requested, v1alpha1.OperationFailed, -time.Minute)}, want: requested, due: 9 * time.Minute},
+		{name: "one before was for another request", policy: now, edit: []func(*v1alpha1.WindowsInstance){did(reboot, requested, v1alpha1.OperationFailed, -time.Minute)}, want: requested},
+
+		{name: "the pool is paused", policy: now, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }}},
+		{name: "it goes", policy: now, edit: []func(*v1alpha1.WindowsInstance){deleting}},
+		{name: "it is no Node", policy: now, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }}},
+		{name: "it is only watched", policy: now, edit: []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonNotManaged, 0)}},
+		{name: "it cannot be logged in to", policy: now, edit: []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionAuthenticated, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, 0)}},
+		{name: "something is being done to it", policy: now, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationRunning}
+		}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Restarts: tt.policy}}
+			cause, due := restartOf(works(tt.edit...), pool, testNow)
+			if cause != tt.want {
+				t.Fatalf("got %q, want %q", cause, tt.want)
+			}
+			if want := testNow.Add(tt.due); cause != "" && tt.due != never && !due.Equal(want) || tt.due == never && due.After(testNow) {
+				t.Errorf("due at %s, want %s", due, want)
+			}
+		})
+	}
+	if cause, _ := restartOf(works(pending), nil, testNow); cause != "" {
+		t.Errorf("a host in no pool: %s", cause)
+	}
+}
+
+// never stands for a time that was long ago.
+const never = -365 * 24 * time.Hour
+
+// TestRemedyOf: each action is tried once, in their order, and all that was tried within an hour is about the same trouble.
+func TestRemedyOf(t *testing.T) {
+	const (
+		services = v1alpha1.OperationRestartServices
+		reboot   = v1alpha1.OperationReboot
+		cause    = v1alpha1.CauseNodeNotReady
+	)
+	down := func(since time.Duration) func(*v1alpha1.WindowsInstance) {
+		return condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, since)
+	}
+	for _, tt := range []struct {
+		name   string
+		policy *v1alpha1.PoolRemediation
+		edit   []func(*v1alpha1.WindowsInstance)
+		want   remedy
+	}{
+		{name: "the Node is ready", policy: &v1alpha1.PoolRemediation{}},
+		{name: "nobody wants it", edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour)}},
+		{name: "the services first", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(9 * time.Minute)}},
+		{name: "then Windows", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(services, cause, v1alpha1.OperationFailed, -time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(9 * time.Minute)}},
+		{name: "then nothing", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -time.Minute), did(services, cause, v1alpha1.OperationFailed, -20*time.Minute)}, want: remedy{tried: true}},
+		{name: "it was ready for some minutes in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -70*time.Minute), did(services, cause, v1alpha1.OperationFailed, -100*time.Minute)}, want: remedy{tried: true}},
+		{name: "it was ready for hours in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -3*time.Hour), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
+		{name: "Windows only", policy: &v1alpha1.PoolRemediation{AfterSeconds: new(int64(60)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestart}}, edit: []func(*v1alpha1.WindowsInstance){down(0)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(time.Minute)}},
+		{name: "what people did does not count", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, "", v1alpha1.OperationSucceeded, -time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
+		{name: "it has no Node", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNoNode, -time.Hour)}},
+		{name: "it cannot be logged in to", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), condition(v1alpha1.ConditionAuthenticated, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, 0)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Remediation: tt.policy}}
+			if got := remedyOf(works(tt.edit...), pool); got.action != tt.want.action || got.tried != tt.want.tried || !got.due.Equal(tt.want.due) {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}

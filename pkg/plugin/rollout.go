@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// poolsResource is the resource of WindowsNodePool.
+const poolsResource = "windowsnodepools"
+
+func newRollout(e *env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rollout (status | pause | resume | restart) POOL",
+		Short: "See and steer what happens to the hosts of a pool",
+		Long: `See how far a pool is with the updates and restarts of its hosts, and steer them, as kubectl rollout
+does for Deployments. How many hosts are changed at a time, and when, is in spec.updateStrategy of the
+WindowsNodePool.`,
+		Example: `  kubectl windows rollout status windows-instances
+  kubectl windows rollout restart windows-instances`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRolloutStatus(e), newRolloutPause(e), newRolloutResume(e), newRolloutRestart(e))
+	return cmd
+}
+
+// poolChange is a command that changes the spec of a pool.
+type poolChange struct {
+	e      *env
+	dryRun string
+	// did is what is said when it was done.
+	did string
+	// spec returns what is to be changed. Nil: nothing is.
+	spec func(pool *v1alpha1.WindowsNodePool) (map[string]any, error)
+}
+
+func (p *poolChange) command(use, short, long string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use + " POOL", Short: short, Long: long,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: p.e.completePool,
+		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
+	}
+	addDryRun(cmd, &p.dryRun, "none, or server: everything is checked, and nothing is changed.")
+	return cmd
+}
+
+func (p *poolChange) run(ctx context.Context, name string) error {
+	e := p.e
+	dryRun, err := dryRunOf(p.dryRun)
+	if err != nil {
+		return err
+	}
+	c, pool, err := e.pool(ctx, name)
+	if err != nil {
+		return err
+	}
+	spec, err := p.spec(pool)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pool.UID}, "spec": spec})
+	if err != nil {
+		return fmt.Errorf("making the change: %w", err)
+	}
+	if _, err := c.windows.WindowsNodePools(pool.Namespace).Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun}); err != nil {
+		return err
+	}
+	suffix := ""
+	if dryRun != nil {
+		suffix = " (server dry run)"
+	}
+	return e.print(fmt.Sprintf("windowsnodepool/%s %s%s\n", pool.Name, p.did, suffix))
+}
+
+func newRolloutPause(e *env) *cobra.Command {
+	p := &poolChange{e: e, did: "paused", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
+		if pool.Spec.Paused {
+			return nil, fmt.Errorf("windowsnodepool/%s is paused already", pool.Name)
+		}
+		return map[string]any{"paused": true}, nil
+	}}
+	return p.command("pause", "Have the controller leave the hosts of a pool alone",
+		`Set spec.paused of a pool: from now on the controller changes nothing on its hosts. What it is doing on
+one is completed; to end that as well: kubectl windows cancel NAME.`)
+}
+
+func newRolloutResume(e *env) *cobra.Command {
+	p := &poolChange{e: e, did: "resumed", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
+		if !pool.Spec.Paused {
+			return nil, fmt.Errorf("windowsnodepool/%s is not paused", pool.Name)
+		}
+		return map[string]any{"paused": false}, nil
+	}}
+	return p.command("resume", "End the pause of a pool", "Set spec.paused of a pool to false: the controller goes on with its hosts.")
+}
+
+func newRolloutRestart(e *env) *cobra.Command {
+	p := &poolChange{e: e, did: "restarted", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
+		if pool.Spec.Paused {
+			return nil, fmt.Errorf("windowsnodepool/%s is paused: kubectl windows rollout resume %s -n %s", pool.Name, pool.Name, pool.Namespace)
+		}
+		return map[string]any{"restarts": map[string]any{"after": time.Now().UTC().Format(time.RFC3339)}}, nil
+	}}
+	return p.command("restart", "Restart Windows on all hosts of a pool, one after the other",
+		`Have Windows restarted on every host of a pool that was last restarted before now: its Node is cordoned
+and drained, and uncordoned when it is ready again. The pool bounds how many hosts are out of service at a
+time, and when (spec.updateStrategy); hosts that it updates on request are updated as well. It returns at once;
+to follow it: kubectl windows rollout status POOL.`)
+}
+
+// pool is the pool that a user names.
+func (e *env) pool(ctx context.Context, name string) (*client, *v1alpha1.WindowsNodePool, error) {
+	c, err := e.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	name, ok := poolName(name)
+	if !ok {
+		return nil, nil, errors.New("name a WindowsNodePool, as windows-instances")
+	}
+	pool, err := c.windows.WindowsNodePools(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, pool, nil
+}
+
+// namesPool says whether an argument names a pool by its kind.
+func namesPool(arg string) bool {
+	_, ok := poolName(arg)
+	return ok && strings.Contains(arg, "/")
+}
+
+// poolName takes the kind from the name of a pool. It reports false for a name with another kind.
+func poolName(arg string) (name string, ok bool) {
+	kind, name, found := strings.Cut(arg, "/")
+	if !found {
+		return arg, true
+	}
+	switch kind {
+	case "wnp", "windowsnodepool", poolsResource, poolsResource + "." + v1alpha1.GroupName, "windowsnodepool." + v1alpha1.GroupName:
+		return name, true
+	}
+	return "", false
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// finishedPool is pool p of namespace hosts, whose hosts are up to date.
+func finishedPool() *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsNodePool"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "p", UID: "uid-p", Generation: 2},
+		Status: v1alpha1.WindowsNodePoolStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionTrue}, {Type: v1alpha1.ConditionUpdating, Status: metav1.ConditionFalse},
+		}},
+	}
+	pool.Spec.Source.ConfigMap = &v1alpha1.SourceReference{Name: "p"}
+	pool.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+	return pool
+}
+
+// hostOfPool is a host of p that is up to date.
+func hostOfPool(name string) *v1alpha1.WindowsInstance {
+	i := instance(name, name)
+	i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "p"}
+	i.Status.CurrentRevision, i.Status.DesiredRevision = "r1", "r1"
+	i.Status.RestartedAt = new(metav1.NewTime(time.Now().Add(-time.Hour)))
+	i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	return i
+}
+
+// servePool serves one pool. watched is closed when somebody watches it.
+func (a *api) servePool(pool *v1alpha1.WindowsNodePool) (watched <-chan struct{}) {
+	watch := make(chan struct{})
+	once := sync.OnceFunc(func() { close(watch) })
+	a.handle(http.MethodGet, poolsResource, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			w.Header().Set("Content-Type", "application/json")
+			http.NewResponseController(w).Flush()
+			once()
+			<-r.Context().Done()
+		case strings.HasSuffix(r.URL.Path, "/p"):
+			answer(w, pool)
+		default:
+			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "", "windowsnodepools not found")
+		}
+	})
+	a.handle(http.MethodPatch, poolsResource, func(w http.ResponseWriter, _ *http.Request) { answer(w, pool) })
+	return watch
+}
+
+// TestRolloutStatus: it ends when all is done, and when it does not go on by itself, with the reason.
+func TestRolloutStatus(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(*v1alpha1.WindowsNodePool)
+		code int
+		want string
+	}{
+		{"all is done", func(*v1alpha1.WindowsNodePool) {}, ExitOK, "windowsnodepool/p: all 2 hosts are up to date"},
+		{"it waits for somebody", func(p *v1alpha1.WindowsNodePool) { p.Status.BlockedBy = "a: Raise canary." }, ExitFailure, "does not go on by itself: a: Raise canary."},
+		{"it is paused", func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.Paused, p.Status.Conditions[0].Status = true, metav1.ConditionFalse
+		}, ExitFailure, "it is paused: kubectl windows rollout resume p -n hosts"},
+		{"it goes on", func(p *v1alpha1.WindowsNodePool) { p.Status.Conditions[1].Status = metav1.ConditionTrue }, ExitWaitTimeout, "--timeout is over"},
+		{"its change was not seen yet", func(p *v1alpha1.WindowsNodePool) { p.Generation = 3 }, ExitWaitTimeout, "--timeout is over"},
+		{"a restart is outstanding", func(p *v1alpha1.WindowsNodePool) { p.Spec.Restarts.After = new(metav1.Now()) }, ExitWaitTimeout, "--timeout is over"},
+		{"a restart was done", func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.Restarts.After = new(metav1.NewTime(time.Now().Add(-2 * time.Hour)))
+		}, ExitOK, "all 2 hosts are up to date"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, hostOfPool("a"), hostOfPool("b"), instance("other", ""))
+			pool := finishedPool()
+			tt.edit(pool)
+			a.servePool(pool)
+			got := a.run("rollout", "status", "p", "--timeout=5s")
+			if got.code != tt.code || !strings.Contains(got.stdout+got.stderr, tt.want) || !strings.Contains(got.stderr, "a: up to date") || strings.Contains(got.stderr, "other") {
+				t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
+			}
+		})
+	}
+}
+
+// TestRolloutStatusFollows: what happens to each host is said once.
+func TestRolloutStatusFollows(t *testing.T) {
+	t.Parallel()
+	busy := hostOfPool("a")
+	busy.Status.Operation = &v1alpha1.Operation{
+		ID: "r", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning, Progress: &v1alpha1.OperationProgress{Done: 1, Total: 4, Unit: "pods"},
+		Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepDrain, State: v1alpha1.StepRunning}},
+	}
+	a := newAPI(t, busy, hostOfPool("b"))
+	pool := finishedPool()
+	pool.Spec.Restarts.After = new(metav1.NewTime(time.Now().Add(-time.Minute)))
+	b := hostOfPool("b")
+	b.Status.RestartedAt = new(metav1.Now())
+	a.put(b)
+	watched := a.servePool(pool)
+	done := make(chan result)
+	go func() { done <- a.run("rollout", "status", "wnp/p") }()
+	<-watched
+	a.put(func() *v1alpha1.WindowsInstance {
+		i := hostOfPool("a")
+		i.Status.RestartedAt = new(metav1.Now())
+		return i
+	}())
+	got := <-done
+	want := "a: reboot running: [Drain 1/4 pods]\nb: up to date\na: up to date\n"
+	if got.code != ExitOK || got.stderr != want || got.stdout != "windowsnodepool/p: all 2 hosts are up to date\n" {
+		t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// TestRolloutChanges: each command changes what it says, of the pool that was read, and nothing in vain.
+func TestRolloutChanges(t *testing.T) {
+	paused := func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }
+	for _, tt := range []struct {
+		name, command string
+		edit          func(*v1alpha1.WindowsNodePool)
+		body, want    string
+	}{
+		{"pause", "pause p", nil, `"spec":{"paused":true}`, "windowsnodepool/p paused\n"},
+		{"pause once more", "pause p", paused, "", "windowsnodepool/p is paused already\n"},
+		{"resume", "resume p", paused, `"spec":{"paused":false}`, "windowsnodepool/p resumed\n"},
+		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused\n"},
+		{"restart", "restart windowsnodepools/p --dry-run=server", nil, `"spec":{"restarts":{"after":"20`, "windowsnodepool/p restarted (server dry run)\n"},
+		{"restart what is paused", "restart p", paused, "", "windowsnodepool/p is paused: kubectl windows rollout resume p -n hosts\n"},
+		{"a pool that does not exist", "restart q", nil, "", "windowsnodepools not found"},
+		{"a host", "restart node/p", nil, "", "name a WindowsNodePool"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAPI(t)
+			pool := finishedPool()
+			if tt.edit != nil {
+				tt.edit(pool)
+			}
+			a.servePool(pool)
+			got := a.run(append([]string{"rollout"}, strings.Fields(tt.command)...)...)
+			if !strings.Contains(got.stdout+got.stderr, tt.want) || (got.code == ExitOK) != (tt.body != "") {
+				t.Errorf("code %d: %s%s", got.code, got.stdout, got.stderr)
+			}
+			if patches := a.asked("PATCH"); len(patches) != 0 != (tt.body != "") {
+				t.Fatalf("requests %v", patches)
+			}
+			if tt.body != "" && (!strings.Contains(a.body("PATCH"), tt.body) || !strings.Contains(a.body("PATCH"), `"uid":"uid-p"`)) {
+				t.Errorf("it sent %s", a.body("PATCH"))
+			}
+		})
+	}
+}
+
+// TestDescribePool: what the pool does, and each host with what happens to it.
+func TestDescribePool(t *testing.T) {
+	outdated := hostOfPool("b")
+	outdated.Status.DesiredRevision = "r2"
+	outdated.Status.Conditions[0].Status, outdated.Status.Conditions[0].Message = metav1.ConditionFalse, "Its Node\nis not ready."
+	a := newAPI(t, hostOfPool("a"), outdated)
+	pool := finishedPool()
+	pool.Status.BlockedBy = "b: Waits for a slot."
+	pool.Spec.Restarts.Policy = v1alpha1.RestartWhenPending
+	pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 7200, TimeZone: "UTC"}
+	pool.Spec.Remediation = &v1alpha1.PoolRemediation{AfterSeconds: new(int64(600)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestart}, MaxUnhealthy: new(intstr.FromString("40%"))}
+	a.servePool(pool)
+	a.handle(http.MethodGet, "/api/v1/namespaces/hosts/events", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"})
+	})
+	got := a.run("describe", "wnp/p")
+	for _, want := range []string{
+		"ConfigMap p", "at most 1 of the pool out of service, for 2h0m0s from \"0 2 * * *\" (UTC)", "when Windows waits for one", "Restart, after 10m0s, unless more than 40% are not ready",
+		"p: 2 of 2 hosts are up to date, 2 ready\n├─ a   up to date\n└─ b   outdated, not ready: Its Node is not ready.\n\nWaiting:\n  b: Waits for a slot.\n", "\nEvents: <none>\n",
+	} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if got.code != ExitOK || t.Failed() {
+		t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if status := a.run("rollout", "status", "p", "--watch=false"); !strings.HasPrefix(status.stdout, "p: 2 of 2 hosts") || !strings.Contains(got.stdout, status.stdout) {
+		t.Errorf("status: %s%s", status.stdout, status.stderr)
+	}
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// steady is for how long a pool must look finished: what a change of its spec means for its hosts is found out
+// within moments, but not by the one who says that the change was seen.
+const steady = 3 * time.Second
+
+type rolloutStatus struct {
+	watch   bool
+	timeout time.Duration
+}
+
+func newRolloutStatus(e *env) *cobra.Command {
+	o := &rolloutStatus{}
+	cmd := &cobra.Command{
+		Use:   "status POOL",
+		Short: "Show how far a pool is, until all its hosts are updated and restarted",
+		Long: `Show what is done to each host of a pool, and what the others wait for, until all of them have the desired
+configuration and no restart is outstanding. It ends with code 1 when it does not go on by itself: the pool is paused,
+the canaries are done, an update broke a host, its window is closed. The reason is the last that it says.`,
+		Example: `  kubectl windows rollout status windows-instances
+  kubectl windows rollout status windows-instances --watch=false`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: e.completePool,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args[0]) },
+	}
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", true, "Follow it until it is over. false: show it once.")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "For how long it is followed. 0: until it is over.")
+	return cmd
+}
+
+func (o *rolloutStatus) run(ctx context.Context, e *env, name string) error {
+	c, pool, err := e.pool(ctx, name)
+	if err != nil {
+		return err
+	}
+	f := &rolloutFollower{e: e, c: c, pool: pool, said: map[string]string{}}
+	if err := f.list(ctx); err != nil {
+		return err
+	}
+	if !o.watch {
+		return e.print(poolTree(f.pool, f.sorted()))
+	}
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, &ExitError{Code: ExitWaitTimeout, Err: errors.New("--timeout is over; it continues")})
+		defer cancel()
+	}
+	return f.follow(ctx)
+}
+
+// rolloutFollower shows what happens to the hosts of a pool.
+type rolloutFollower struct {
+	e     *env
+	c     *client
+	pool  *v1alpha1.WindowsNodePool
+	hosts map[string]*v1alpha1.WindowsInstance
+	// version is the one that hosts are watched from.
+	version string
+	// said is what was shown last, by host; that of the pool has no name.
+	said map[string]string
+}
+
+// list reads the pool and its hosts.
+func (f *rolloutFollower) list(ctx context.Context) error {
+	pool, err := f.c.windows.WindowsNodePools(f.pool.Namespace).Get(ctx, f.pool.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	f.pool, f.hosts = pool, map[string]*v1alpha1.WindowsInstance{}
+	options := f.ofPool()
+	options.Limit = listChunk
+	for {
+		list, err := f.c.windows.WindowsInstances(f.pool.Namespace).List(ctx, options)
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			f.hosts[list.Items[i].Name] = &list.Items[i]
+		}
+		f.version = list.ResourceVersion
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (f *rolloutFollower) ofPool() metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.poolRef.name", f.pool.Name).String()}
+}
+
+func (f *rolloutFollower) sorted() []*v1alpha1.WindowsInstance {
+	return slices.SortedFunc(maps.Values(f.hosts), func(a, b *v1alpha1.WindowsInstance) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// follow shows every change until it is over.
+func (f *rolloutFollower) follow(ctx context.Context) error {
+	for {
+		over, err := f.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case over:
+			return err
+		case err != nil && !isTransient(err):
+			return err
+		case err != nil && f.said[""] != describeError(err):
+			f.said[""] = describeError(err)
+			f.e.note("it continues, but cannot be seen at the moment: %s", describeError(err))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retryWatch):
+		}
+		if err := f.list(ctx); err != nil && !isTransient(err) && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// look shows every change until it is over, or a watch ends.
+func (f *rolloutFollower) look(ctx context.Context) (over bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	options := f.ofPool()
+	options.ResourceVersion = f.version
+	hosts, err := f.c.windows.WindowsInstances(f.pool.Namespace).Watch(ctx, options)
+	if err != nil {
+		return false, err
+	}
+	defer hosts.Stop()
+	pools, err := f.c.windows.WindowsNodePools(f.pool.Namespace).Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", f.pool.Name).String(), ResourceVersion: f.pool.ResourceVersion,
+	})
+	if err != nil {
+		return false, err
+	}
+	defer pools.Stop()
+	for {
+		f.show()
+		// Nil waits for ever.
+		var finished <-chan time.Time
+		verdict := rolloutVerdict(f.pool, f.sorted())
+		if verdict != rolloutGoesOn {
+			finished = time.After(steady)
+		}
+		var event watch.Event
+		var open bool
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-finished:
+			return true, f.conclude(verdict)
+		case event, open = <-hosts.ResultChan():
+		case event, open = <-pools.ResultChan():
+		}
+		if !open || event.Type == watch.Error {
+			return false, nil
+		}
+		switch object := event.Object.(type) {
+		case *v1alpha1.WindowsInstance:
+			f.hosts[object.Name] = object
+			if event.Type == watch.Deleted {
+				delete(f.hosts, object.Name)
+			}
+		case *v1alpha1.WindowsNodePool:
+			if f.pool = object; event.Type == watch.Deleted {
+				return true, fmt.Errorf("windowsnodepool/%s was deleted", object.Name)
+			}
+		}
+	}
+}
+
+// show says what is new.
+func (f *rolloutFollower) show() {
+	for _, host := range f.sorted() {
+		if text := hostLine(host, f.pool); f.said[host.Name] != text {
+			f.said[host.Name] = text
+			f.e.note("%s: %s", host.Name, text)
+		}
+	}
+	if text := f.pool.Status.BlockedBy; f.said[""] != text {
+		if f.said[""] = text; text != "" {
+			f.e.note("%s", text)
+		}
+	}
+}
+
+// conclude says how it ended.
+func (f *rolloutFollower) conclude(verdict rolloutEnd) error {
+	if e := f.e; verdict == rolloutDone {
+		return e.print(fmt.Sprintf("windowsnodepool/%s: all %d hosts are up to date\n", f.pool.Name, len(f.hosts)))
+	}
+	why := f.pool.Status.BlockedBy
+	if f.pool.Spec.Paused {
+		why = fmt.Sprintf("it is paused: kubectl windows rollout resume %s -n %s", f.pool.Name, f.pool.Namespace)
+	}
+	return fmt.Errorf("windowsnodepool/%s does not go on by itself: %s", f.pool.Name, why)
+}
+
+// rolloutEnd is how it ended.
+type rolloutEnd int
+
+const (
+	rolloutGoesOn rolloutEnd = iota
+	rolloutDone
+	// rolloutStuck: somebody has to do something, or a time has to come.
+	rolloutStuck
+)
+
+// rolloutVerdict says whether it is over.
+func rolloutVerdict(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) rolloutEnd {
+	updating := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdating)
+	if updating == nil || updating.Status == metav1.ConditionTrue || pool.Status.ObservedGeneration != pool.Generation {
+		return rolloutGoesOn
+	}
+	outstanding := !meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionUpdated)
+	for _, host := range hosts {
+		outstanding = outstanding || awaitsRestart(host, pool)
+	}
+	switch {
+	case pool.Status.BlockedBy == "" && !outstanding:
+		return rolloutDone
+	case pool.Spec.Paused || pool.Status.BlockedBy != "":
+		return rolloutStuck
+	}
+	return rolloutGoesOn
+}
+
+// awaitsRestart says whether a host is still to be restarted as its pool asks for.
+func awaitsRestart(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
+	after := pool.Spec.Restarts.After
+	return after != nil && host.DeletionTimestamp.IsZero() && host.Status.Node != nil && host.Status.LastRestart().Before(after.Time)
+}
+
+// hostLine is what happens to a host, without anything that changes with time.
+func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
+	status := &host.Status
+	switch {
+	case status.Operation.Active():
+		return progressText(status.Operation, false)
+	case !host.DeletionTimestamp.IsZero():
+		return "is going to be removed"
+	}
+	text := "up to date"
+	switch {
+	case status.DesiredRevision == "":
+		text = "not known yet"
+	case status.CurrentRevision == "":
+		text = "not configured"
+	case status.CurrentRevision != status.DesiredRevision:
+		text = "outdated"
+	}
+	if awaitsRestart(host, pool) {
+		text += ", to be restarted"
+	}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != metav1.ConditionTrue {
+		text += ", not ready"
+		if c != nil && c.Message != "" {
+			text += ": " + oneLine(c.Message)
+		}
+	}
+	return text
+}
+
+// poolTree is a pool with its hosts, and what they wait for.
+func poolTree(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) string {
+	var b strings.Builder
+	status := &pool.Status
+	paused := ""
+	if pool.Spec.Paused {
+		paused = ", paused"
+	}
+	fmt.Fprintf(&b, "%s: %d of %d hosts are up to date, %d ready%s\n", pool.Name, status.UpdatedReplicas, status.Replicas, status.ReadyReplicas, paused)
+	rows := make([][]string, 0, len(hosts))
+	for i, host := range hosts {
+		branch := "├─"
+		if i == len(hosts)-1 {
+			branch = "└─"
+		}
+		rows = append(rows, []string{branch + " " + host.Name, hostLine(host, pool)})
+	}
+	b.WriteString(columns(rows))
+	if status.BlockedBy != "" {
+		b.WriteString("\nWaiting:\n")
+		for line := range strings.Lines(status.BlockedBy) {
+			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	return b.String()
+}

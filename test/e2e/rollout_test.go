@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// TestRollout: Windows is restarted on all hosts of a pool, once on each and one after the other, also when the
+// controller is killed meanwhile; and a host whose kubelet hangs is repaired.
+func TestRollout(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
+	namespace := s.namespace(t, "rollout")
+	pools := s.Windows.WindowsV1alpha1().WindowsNodePools(namespace)
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
+	pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds = new(int32(1))
+	if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	hosts := make([]*siteHost, 3)
+	for n := range hosts {
+		hosts[n] = s.newHost(t, namespace, fmt.Sprintf("rollout-%d", n), winhost.Options{})
+		hosts[n].declare(t, func(spec *v1alpha1.WindowsInstanceSpec) { spec.PoolRef = &v1alpha1.PoolReference{Name: "fleet"} })
+	}
+	for _, h := range hosts {
+		h.waitReady(t)
+	}
+	// Hosts that were set up were restarted for that.
+	restarts := make([]int, len(hosts))
+	for n, h := range hosts {
+		restarts[n] = h.host.Restarts()
+	}
+	mustHaveRestarted := func(what string) {
+		t.Helper()
+		for n, h := range hosts {
+			if got := h.host.Restarts(); got != restarts[n]+1 {
+				t.Errorf("%s: %s was restarted %d times, want once", what, h.name, got-restarts[n])
+			}
+			restarts[n] = h.host.Restarts()
+			i := h.waitReady(t)
+			if op := i.Status.Operation; op.Type != v1alpha1.OperationReboot || op.Cause != v1alpha1.CauseRestartRequested || !op.ByController() || op.Phase != v1alpha1.OperationSucceeded {
+				t.Errorf("%s: %s has %+v", what, h.name, op)
+			}
+			if h.node(t, h.name).Spec.Unschedulable {
+				t.Errorf("%s: %s is still cordoned", what, h.name)
+			}
+		}
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		stdout, stderr, code := plugin(t, s.System, append([]string{"rollout", "-n", namespace}, args...)...)
+		if code != 0 {
+			t.Fatalf("%v: code %d\n%s%s", args, code, stdout, stderr)
+		}
+		return stdout + stderr
+	}
+
+	mostCordoned := s.watchCordoned(t, "rollout-")
+	if got := run("restart", "fleet"); got != "windowsnodepool/fleet restarted\n" {
+		t.Errorf("it says %q", got)
+	}
+	got := run("status", "fleet")
+	for _, want := range []string{"rollout-1: reboot running: [Restart running]", "is out of service (it is being restarted)", "windowsnodepool/fleet: all 3 hosts are up to date"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("it does not say %q:\n%s", want, got)
+		}
+	}
+	mustHaveRestarted("restart")
+
+	t.Run("killed", func(t *testing.T) {
+		run("restart", "fleet")
+		for range hosts {
+			eventually(t, "a host is being restarted", func() error {
+				for n, h := range hosts {
+					if op := h.get(t).Status.Operation; op.Active() && h.host.Restarts() > restarts[n] {
+						return nil
+					}
+				}
+				done := 0
+				for n, h := range hosts {
+					if h.host.Restarts() > restarts[n] {
+						done++
+					}
+				}
+				if done == len(hosts) {
+					return nil
+				}
+				return errors.New("none is")
+			})
+			s.Controller.Kill9()
+			if err := s.Controller.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run("status", "fleet")
+		mustHaveRestarted("killed")
+	})
+	if most := mostCordoned(); most != 1 {
+		t.Errorf("%d Nodes were cordoned at the same time, want 1", most)
+	}
+
+	t.Run("remediation", func(t *testing.T) {
+		patch := []byte(`{"spec":{"remediation":{"afterSeconds":60}}}`)
+		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		sick := hosts[1]
+		kubelets := sick.kubelets.Load()
+		sick.hangKubelet()
+		var repair *v1alpha1.Operation
+		sick.wait(t, "it is repaired", func(i *v1alpha1.WindowsInstance) error {
+			if repair = i.Status.Operation; repair.Cause != v1alpha1.CauseNodeNotReady || repair.Active() {
+				return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
+			}
+			return nil
+		})
+		if repair.Type != v1alpha1.OperationRestartServices || repair.Phase != v1alpha1.OperationSucceeded || sick.kubelets.Load() != kubelets+1 {
+			t.Errorf("the kubelet was started %d times; it has %+v", sick.kubelets.Load()-kubelets, repair)
+		}
+		sick.waitReady(t)
+		if got := sick.host.Restarts(); got != restarts[1] {
+			t.Errorf("Windows was restarted %d times", got-restarts[1])
+		}
+		events, err := s.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Remediating,involvedObject.kind=WindowsInstance,involvedObject.name=" + sick.name})
+		if err != nil || len(events.Items) != 1 || events.Items[0].Type != corev1.EventTypeWarning {
+			t.Errorf("events %+v, %v", events, err)
+		}
+	})
+}
+
+// watchCordoned watches Nodes whose name has a prefix, until the function that it returns is called, which says how many
+// were cordoned at the same time at most.
+func (s *site) watchCordoned(t *testing.T, prefix string) func() int {
+	t.Helper()
+	w, err := s.Kube.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := make(chan int)
+	go func() {
+		cordoned, atOnce := map[string]bool{}, 0
+		for event := range w.ResultChan() {
+			node, ok := event.Object.(*corev1.Node)
+			if !ok || !strings.HasPrefix(node.Name, prefix) {
+				continue
+			}
+			if delete(cordoned, node.Name); node.Spec.Unschedulable {
+				cordoned[node.Name] = true
+			}
+			atOnce = max(atOnce, len(cordoned))
+		}
+		most <- atOnce
+	}()
+	return func() int {
+		w.Stop()
+		return <-most
+	}
+}
