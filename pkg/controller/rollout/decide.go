@@ -91,6 +91,7 @@ func decide(s state) decision {
 	}
 	p.askOthers()
 	// What needs no slot counts for nobody else.
+	granted := sets.New[*host]()
 	p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool {
 		if slotOf(c.impact) != slotNone {
 			return false
@@ -99,9 +100,11 @@ func decide(s state) decision {
 			p.wait(c.host, why)
 		} else {
 			p.grant(c)
+			granted.Insert(c.host)
 		}
 		return true
 	})
+	p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool { return granted.Has(c.host) }) // one thing at a time
 	// One after the other, as each grant counts for those after it.
 	for len(p.queue) > 0 {
 		next := p.next()
@@ -341,10 +344,10 @@ func (p *pass) keeps(c candidate) reason {
 		}
 	case slotRestart:
 		of := p.sums[c.pool]
-		if c.byPerson || c.broken != nil && c.cause == "" {
+		if c.byPerson {
 			break
 		}
-		if c.cause == "" && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
+		if c.cause == "" && c.broken == nil && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
 			return reason{kind: waitsForFirst, hosts: of.changing}
 		}
 		if len(p.restarting) >= maxRestarts {

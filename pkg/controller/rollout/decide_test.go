@@ -131,6 +131,7 @@ func TestDecide(t *testing.T) {
 		{name: "Windows is restarted on one after the other", hosts: []host{toRestart("a"), toRestart("b")}, start: "a", waits: map[string]string{"b": "a is out of service (it is being restarted)"}},
 		{name: "within the bound of the cluster", hosts: []host{toRestart("a"), outdated("b", "", in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
 		{name: "an update goes before a restart", hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, drains })}, start: "a"},
+		{name: "one thing at a time", hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, none })}, start: "a"},
 		{name: "a restart does not wait for an update that waits for somebody", pool: onRequest, hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, drains })}, start: "a"},
 		{name: "who asks for a restart of all asks for updates", pool: onRequest, hosts: []host{toRestart("a", func(h *host) {
 			h.update, h.impact, h.restart = true, restart, v1alpha1.CauseRestartRequested

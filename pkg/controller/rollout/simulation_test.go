@@ -6,6 +6,7 @@ package rollout
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -56,13 +57,20 @@ func TestSimulation(t *testing.T) {
 				}
 			},
 			"a Node goes down or comes up": func(t *rapid.T) {
-				h := s.any(t)
-				if s.down.Has(h.key) {
-					s.down.Delete(h.key)
+				if h := s.any(t); s.down.Has(h.key) {
+					s.comesUp(h)
 				} else {
-					s.down.Insert(h.key)
+					s.goesDown(h)
+					h.remedy = remedy{action: rapid.SampledFrom([]v1alpha1.PoolRemediationAction{"", v1alpha1.RemediateRestartServices, v1alpha1.RemediateRestart}).Draw(t, "remedy")}
 				}
-				h.ready = !s.down.Has(h.key)
+			},
+			"a pool is to be restarted": func(t *rapid.T) {
+				of := s.any(t).pool
+				for i := range s.state.hosts {
+					if h := &s.state.hosts[i]; h.pool == of {
+						h.restart = v1alpha1.CauseRestartRequested
+					}
+				}
 			},
 			"a person asks for an update": func(t *rapid.T) {
 				if h := s.any(t); h.update && h.holds == slotNone {
@@ -111,7 +119,23 @@ func anyPolicy(t *rapid.T) *v1alpha1.WindowsNodePool {
 	u.RollingUpdate.Canary = rapid.SampledFrom([]*intstr.IntOrString{nil, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2))}).Draw(t, "canary")
 	u.RollingUpdate.MaxFailures = rapid.SampledFrom([]*int32{nil, new(int32(1))}).Draw(t, "maxFailures")
 	u.Window = rapid.SampledFrom([]*v1alpha1.MaintenanceWindow{nil, {Schedule: "0 1 * * *", DurationSeconds: 7200, TimeZone: "Europe/Berlin"}}).Draw(t, "window")
+	if rapid.Bool().Draw(t, "remediation") {
+		pool.Spec.Remediation = &v1alpha1.PoolRemediation{MaxUnhealthy: rapid.SampledFrom([]*intstr.IntOrString{nil, new(intstr.FromInt32(3))}).Draw(t, "maxUnhealthy")}
+	}
 	return pool
+}
+
+func (s *simulated) goesDown(h *host) {
+	s.down.Insert(h.key)
+	h.ready = false
+}
+
+func (s *simulated) comesUp(h *host) {
+	s.down.Delete(h.key)
+	h.ready, h.remedy = true, remedy{}
+	if h.broken != nil && h.broken.Type == v1alpha1.OperationReboot {
+		h.broken = nil
+	}
 }
 
 func (s *simulated) any(t *rapid.T) *host {
@@ -135,6 +159,10 @@ func (s *simulated) finish() {
 			continue
 		}
 		delete(s.ends, h.key)
+		if h.repairs {
+			s.finishRepair(h)
+			continue
+		}
 		disturbed := h.holds != slotNone
 		h.holds, h.byPerson, h.broken, h.failed = slotNone, false, nil, nil
 		switch {
@@ -152,25 +180,49 @@ func (s *simulated) finish() {
 	}
 }
 
+// finishRepair ends a restart or a repair. Either is tried once.
+func (s *simulated) finishRepair(h *host) {
+	restarted := h.holds == slotDisruption
+	h.holds, h.repairs, h.remedy = slotNone, false, remedy{}
+	if restarted {
+		h.restart = ""
+	}
+	h.update = !h.updated // something else may be wanted since
+	switch {
+	case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
+		s.comesUp(h)
+	case restarted:
+		s.goesDown(h)
+		h.broken = &v1alpha1.Operation{ID: "op", Type: v1alpha1.OperationReboot}
+	}
+}
+
 // pass makes one decision, carries it out, and fails the test if it should not have been made.
 func (s *simulated) pass() decision {
-	before := s.state
-	before.hosts = append([]host(nil), s.state.hosts...)
-	d := decide(s.state)
+	seen := s.state
+	seen.hosts = slices.Clone(s.state.hosts)
 	byKey := map[types.NamespacedName]*host{}
 	for i := range s.state.hosts {
-		s.state.hosts[i] = before.hosts[i] // a decision changes nothing
-		byKey[before.hosts[i].key] = &s.state.hosts[i]
+		h := &s.state.hosts[i]
+		byKey[h.key] = h
+		if _, runs := s.ends[h.key]; runs { // nothing is wanted of a host to which something is done
+			seen.hosts[i].update, seen.hosts[i].restart, seen.hosts[i].remedy = false, "", remedy{}
+		}
 	}
+	d := decide(seen)
 	for _, key := range d.ask {
 		byKey[key].impact = s.costs[key]
 	}
 	for _, g := range append(d.start, d.admit...) {
 		h := byKey[g.key]
 		s.allowed(h, g)
+		s.ends[g.key] = s.state.now.Add(10 * time.Minute)
+		if g.cause != "" {
+			h.holds, h.repairs = slotOf(g.impact), true
+			continue
+		}
 		h.update, h.waits, h.impact = false, "", ""
 		h.holds = slotOf(g.impact)
-		s.ends[g.key] = s.state.now.Add(10 * time.Minute)
 	}
 	held, restarting := 0, 0
 	for _, h := range s.state.hosts {
@@ -190,7 +242,10 @@ func (s *simulated) pass() decision {
 // allowed fails the test if a host must not be disturbed. Those that were granted before it count.
 func (s *simulated) allowed(h *host, g grant) {
 	policy := s.state.pools[h.pool]
-	unavailable, broken, updated, others := 0, 0, 0, 0
+	if _, runs := s.ends[h.key]; runs || g.cause != "" && g.cause != h.restart && h.remedy.action == "" {
+		s.t.Fatalf("%s gets %+v, which nobody asked for, or while something else runs: %+v", h.key, g, h)
+	}
+	unavailable, broken, updated, unready := 0, 0, 0, 0
 	for i := range s.state.hosts {
 		o := &s.state.hosts[i]
 		if o.pool != h.pool {
@@ -202,11 +257,23 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.broken != nil {
 			broken++
 		}
-		if o.updated || o.holds != slotNone {
+		if o.updated || o.holds != slotNone && !o.repairs {
 			updated++
 		}
-		if o.holds != slotNone {
-			others++
+		if !o.ready {
+			unready++
+		}
+	}
+	switch g.cause {
+	case v1alpha1.CauseNodeNotReady:
+		if unready > policy.maxUnhealthy {
+			s.t.Fatalf("%s is repaired while %d are not ready", h.key, unready)
+		}
+		return
+	case "":
+	default:
+		if h.broken != nil && broken > policy.maxFailures {
+			s.t.Fatalf("%s is broken, and restarted", h.key)
 		}
 	}
 	if h.byPerson || h.broken != nil {
@@ -221,7 +288,7 @@ func (s *simulated) allowed(h *host, g grant) {
 	if slotOf(g.impact) == slotNone {
 		return
 	}
-	if policy.onRequest {
+	if policy.onRequest && g.cause == "" && h.restart == "" {
 		s.t.Fatalf("%s is updated though nobody asked", h.key)
 	}
 	if policy.window != nil {
@@ -229,7 +296,7 @@ func (s *simulated) allowed(h *host, g grant) {
 			s.t.Fatalf("%s is updated at %s, outside of the window", h.key, s.state.now)
 		}
 	}
-	if policy.canary >= 0 && updated >= policy.canary {
+	if policy.canary >= 0 && g.cause == "" && updated >= policy.canary {
 		s.t.Fatalf("%s is updated beyond the %d canaries", h.key, policy.canary)
 	}
 	if slotOf(g.impact) == slotDisruption && !h.unavailable() && unavailable >= policy.maxUnavailable {
@@ -266,6 +333,10 @@ func (s *simulated) settle() {
 			ok = policy.canary >= 0
 		case waitsForWindow:
 			ok = policy.window != nil
+		case waitsForHealth:
+			ok = s.down.Len() > 0
+		case waitsForBroken: // by a restart; everything else is tried again
+			ok = s.down.Len() > 0
 		case waitsForPool, waitsForCluster, waitsForFirst:
 			ok = s.down.Len() > 0 || len(s.ends) > 0
 		}
