@@ -77,19 +77,7 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 			return nil, err
 		}
 	}
-	var built *document.Result
-	err := retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
-		if built, err = e.Configuration.Build(ctx, e.instance, node, joinAs); err != nil || joinAs == "" {
-			return err
-		}
-		// The credentials to join are on the host for minutes. Revisions are compared without.
-		lasting, err := e.Configuration.Build(ctx, e.instance, node, "")
-		if err != nil {
-			return err
-		}
-		built.Revision = lasting.Revision
-		return nil
-	})
+	built, err := e.awaitInputs(ctx, node, joinAs)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -103,6 +91,44 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 		}
 	}
 	return built, nil
+}
+
+// inputPatience is for how long an operation that is half way waits for what somebody has to correct in the
+// cluster.
+const inputPatience = 15 * time.Minute
+
+// awaitInputs is what the cluster says now that the host is to be like. An operation that has begun to change the host, or
+// has cordoned its Node, does not end because somebody makes a mistake meanwhile: it waits for some time until it is corrected.
+func (e *execution) awaitInputs(ctx context.Context, node *corev1.Node, joinAs string) (*document.Result, error) {
+	for until := e.clock.Now().Add(inputPatience); ; {
+		built, err := e.askConfiguration(ctx, node, joinAs)
+		if !errors.Is(err, document.ErrInputs) || !e.touched() && !cordonedByUs(e.operation()) {
+			return built, err
+		}
+		if !e.clock.Now().Before(until) {
+			return nil, fmt.Errorf("after %s: %w", duration.HumanDuration(inputPatience), err)
+		}
+		if err := e.pause(ctx, "Waiting until somebody corrects what hosts are configured with. %s", message.Sentence(err.Error())); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// askConfiguration builds the desired configuration of the host. Trouble with the API server passes.
+func (e *execution) askConfiguration(ctx context.Context, node *corev1.Node, joinAs string) (built *document.Result, err error) {
+	err = retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+		if built, err = e.Configuration.Build(ctx, e.instance, node, joinAs); err != nil || joinAs == "" {
+			return err
+		}
+		// The credentials to join are on the host for minutes. Revisions are compared without.
+		lasting, err := e.Configuration.Build(ctx, e.instance, node, "")
+		if err != nil {
+			return err
+		}
+		built.Revision = lasting.Revision
+		return nil
+	})
+	return built, err
 }
 
 // isTransientAPI says whether an error is trouble with the API server, as opposed to what it,

@@ -60,6 +60,6 @@ type Configuration interface {
 	// Build returns the desired configuration of the host. node is its Node, nil if it has none. A host
 	// that joins as joinAs also gets credentials to become that node, the same ones again as long as
 	// they are good and this process runs; empty: it does not join. Why it must not become that node is an
-	// error.
+	// error; one that somebody has to resolve in the cluster is a [document.ErrInputs].
 	Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, joinAs string) (*document.Result, error)
 }

@@ -3,7 +3,11 @@
 
 package cluster
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+)
 
 // Finding is one thing that is missing or unusable, so that hosts cannot be configured.
 type Finding struct {
@@ -19,6 +23,9 @@ type InputError struct {
 	// Findings are in the order in which they were searched for, which is always the same.
 	Findings []Finding
 }
+
+// Is has [errors.Is] tell it from trouble that passes.
+func (e *InputError) Is(target error) bool { return target == document.ErrInputs }
 
 // Error lists all findings. The same findings have the same text.
 func (e *InputError) Error() string {

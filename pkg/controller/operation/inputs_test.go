@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+)
+
+// TestMistakeMeanwhile: an operation that is half way waits until a mistake in the cluster is corrected, for some time. One
+// that has done nothing yet says at once what is wrong.
+func TestMistakeMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		// at is the step before which the mistake is made, and lasts for how long it is there.
+		at    string
+		lasts time.Duration
+		want  string // of a failure
+	}{
+		{name: "before anything was done", at: v1alpha1.StepAgent, lasts: time.Minute, want: "The desired configuration of the host cannot be determined: the Secret is damaged: correct it."},
+		{name: "when the Node is cordoned", at: v1alpha1.StepDrain, lasts: 10 * time.Minute},
+		{name: "when the host was changed", at: v1alpha1.StepNetwork, lasts: 10 * time.Minute},
+		{name: "nobody corrects it", at: v1alpha1.StepDrain, lasts: time.Hour, want: "The desired configuration of the host cannot be determined: after 15m: the Secret is damaged: correct it."},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			configuration := f.configure()
+			f.host.impact = config.ImpactDrain
+			var since time.Time
+			said := false
+			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+				op := i.Status.Operation
+				if step := op.FindStep(tt.at); since.IsZero() && step != nil && step.State != v1alpha1.StepPending {
+					since = time.Now()
+				}
+				said = said || after && strings.HasPrefix(op.Message, "Waiting until somebody corrects what hosts are configured with. The Secret is damaged: correct it.")
+				return nil
+			}
+			configuration.err = func() error {
+				if !since.IsZero() && time.Since(since) < tt.lasts {
+					return wrongInput{}
+				}
+				return nil
+			}
+			op := f.finish()
+			if tt.want == "" && op.Phase != v1alpha1.OperationSucceeded || tt.want != "" && (op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(op.Message, tt.want)) {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if waits := tt.at != v1alpha1.StepAgent; said != waits {
+				t.Errorf("it says what it waits for: %v", said)
+			}
+		})
+	}
+}
+
+// wrongInput is what a configuration says that somebody has to correct.
+type wrongInput struct{}
+
+func (wrongInput) Error() string        { return "the Secret is damaged: correct it" }
+func (wrongInput) Is(target error) bool { return target == document.ErrInputs }
