@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,11 +36,15 @@ const (
 // [ElsewhereError] says that there is one which leads elsewhere.
 //
 // It is applied on the server, because the right to create can be given for one name only then. It
-// never takes a field from an installation in another namespace, which has another manager.
+// never takes a field from an installation in another namespace, which has another manager. One that an earlier
+// installation of ours wrote an authority of its own into is given to the service CA again, if that is to verify our certificate now.
 func Create(ctx context.Context, client dynamic.Interface, own string, caBundle []byte) error {
 	if found, err := get(ctx, client); found != nil || err != nil {
 		if err == nil {
 			err = elsewhere(found, own)
+		}
+		if err == nil && caBundle == nil && wroteBundle(found) {
+			return delegate(ctx, client, found)
 		}
 		return err
 	}
@@ -58,6 +64,30 @@ func Create(ctx context.Context, client dynamic.Interface, own string, caBundle 
 	}}
 	if _, err := client.Resource(Resource).Apply(ctx, Name, created, metav1.ApplyOptions{FieldManager: ServiceName + "." + own}); err != nil {
 		return fmt.Errorf("creating APIService %s: %w", Name, err)
+	}
+	return nil
+}
+
+// wroteBundle says whether spec.caBundle of an APIService is what our server wrote, and not what an administrator or another
+// program did.
+func wroteBundle(found *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(found.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		ours := entry.Manager == ServiceName || strings.HasPrefix(entry.Manager, ServiceName+".")
+		return ours && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:caBundle"`)
+	})
+}
+
+// delegate has OpenShift's service CA say what verifies our certificate.
+func delegate(ctx context.Context, client dynamic.Interface, found *unstructured.Unstructured) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": found.GetResourceVersion(), "annotations": map[string]any{injectAnnotation: "true"}},
+		"spec":     map[string]any{"caBundle": nil},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the change: %w", err)
+	}
+	if _, err := client.Resource(Resource).Patch(ctx, Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: ServiceName}); err != nil {
+		return fmt.Errorf("having the service CA write caBundle of APIService %s: %w", Name, err)
 	}
 	return nil
 }
@@ -88,7 +118,7 @@ func Trust(ctx context.Context, client dynamic.Interface, own string, caBundle [
 	if err != nil {
 		return false, fmt.Errorf("encoding caBundle: %w", err)
 	}
-	if _, err := client.Resource(Resource).Patch(ctx, Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := client.Resource(Resource).Patch(ctx, Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: ServiceName}); err != nil {
 		return false, fmt.Errorf("writing caBundle of APIService %s: %w", Name, err)
 	}
 	return false, nil

@@ -126,3 +126,26 @@ func TestTrust(t *testing.T) {
 		t.Errorf("%d patches", patches)
 	}
 }
+
+// TestCreateDelegates: an installation that had an authority of its own, and has its certificate from the service CA now, has that
+// say what verifies it. What an administrator or another program wrote stays.
+func TestCreateDelegates(t *testing.T) {
+	for manager, ours := range map[string]bool{"windows-apiserver": true, "windows-apiserver.ours": true, "kubectl-edit": false} {
+		client := applying(t)
+		if err := Create(t.Context(), client, "ours", []byte("authority")); err != nil {
+			t.Fatal(err)
+		}
+		found := registered(t, client)
+		found.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:caBundle":{}}}`)}})
+		if err := client.Tracker().Update(Resource, found, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := Create(t.Context(), client, "ours", nil); err != nil {
+			t.Fatal(err)
+		}
+		found = registered(t, client)
+		if delegated := found.GetAnnotations()[injectAnnotation] == "true" && caBundleOf(t, client) == ""; delegated != ours {
+			t.Errorf("written by %s: %v", manager, found)
+		}
+	}
+}
