@@ -23,7 +23,7 @@ const poolsResource = "windowsnodepools"
 
 func newRollout(e *env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rollout (status | pause | resume | restart) POOL",
+		Use:   "rollout (status | pause | resume | restart | history | undo) POOL",
 		Short: "See and steer what happens to the hosts of a pool",
 		Long: `See how far a pool is with the updates and restarts of its hosts, and steer them, as kubectl rollout
 does for Deployments. How many hosts are changed at a time, and when, is in spec.updateStrategy of the
@@ -33,7 +33,7 @@ WindowsNodePool.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRolloutStatus(e), newRolloutPause(e), newRolloutResume(e), newRolloutRestart(e))
+	cmd.AddCommand(newRolloutStatus(e), newRolloutPause(e), newRolloutResume(e), newRolloutRestart(e), newRolloutHistory(e), newRolloutUndo(e))
 	return cmd
 }
 

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -192,5 +195,50 @@ func TestDescribePool(t *testing.T) {
 	}
 	if status := a.run("rollout", "status", "p", "--watch=false"); !strings.HasPrefix(status.stdout, "p: 2 of 2 hosts") || !strings.Contains(got.stdout, status.stdout) {
 		t.Errorf("status: %s%s", status.stdout, status.stderr)
+	}
+}
+
+// TestRolloutUndo: a pool gets the template of an earlier revision of its own.
+func TestRolloutUndo(t *testing.T) {
+	revision := func(name string, number int64, rack string, owner types.UID) appsv1.ControllerRevision {
+		return appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "hosts", OwnerReferences: []metav1.OwnerReference{{Kind: "WindowsNodePool", Name: "p", UID: owner, Controller: new(true)}}},
+			Data:       runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"nodeLabels":{"rack":"` + rack + `"}}}}`)}, Revision: number,
+		}
+	}
+	all := []appsv1.ControllerRevision{revision("p-3", 3, "3", "uid-p"), revision("p-1", 1, "1", "uid-p"), revision("p-9", 9, "9", "former"), revision("p-2", 2, "2", "uid-p")}
+	for _, tt := range []struct {
+		name, command string
+		revisions     []appsv1.ControllerRevision
+		body, want    string
+	}{
+		{"the one before", "undo p", all, `"value":{"nodeLabels":{"rack":"2"}}`, "windowsnodepool/p rolled back to revision 2\n"},
+		{"another one", "undo p --to-revision=1 --dry-run", all, `"value":{"nodeLabels":{"rack":"1"}}`, "windowsnodepool/p rolled back to revision 1 (server dry run)\n"},
+		{"the present one", "undo p --to-revision=3", all, "", "windowsnodepool/p has the template of revision 3 already"},
+		{"one of another pool", "undo p --to-revision=9", all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
+		{"there is only one", "undo p", all[:1], "", "windowsnodepool/p has had no other template"},
+		{"there is none yet", "undo p", nil, "", "windowsnodepool/p has no revisions yet"},
+		{"history", "history p", all, "", "REVISION   AGE         NAME   STATE\n1          <unknown>   p-1    the last that all hosts had\n2          <unknown>   p-2\n3          <unknown>   p-3    the present one, not on all hosts\n"},
+		{"one of the history", "history p --revision=2", all, "", "nodeLabels:\n  rack: \"2\"\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAPI(t)
+			pool := finishedPool()
+			pool.Status.UpdateRevision, pool.Status.CurrentRevision = "p-3", "p-1"
+			a.servePool(pool)
+			a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", func(w http.ResponseWriter, _ *http.Request) {
+				answer(w, appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}, Items: tt.revisions})
+			})
+			got := a.run(append([]string{"rollout"}, strings.Fields(tt.command)...)...)
+			if !strings.Contains(got.stdout+got.stderr, tt.want) {
+				t.Errorf("code %d: %s%s", got.code, got.stdout, got.stderr)
+			}
+			if patches := a.asked("PATCH"); len(patches) != 0 != (tt.body != "") {
+				t.Fatalf("requests %v", patches)
+			}
+			if tt.body != "" && (!strings.Contains(a.body("PATCH"), tt.body) || !strings.Contains(a.body("PATCH"), `"uid-p"`)) {
+				t.Errorf("it sent %s", a.body("PATCH"))
+			}
+		})
 	}
 }

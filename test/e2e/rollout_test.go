@@ -114,6 +114,46 @@ func TestRollout(t *testing.T) {
 		t.Errorf("%d Nodes were cordoned at the same time, want 1", most)
 	}
 
+	t.Run("undo", func(t *testing.T) {
+		labeled := func(want string) {
+			t.Helper()
+			for _, h := range hosts {
+				eventually(t, h.name+" has the label", func() error {
+					if got := h.node(t, h.name).Labels["rack"]; got != want {
+						return fmt.Errorf("it has %q, want %q", got, want)
+					}
+					return nil
+				})
+			}
+		}
+		patch := []byte(`{"spec":{"template":{"nodeLabels":{"rack":"7"}}}}`)
+		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		labeled("7")
+		var history string
+		eventually(t, "the revision is kept", func() error {
+			if history = run("history", "fleet"); !strings.Contains(history, "\n2 ") {
+				return errors.New(history)
+			}
+			return nil
+		})
+		if got := run("undo", "fleet"); got != "windowsnodepool/fleet rolled back to revision 1\n" {
+			t.Errorf("it says %q", got)
+		}
+		labeled("")
+		eventually(t, "all hosts have the template from before", func() error {
+			found, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if s := found.Status; s.UpdateRevision != s.CurrentRevision || !strings.Contains(run("history", "fleet"), "\n3 ") {
+				return fmt.Errorf("revisions %q, %q", s.UpdateRevision, s.CurrentRevision)
+			}
+			return nil
+		})
+	})
+
 	t.Run("remediation", func(t *testing.T) {
 		patch := []byte(`{"spec":{"remediation":{"afterSeconds":60}}}`)
 		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {

@@ -169,6 +169,8 @@ type WindowsNodePoolStatus struct {
 	ReadyReplicas       int32
 	UpdatedReplicas     int32
 	UnavailableReplicas int32
+	UpdateRevision      string
+	CurrentRevision     string
 	BlockedBy           string
 	RecentRemovals      []PoolRemoval
 	Conditions          []metav1.Condition

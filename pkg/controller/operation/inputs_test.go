@@ -45,7 +45,7 @@ func TestMistakeMeanwhile(t *testing.T) {
 			}
 			configuration.err = func() error {
 				if !since.IsZero() && time.Since(since) < tt.lasts {
-					return wrongInput{}
+					return wrongInputError{}
 				}
 				return nil
 			}
@@ -60,8 +60,8 @@ func TestMistakeMeanwhile(t *testing.T) {
 	}
 }
 
-// wrongInput is what a configuration says that somebody has to correct.
-type wrongInput struct{}
+// wrongInputError is what a configuration says that somebody has to correct.
+type wrongInputError struct{}
 
-func (wrongInput) Error() string        { return "the Secret is damaged: correct it" }
-func (wrongInput) Is(target error) bool { return target == document.ErrInputs }
+func (wrongInputError) Error() string        { return "the Secret is damaged: correct it" }
+func (wrongInputError) Is(target error) bool { return target == document.ErrInputs }

@@ -5,9 +5,13 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,6 +31,15 @@ type Reconciler struct {
 	now     func() time.Time
 	// blockedBy says what the hosts of a pool wait for.
 	blockedBy func(poolKey) holdup
+
+	mu   sync.Mutex // guards what follows
+	seen map[types.NamespacedName]revisionSeen
+}
+
+// revisionSeen is since when a pool has a template.
+type revisionSeen struct {
+	revision string
+	at       time.Time
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -35,6 +48,9 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil || !pool.DeletionTimestamp.IsZero() {
+		r.mu.Lock()
+		delete(r.seen, req.NamespacedName)
+		r.mu.Unlock()
 		return reconcile.Result{}, err
 	}
 	var all v1alpha1.WindowsInstanceList
@@ -48,6 +64,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			instances = append(instances, &all.Items[i])
 		}
 	}
+	revision, revisionErr := r.keepRevision(ctx, pool)
+	if revisionErr != nil {
+		revision = pool.Status.UpdateRevision // the rest is told all the same
+	}
 	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}))
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
@@ -57,6 +77,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		WithUpdatedReplicas(status.UpdatedReplicas).
 		WithUnavailableReplicas(status.UnavailableReplicas).
 		WithBlockedBy(status.BlockedBy)
+	if revision != "" {
+		want.WithUpdateRevision(revision)
+	}
+	settles := r.settles(req.NamespacedName, revision)
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0 {
+		want.WithCurrentRevision(revision)
+	} else if pool.Status.CurrentRevision != "" {
+		want.WithCurrentRevision(pool.Status.CurrentRevision)
+	}
 	if pool.Spec.Source.Instances != nil {
 		want.WithDesiredReplicas(status.DesiredReplicas)
 	}
@@ -64,5 +93,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		want.WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
 	}
 	_, err = r.applier.PoolStatus(ctx, pool, want)
-	return reconcile.Result{}, err
+	if err := errors.Join(err, revisionErr); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: settles}, nil
+}
+
+// settleTime is after what time the hosts of a pool know that its template was changed, so that what they say is about that.
+const settleTime = 10 * time.Second
+
+// settles says how long it is until then. 0: it is so.
+func (r *Reconciler) settles(pool types.NamespacedName, revision string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	if seen := r.seen[pool]; seen.revision != revision {
+		r.seen[pool] = revisionSeen{revision, now}
+	}
+	return max(0, settleTime-now.Sub(r.seen[pool].at))
 }

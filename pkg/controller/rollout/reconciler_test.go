@@ -5,13 +5,16 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +28,7 @@ import (
 
 func TestReconcile(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	pool := &v1alpha1.WindowsNodePool{
@@ -56,7 +59,7 @@ func TestReconcile(t *testing.T) {
 		client:    c,
 		applier:   &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
 		now:       func() time.Time { return now },
-		blockedBy: func(poolKey) holdup { return blocked },
+		blockedBy: func(poolKey) holdup { return blocked }, seen: map[types.NamespacedName]revisionSeen{},
 	}
 	key := client.ObjectKeyFromObject(pool)
 	pass := func() v1alpha1.WindowsNodePoolStatus {
@@ -71,7 +74,15 @@ func TestReconcile(t *testing.T) {
 		return got.Status
 	}
 
+	if got := pass(); got.UpdateRevision == "" || got.CurrentRevision != "" {
+		t.Errorf("revisions %q, %q: what hosts say may be about the template before", got.UpdateRevision, got.CurrentRevision)
+	}
+	now = now.Add(settleTime)
 	first := pass()
+	if first.CurrentRevision != first.UpdateRevision {
+		t.Errorf("revisions %q, %q", first.UpdateRevision, first.CurrentRevision)
+	}
+	writes = 1
 	if first.Replicas != 2 || first.ReadyReplicas != 1 || first.DesiredReplicas != 2 || first.Phase != v1alpha1.PoolProgressing {
 		t.Errorf("status %+v, want 1 of 2 ready", first)
 	}

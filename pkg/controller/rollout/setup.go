@@ -43,6 +43,7 @@ var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "a
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch
 //	windows.openshift.io  windowsinstances/status   update
+//	apps                  controllerrevisions       list create update delete
 //	(core)                events                    create patch
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	register(s.Registerer, s)
@@ -67,7 +68,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("adding the scheduler of updates: %w", err)
 	}
 	r := &Reconciler{
-		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy,
+		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{},
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
 	err := ctrl.NewControllerManagedBy(mgr).

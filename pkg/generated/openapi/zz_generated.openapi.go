@@ -4242,6 +4242,22 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							Format:      "int32",
 						},
 					},
+					"updateRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision with the template that the pool has now. Those before it, at most nine, are kept as well: kubectl windows rollout history.",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"currentRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision with the template that all hosts of the pool had last. Empty: none yet.",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"blockedBy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What hosts wait for that are to be updated, for people: the bound, the window or the failure, the hosts that it is about, and what to do. Empty: none waits.",

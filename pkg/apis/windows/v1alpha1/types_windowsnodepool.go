@@ -491,6 +491,17 @@ type WindowsNodePoolStatus struct {
 	// Number of hosts in the source that are not ready.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
+	// Name of the ControllerRevision with the template that the pool has now. Those before it, at most nine,
+	// are kept as well: kubectl windows rollout history.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=253
+	UpdateRevision string `json:"updateRevision,omitempty"`
+	// Name of the ControllerRevision with the template that all hosts of the pool had last. Empty: none yet.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=253
+	CurrentRevision string `json:"currentRevision,omitempty"`
 	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
 	// hosts that it is about, and what to do. Empty: none waits.
 	// +optional

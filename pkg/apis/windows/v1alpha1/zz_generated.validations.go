@@ -4140,6 +4140,68 @@ func Validate_WindowsNodePoolStatus(
 	// field WindowsNodePoolStatus.UpdatedReplicas has no validation
 	// field WindowsNodePoolStatus.UnavailableReplicas has no validation
 
+	{ // field WindowsNodePoolStatus.UpdateRevision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) *string {
+				return &oldObj.UpdateRevision
+			})
+		errs = append(errs, fn(fldPath.Child("updateRevision"), &obj.UpdateRevision, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsNodePoolStatus.CurrentRevision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) *string {
+				return &oldObj.CurrentRevision
+			})
+		errs = append(errs, fn(fldPath.Child("currentRevision"), &obj.CurrentRevision, oldVal, oldObj != nil)...)
+	}
+
 	{ // field WindowsNodePoolStatus.BlockedBy
 		fn := func(
 			fldPath *field.Path,

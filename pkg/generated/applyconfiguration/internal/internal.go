@@ -718,6 +718,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: currentRevision
+      type:
+        scalar: string
     - name: desiredReplicas
       type:
         scalar: numeric
@@ -746,6 +749,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: updateRevision
+      type:
+        scalar: string
     - name: updatedReplicas
       type:
         scalar: numeric

@@ -30,6 +30,11 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
+	// Name of the ControllerRevision with the template that the pool has now. Those before it, at most nine,
+	// are kept as well: kubectl windows rollout history.
+	UpdateRevision *string `json:"updateRevision,omitempty"`
+	// Name of the ControllerRevision with the template that all hosts of the pool had last. Empty: none yet.
+	CurrentRevision *string `json:"currentRevision,omitempty"`
 	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
 	// hosts that it is about, and what to do. Empty: none waits.
 	BlockedBy *string `json:"blockedBy,omitempty"`
@@ -102,6 +107,22 @@ func (b *WindowsNodePoolStatusApplyConfiguration) WithUpdatedReplicas(value int3
 // If called multiple times, the UnavailableReplicas field is set to the value of the last call.
 func (b *WindowsNodePoolStatusApplyConfiguration) WithUnavailableReplicas(value int32) *WindowsNodePoolStatusApplyConfiguration {
 	b.UnavailableReplicas = &value
+	return b
+}
+
+// WithUpdateRevision sets the UpdateRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateRevision field is set to the value of the last call.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithUpdateRevision(value string) *WindowsNodePoolStatusApplyConfiguration {
+	b.UpdateRevision = &value
+	return b
+}
+
+// WithCurrentRevision sets the CurrentRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CurrentRevision field is set to the value of the last call.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithCurrentRevision(value string) *WindowsNodePoolStatusApplyConfiguration {
+	b.CurrentRevision = &value
 	return b
 }
 

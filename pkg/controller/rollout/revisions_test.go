@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+)
+
+// TestRevisions: each template that a pool gets is kept once, the newest one with the highest number, and ten at most.
+func TestRevisions(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	// One of a pool that had the name before.
+	former := newRevision(&v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "former"}}, "p-former", []byte("{}"), 70)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool, former).Build()
+	r := &Reconciler{client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}}
+	keep := func(rack string) string {
+		t.Helper()
+		pool.Spec.Template.NodeLabels = map[string]string{"rack": rack}
+		name, err := r.keepRevision(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.Status.UpdateRevision = name
+		return name
+	}
+	list := func() []appsv1.ControllerRevision {
+		t.Helper()
+		revisions, err := r.revisionsOf(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return revisions
+	}
+	first := keep("1")
+	if again := keep("1"); again != first || len(list()) != 1 {
+		t.Errorf("%s, then %s: %v", first, again, list())
+	}
+	second := keep("2")
+	if got := list(); second == first || len(got) != 2 || got[0].Name != first || got[0].Revision != 1 || got[1].Name != second || got[1].Revision != 2 {
+		t.Errorf("got %+v", got)
+	}
+	var kept struct {
+		Spec struct{ Template v1alpha1.PoolTemplate }
+	}
+	if err := json.Unmarshal(list()[1].Data.Raw, &kept); err != nil || kept.Spec.Template.NodeLabels["rack"] != "2" {
+		t.Errorf("it has %s: %v", list()[1].Data.Raw, err)
+	}
+	if keep("1"); list()[1].Name != first || list()[1].Revision != 3 {
+		t.Errorf("somebody went back: %+v", list())
+	}
+	for n := range 15 {
+		keep(strconv.Itoa(n + 10))
+	}
+	if got := list(); len(got) != maxRevisions || got[len(got)-1].Name != pool.Status.UpdateRevision {
+		t.Errorf("%d are kept", len(got))
+	}
+	// The status was lost, say in a backup.
+	pool.Status.UpdateRevision = ""
+	if name := keep("24"); name != list()[maxRevisions-1].Name || len(list()) != maxRevisions {
+		t.Errorf("it is %s of %d", name, len(list()))
+	}
+}
