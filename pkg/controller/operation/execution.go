@@ -278,6 +278,9 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 				end(step, v1alpha1.StepSkipped, why, ended)
 			}
 		}
+		if done.refusal == "" && !done.enough {
+			beginNext(op, ended)
+		}
 	}); err != nil {
 		return err
 	}
@@ -288,6 +291,18 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		return e.conclude(ctx, v1alpha1.OperationSucceeded, done.message)
 	}
 	return nil
+}
+
+// beginNext records that the next step runs together with the end of the one before, which halves how often
+// the record is written. Those that change the host are begun by themselves: of one that was begun and interrupted nobody knows how far it
+// came.
+func beginNext(op *v1alpha1.Operation, now time.Time) {
+	next := nextStep(op)
+	if next == nil || next.State != v1alpha1.StepPending || slices.Contains(changingSteps, next.Name) {
+		return
+	}
+	begin(next, now)
+	op.Progress, op.Message = nil, steps[next.Name].describe(op.Node)
 }
 
 // ensureWanted makes sure, right before something that cannot be taken back, that it still

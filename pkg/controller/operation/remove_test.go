@@ -303,7 +303,7 @@ func TestRemovalIsInterrupted(t *testing.T) {
 					t.Errorf("killed at write %d: %s, the host is %q, agent %v: %s", at, op.Phase, f.host.is, f.host.agentThere, op.Message)
 				}
 			}
-			if at < 16 {
+			if at < 12 || at > 16 {
 				t.Errorf("the operation ended after %d writes", at)
 			}
 		})
