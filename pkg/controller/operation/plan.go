@@ -154,12 +154,12 @@ func rebootMode(op *v1alpha1.Operation) v1alpha1.RebootMode {
 const updateTimeout = time.Hour
 
 // rebootTimeout is how long the host gets from its restart until its Node is ready. A configuration
-// or removal, which has no such option, gives it that for each step.
+// or removal, which has no such option, gives it that for each step, and so does a reboot that the controller wants.
 func rebootTimeout(op *v1alpha1.Operation, step string) time.Duration {
 	switch {
 	case op.Reboot != nil && op.Reboot.TimeoutSeconds != nil:
 		return time.Duration(*op.Reboot.TimeoutSeconds) * time.Second
-	case op.Type != v1alpha1.OperationReboot && (step == v1alpha1.StepRestart || step == v1alpha1.StepBoot):
+	case (op.Type != v1alpha1.OperationReboot || op.ByController()) && (step == v1alpha1.StepRestart || step == v1alpha1.StepBoot):
 		return updateTimeout
 	}
 	return v1alpha1.DefaultRebootTimeoutSeconds * time.Second

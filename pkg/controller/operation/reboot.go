@@ -198,7 +198,8 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 // have to wait for more than that after a restart: each of its steps has this time.
 func (e *execution) rebootDeadline() time.Time {
 	op, timeout := e.operation(), rebootTimeout(e.operation(), e.current)
-	if op.Type == v1alpha1.OperationRestartServices || op.Type == v1alpha1.OperationReconfigure && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
+	eachStep := op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationReboot && op.ByController()
+	if op.Type == v1alpha1.OperationRestartServices || eachStep && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
 		return e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
 	}
 	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {

@@ -24,6 +24,7 @@ func TestRebootDeadline(t *testing.T) {
 	t.Parallel()
 	configuration := reconfigureOperation
 	reboot := func() v1alpha1.Operation { return rebootOperation(v1alpha1.RebootGraceful) }
+	ours := func() v1alpha1.Operation { return byController(reboot()) }
 	for _, tt := range []struct {
 		name      string
 		operation func() v1alpha1.Operation
@@ -34,6 +35,9 @@ func TestRebootDeadline(t *testing.T) {
 	}{
 		{"a reboot", reboot, v1alpha1.StepBoot, 5 * time.Minute, 15 * time.Minute},
 		{"a reboot, later", reboot, v1alpha1.StepNodeReady, 5 * time.Minute, 15 * time.Minute},
+		{"a reboot that the controller wants", ours, v1alpha1.StepBoot, 5 * time.Minute, 55 * time.Minute},
+		{"a reboot that the controller wants, later", ours, v1alpha1.StepNodeReady, 50 * time.Minute, 18 * time.Minute},
+		{"services that are restarted", func() v1alpha1.Operation { return v1alpha1.Operation{Type: v1alpha1.OperationRestartServices} }, v1alpha1.StepNodeReady, 0, 18 * time.Minute},
 		{"a configuration that restarts", configuration, v1alpha1.StepRestart, 5 * time.Minute, 55 * time.Minute},
 		{"a configuration that waits for the restart", configuration, v1alpha1.StepBoot, 5 * time.Minute, 55 * time.Minute},
 		{"a configuration after the restart", configuration, v1alpha1.StepNodeReady, 5 * time.Minute, 18 * time.Minute},

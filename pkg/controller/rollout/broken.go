@@ -4,13 +4,15 @@
 package rollout
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // wentDownWith returns the configuration that a host has which is to have it, and whose Node is
-// not ready although that succeeded. Nil: there is none. What an operation does to the host
+// not ready although that succeeded not long before. Nil: there is none. What an operation does to the host
 // now, as a reboot, says nothing about its configuration.
 func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	op := status.NewestOperation(v1alpha1.OperationReconfigure)
@@ -18,11 +20,14 @@ func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 		return nil
 	}
 	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
-	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady || op.FinishedAt != nil && c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) {
 		return nil
 	}
 	return op
 }
+
+// blamedFor is for how long after its end an update, or a restart, is blamed for a Node that goes down.
+const blamedFor = time.Hour
 
 // wentDownAt returns the restart that the controller recorded, and after which the Node of the host is not ready. Nil:
 // there is none.
@@ -33,7 +38,7 @@ func wentDownAt(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	}
 	for _, op := range status.Operations() {
 		switch {
-		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !c.LastTransitionTime.After(op.FinishedAt.Add(sameTrouble)) &&
+		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) &&
 			(op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending):
 			return op
 		case op.Phase == v1alpha1.OperationSucceeded && op.Type == v1alpha1.OperationReconfigure:

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -148,6 +149,12 @@ func TestWentDownWith(t *testing.T) {
 		want bool
 	}{
 		{"it went down", func(*v1alpha1.WindowsInstanceStatus) {}, true},
+		{"it went down within an hour", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.Operation.FinishedAt, s.Conditions[0].LastTransitionTime = at(0), *at(time.Hour)
+		}, true},
+		{"it went down hours later", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.Operation.FinishedAt, s.Conditions[0].LastTransitionTime = at(0), *at(time.Hour + time.Second)
+		}, false},
 		{"it is ready", func(s *v1alpha1.WindowsInstanceStatus) {
 			s.Conditions[0].Status, s.Conditions[0].Reason = metav1.ConditionTrue, v1alpha1.ReasonNodeReady
 		}, false},
@@ -175,6 +182,38 @@ func TestWentDownWith(t *testing.T) {
 			status := v1alpha1.WindowsInstanceStatus{DesiredRevision: "r1", Operation: &op, Conditions: []metav1.Condition{notReady}}
 			tt.edit(&status)
 			if got := wentDownWith(&status) != nil; got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWentDownAt: a host that does not come back from a restart that the controller wanted keeps the others from it.
+func TestWentDownAt(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(*v1alpha1.WindowsInstanceStatus)
+		want bool
+	}{
+		{"it does not come back", func(*v1alpha1.WindowsInstanceStatus) {}, true},
+		{"it came back and went down", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Phase = v1alpha1.OperationSucceeded }, true},
+		{"it went down hours later", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].LastTransitionTime = *at(2 * time.Hour) }, false},
+		{"it was never restarted: its pods did not leave", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.BootID = "" }, false},
+		{"a person restarted it", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Cause = "" }, false},
+		{"it is ready again", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonNodeReady }, false},
+		{"something is being done about it", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Phase = v1alpha1.OperationRunning }, false},
+		{"it was configured since", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.History = []v1alpha1.Operation{*s.Operation}
+			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded}
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status := v1alpha1.WindowsInstanceStatus{
+				Operation:  &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed, Cause: v1alpha1.CauseRestartPending, BootID: "b", FinishedAt: at(0)},
+				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady, LastTransitionTime: *at(-time.Minute)}},
+			}
+			tt.edit(&status)
+			if got := wentDownAt(&status) != nil; got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})

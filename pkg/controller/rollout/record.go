@@ -21,9 +21,6 @@ const (
 	eventRepair = "Remediating"
 )
 
-// restartTimeout is what a host gets for a restart: Windows installs what it has pending meanwhile.
-const restartTimeout = time.Hour
-
 // recordOperation records the operation that a grant is for.
 func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error {
 	does := v1alpha1.OperationReconfigure
@@ -41,7 +38,7 @@ func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error 
 		// Known before it begins, so that one that does not get far counts as an attempt at it.
 		op.Revision, op.AdmittedImpact = i.Status.DesiredRevision, g.impact
 	case v1alpha1.OperationReboot:
-		op.Reboot = &v1alpha1.RebootOptions{Mode: v1alpha1.RebootGraceful, TimeoutSeconds: new(int64(restartTimeout / time.Second))}
+		op.Reboot = &v1alpha1.RebootOptions{Mode: v1alpha1.RebootGraceful}
 		if g.cause == v1alpha1.CauseRestartPending {
 			op.Reboot.Mode = v1alpha1.RebootIfPending
 		}
