@@ -85,7 +85,6 @@ func TestRolloutStatus(t *testing.T) {
 		}, ExitOK, "all 2 hosts are up to date"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
 			a := newAPI(t, hostOfPool("a"), hostOfPool("b"), instance("other", ""))
 			pool := finishedPool()
 			tt.edit(pool)
@@ -100,7 +99,6 @@ func TestRolloutStatus(t *testing.T) {
 
 // TestRolloutStatusFollows: what happens to each host is said once.
 func TestRolloutStatusFollows(t *testing.T) {
-	t.Parallel()
 	busy := hostOfPool("a")
 	busy.Status.Operation = &v1alpha1.Operation{
 		ID: "r", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning, Progress: &v1alpha1.OperationProgress{Done: 1, Total: 4, Unit: "pods"},
