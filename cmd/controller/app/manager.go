@@ -33,6 +33,7 @@ import (
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -182,7 +183,7 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 }
 
 // annotations of Nodes that the controllers read.
-var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation)
+var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, drain.CordonedByAnnotation)
 
 // stripNode keeps of a Node what the controllers read: in a large cluster most of
 // the memory of Nodes is in lists of images.

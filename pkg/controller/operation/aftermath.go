@@ -71,7 +71,10 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 		return " The removal is incomplete: some of our files or services may still be on the host. The removal will be retried.", nil
 	case e.mayBeSent():
 		message := " The restart of the host was already requested, which cannot be undone."
-		if cordonedByUs(op) {
+		switch {
+		case cordonedByUs(op) && op.Cause != "":
+			message += describeCordonLeft(op)
+		case cordonedByUs(op):
 			message += fmt.Sprintf(" Node %s stays cordoned: uncordon it when the host is back and well.", op.Node.Name)
 		}
 		return message, nil
@@ -185,10 +188,21 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		return fmt.Sprintf(" Node %[1]s stays cordoned because its host is being removed; the removal will be retried. Move the pods away in the meantime, for example: kubectl drain %[1]s", op.Node.Name), nil
 	case op.Type == v1alpha1.OperationRemove:
 		return fmt.Sprintf(" Node %s stays cordoned because its host is being removed.", op.Node.Name), nil
+	case op.Cause != "" && !e.mayBeSent():
+		// Nobody asked for it, and nothing was done to the host: it goes on as it did.
+		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
+		return note + describeEvicted(op) + restored, err
+	case op.Cause != "":
+		return note + describeCordonLeft(op), nil
 	case op.Type == v1alpha1.OperationDrain:
 		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
 	}
 	return note + fmt.Sprintf(" Node %s stays cordoned: repair what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
+}
+
+// describeCordonLeft says what becomes of the Node of a restart that the controller wanted, package rollout has it uncordoned.
+func describeCordonLeft(op *v1alpha1.Operation) string {
+	return fmt.Sprintf(" Node %s stays cordoned until it is ready again, or somebody uncordons it.", op.Node.Name)
 }
 
 // mayBeSent says whether the restart of the host was, or may have been, asked for.

@@ -151,6 +151,12 @@ func (e *execution) start(ctx context.Context) error {
 			refusal = "The host has no Node: no Node has its address or its provider ID, so that there is nothing to drain or uncordon."
 		}
 	}
+	if why, err := e.withdrawn(ctx); err != nil || why != "" {
+		if err != nil {
+			return err
+		}
+		return e.conclude(ctx, v1alpha1.OperationCanceled, why)
+	}
 	names := plan(e.operation(), e.Configuration != nil)
 	if names == nil && refusal == "" {
 		refusal = fmt.Sprintf("This version of the controller does not know operations of type %s.", e.operation().Type)

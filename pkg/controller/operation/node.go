@@ -30,6 +30,9 @@ var noNode = result{skipped: true, message: "The host has no Node."}
 // own. A drain is asked for because the Node is to stay cordoned, whatever comes after.
 func markOf(op *v1alpha1.Operation) drain.Mark {
 	mark := drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
+	if op.Cause == v1alpha1.CauseCameBack { // it lifts the cordon of a restart
+		mark.Purpose = string(v1alpha1.OperationReboot)
+	}
 	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationReboot {
 		mark.Purpose = string(op.Type)
 	}
@@ -134,7 +137,7 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	if op.Type != v1alpha1.OperationUncordon {
+	if op.Type != v1alpha1.OperationUncordon || op.Cause != "" {
 		message, err := e.restore(ctx)
 		return result{message: message, skipped: op.Type != v1alpha1.OperationReconfigure && message == asBefore(op)}, err
 	}

@@ -33,6 +33,9 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be logged in to", err)
 	}
+	if ready, err := e.recovered(ctx); err != nil || ready {
+		return result{enough: true, message: fmt.Sprintf("Node %s is ready again, so the host was left as it is.", e.operation().Node.Name)}, err
+	}
 	r := result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}
 	switch op := e.operation(); {
 	case op.Type == v1alpha1.OperationRemove:
@@ -137,6 +140,10 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		}
 	}
 	if !mayBeSent {
+		if ready, err := e.recovered(ctx); err != nil || ready {
+			const again = "The Node is ready again, so Windows was not restarted."
+			return result{skipped: true, message: again, skips: map[string]string{v1alpha1.StepBoot: again}}, err
+		}
 		id, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readBootID)
 		if err != nil {
 			return result{}, e.blame(ctx, "the host does not report its boot ID, without which a restart cannot be detected", err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -18,6 +19,7 @@ import (
 func TestRestartServices(t *testing.T) {
 	t.Parallel()
 	repair := byController(v1alpha1.Operation{Type: v1alpha1.OperationRestartServices, Cause: v1alpha1.CauseNodeNotReady})
+	pool := remediated()
 	for name, tt := range map[string]struct {
 		fails string
 		then  func(*fixture)
@@ -28,8 +30,10 @@ func TestRestartServices(t *testing.T) {
 		"it works for a moment":  {then: (*fixture).notReadyWhileWatched, want: "Node win-1 became ready and did not stay so for 1m0s"},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			f := newFixture(t, newInstance(repair))
+			f := newFixture(t, newInstance(repair, inPool("p")), pool)
 			f.configure()
+			f.setReady(corev1.ConditionFalse)
+			f.host.fail["RestartServices"] = func() error { f.setReady(corev1.ConditionTrue); return nil }
 			f.host.servicesFail, f.settle = tt.fails, time.Minute
 			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
 				if op := i.Status.Operation; after && tt.then != nil && op.FindStep(v1alpha1.StepNodeReady) != nil {
@@ -61,6 +65,7 @@ func TestRestartByController(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "", func(t *testing.T) {
 		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
+		pool.Spec.Restarts.After = &metav1.Time{Time: time.Now()}
 		pool.Spec.UpdateStrategy.Drain.GracePeriodSeconds = new(int64(7))
 		f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), func(i *v1alpha1.WindowsInstance) {
 			i.Spec.PoolRef, i.Status.Operation.Cause = &v1alpha1.PoolReference{Name: "p"}, v1alpha1.CauseRestartRequested

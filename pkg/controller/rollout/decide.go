@@ -123,7 +123,7 @@ func decide(s state) decision {
 func (p *pass) consider(h *host) {
 	switch {
 	case h.update && h.due.After(p.now):
-		p.later(h.due)
+		p.waitUntil(h, h.due, "The update is tried again")
 	case h.update && h.impact == "":
 		p.unknown = append(p.unknown, h)
 	case h.update:
@@ -133,11 +133,15 @@ func (p *pass) consider(h *host) {
 	case r.tried:
 		p.wait(h, reason{kind: waitsForPerson})
 	case r.action != "" && r.due.After(p.now):
-		p.later(r.due)
+		p.waitUntil(h, r.due, "Its Node is not ready, and is repaired unless it is ready again")
 	case r.action != "":
 		p.queue = append(p.queue, candidate{host: h, impact: r.impact(), start: true, cause: v1alpha1.CauseNodeNotReady})
 	}
 	switch {
+	case h.uncordon && h.uncordonDue.After(p.now):
+		p.waitUntil(h, h.uncordonDue, "Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready")
+	case h.uncordon:
+		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseCameBack})
 	case h.restart != "" && h.restartDue.After(p.now):
 		p.later(h.restartDue)
 	case h.restart != "":
@@ -256,6 +260,14 @@ func (p *pass) hold(h *host, s slot) {
 // wait notes what a host waits for.
 func (p *pass) wait(h *host, why reason) { p.waits[h.key], p.poolOf[h.key] = why, h.pool }
 
+// waitUntil notes that something is done to a host at a time.
+func (p *pass) waitUntil(h *host, at time.Time, what string) {
+	p.later(at)
+	if _, waits := p.waits[h.key]; !waits {
+		p.wait(h, reason{kind: waitsForTime, at: at, text: what})
+	}
+}
+
 // later has it decided again at a time.
 func (p *pass) later(at time.Time) {
 	if !at.IsZero() && (p.again.IsZero() || at.Before(p.again)) {
@@ -363,6 +375,8 @@ func (p *pass) keptByPolicy(c candidate) reason {
 	switch {
 	case c.cause == v1alpha1.CauseNodeNotReady:
 		return p.keptByHealth(c)
+	case c.cause == v1alpha1.CauseCameBack:
+		return reason{}
 	case c.byPerson || c.broken != nil && c.cause == "":
 		return reason{}
 	}

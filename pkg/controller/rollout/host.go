@@ -52,6 +52,8 @@ type host struct {
 	leaving bool
 	// node: it is a Node. ready: that is ready.
 	node, ready bool
+	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
+	cordoned, lost bool
 	// busy: something else than a configuration is being done to it.
 	busy bool
 	// updated: it has its desired configuration.
@@ -93,6 +95,10 @@ type host struct {
 	restartDue time.Time
 	// remedy is what is to be done because its Node is not ready.
 	remedy remedy
+	// uncordon: its Node is as ready as it was before the restart that left it cordoned, and uncordonDue from when on it
+	// takes pods again.
+	uncordon    bool
+	uncordonDue time.Time
 }
 
 // newHost says what decides about the host of an instance. Whether it is to be updated, and what that costs,
@@ -101,8 +107,8 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	status, op := &i.Status, i.Status.Operation
 	h := host{
 		key: client.ObjectKeyFromObject(i), pool: poolKey{i.Namespace, object.PoolName(i)}, created: i.CreationTimestamp.Time,
-		leaving: !i.DeletionTimestamp.IsZero(),
-		node:    status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
+		leaving: !i.DeletionTimestamp.IsZero(), lost: status.Node == nil && status.CurrentRevision != "",
+		node: status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "",
 		restarted: status.LastRestart(),
@@ -161,7 +167,10 @@ func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
 // has the smaller one.
 func holds(op *v1alpha1.Operation) slot {
 	if op.Active() && op.Cause != "" {
-		if op.Type == v1alpha1.OperationRestartServices {
+		switch op.Type {
+		case v1alpha1.OperationUncordon:
+			return slotNone
+		case v1alpha1.OperationRestartServices:
 			return slotRestart
 		}
 		return slotDisruption
@@ -208,7 +217,8 @@ func runs(op *v1alpha1.Operation, name string) bool {
 }
 
 // unavailable says whether a Node of the pool is out of service, or about to be. That of a broken host is: it stays
-// cordoned until an update succeeds.
+// cordoned until an update succeeds. One that somebody has cordoned takes no pods of others either, as for the Machine
+// Config Operator.
 func (h *host) unavailable() bool {
-	return h.node && (!h.ready || h.busy || h.leaving || h.broken != nil || h.holds == slotDisruption)
+	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.leaving || h.broken != nil || h.holds == slotDisruption)
 }

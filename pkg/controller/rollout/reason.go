@@ -36,6 +36,7 @@ const (
 	waitsForRestarts waitKind = "Restarts"
 	waitsForHealth   waitKind = "Health"
 	waitsForPerson   waitKind = "Person"
+	waitsForTime     waitKind = "Time"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -91,6 +92,8 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be (spec.remediation.maxUnhealthy).", r.text, r.most)
 	case waitsForPerson:
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s", pool, in.namespace)
+	case waitsForTime:
+		return fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}
@@ -215,6 +218,10 @@ func (h *host) why() string {
 		return "it is being drained, restarted or removed"
 	case h.broken != nil:
 		return "an update or a restart broke it"
+	case h.lost:
+		return "its Node is gone"
+	case h.ready && h.cordoned:
+		return "its Node is cordoned"
 	}
 	return "its Node is not ready"
 }

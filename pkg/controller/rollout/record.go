@@ -26,6 +26,8 @@ func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error 
 	does := v1alpha1.OperationReconfigure
 	switch {
 	case g.cause == "":
+	case g.cause == v1alpha1.CauseCameBack:
+		does = v1alpha1.OperationUncordon
 	case slotOf(g.impact) == slotDisruption:
 		does = v1alpha1.OperationReboot
 	default:
@@ -57,6 +59,8 @@ func (s *Scheduler) announce(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation
 		note = "Restarting Windows, because spec.restarts.after of the pool asks for it."
 	case v1alpha1.CauseRestartPending:
 		note = "Restarting Windows, which waits for it."
+	case v1alpha1.CauseCameBack:
+		note = "The Node is ready again, which a restart that failed had left cordoned: it is uncordoned."
 	case v1alpha1.CauseNodeNotReady:
 		kind, reason, note = corev1.EventTypeWarning, eventRepair, "The Node is not ready, although the host can be logged in to: its services are restarted."
 		if op.Type == v1alpha1.OperationReboot {

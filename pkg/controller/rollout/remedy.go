@@ -46,6 +46,9 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		if op.FinishedAt.Time.Before(before.Add(-sameTrouble)) {
 			break
 		}
+		if leftAlone(op) {
+			continue
+		}
 		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
 		tried.Insert(actionOf(op))
 	}
@@ -55,6 +58,20 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		}
 	}
 	return remedy{tried: true}
+}
+
+// leftAlone says whether a repair did nothing to its host, because the Node was ready again when it began, or because it
+// was withdrawn.
+func leftAlone(op *v1alpha1.Operation) bool {
+	if op.Phase == v1alpha1.OperationFailed {
+		return false
+	}
+	for _, name := range []string{v1alpha1.StepRestartServices, v1alpha1.StepRestart} {
+		if step := op.FindStep(name); step != nil {
+			return step.State == v1alpha1.StepPending || step.State == v1alpha1.StepSkipped
+		}
+	}
+	return withdrawn(op)
 }
 
 func actionOf(op *v1alpha1.Operation) v1alpha1.PoolRemediationAction {

@@ -41,7 +41,18 @@ type Scheduler struct {
 	written map[types.NamespacedName]grantWritten
 	last    decision
 	blocked map[poolKey]holdup
+	// passed is when the pass before was, and calm since when there has been one every few minutes. Only the passes,
+	// one after the other, use them.
+	passed, calm time.Time
 }
+
+const (
+	// maxPause is between two passes of a process that works all the time. After a longer one, or a start, what the
+	// Nodes say of themselves may be as old as the pause, and nobody repairs what was not looked at since.
+	maxPause = 5 * time.Minute
+	// cameBackAfter is for how long a Node is ready before the cordon of a failed restart is lifted.
+	cameBackAfter = time.Minute
+)
 
 // grantWritten is a grant that the cache may not have yet.
 type grantWritten struct {
@@ -119,7 +130,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 	case conflict:
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	case !decided.again.IsZero():
-		return reconcile.Result{RequeueAfter: max(decided.again.Sub(s.clock.Now()), conflictDelay)}, nil
+		return reconcile.Result{RequeueAfter: min(max(decided.again.Sub(s.clock.Now()), conflictDelay), maxPause/2)}, nil
 	}
 	return reconcile.Result{}, nil
 }
@@ -135,11 +146,20 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, decision{}, fmt.Errorf("list instances: %w", err)
 	}
+	nodes, err := s.nodes(ctx)
+	if err != nil {
+		return nil, decision{}, err
+	}
+	now := s.clock.Now()
+	if now.Sub(s.passed) > maxPause {
+		s.calm = now
+	}
+	s.passed = now
 	sizes := map[poolKey]int{}
 	for i := range list.Items {
 		sizes[poolKey{list.Items[i].Namespace, object.PoolName(&list.Items[i])}]++
 	}
-	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.Disruptions, now: s.clock.Now()}
+	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.Disruptions, now: now}
 	byName := map[poolKey]*v1alpha1.WindowsNodePool{}
 	for i := range pools.Items {
 		pool := &pools.Items[i]
@@ -152,6 +172,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		instance := &list.Items[i]
 		h := newHost(instance)
 		instances[h.key] = instance
+		node := nodeOf(instance, nodes)
+		h.cordoned = node != nil && node.Spec.Unschedulable
 		if written, ok := s.unseen(instance); ok {
 			h.holds, h.waits, h.repairs = max(h.holds, written.slot), "", written.repairs
 			in.hosts = append(in.hosts, h)
@@ -163,7 +185,10 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			wanted.Insert(h.key)
 		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
-		h.remedy = remedyOf(instance, byName[h.pool])
+		if h.remedy = remedyOf(instance, byName[h.pool]); h.remedy.action != "" {
+			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))
+		}
+		h.uncordon, h.uncordonDue = cameBack(instance, byName[h.pool], node)
 		in.hosts = append(in.hosts, h)
 	}
 	s.asker.keep(wanted)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,9 @@ func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects .
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := corev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	f := &scheduled{t: t, says: says, events: record.NewFakeRecorder(100)}
@@ -254,7 +258,14 @@ func TestScheduleARestart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1alpha1.WindowsNodePoolSpec{Restarts: tt.restart, Remediation: tt.remedy}}
 				f := newScheduled(t, nil, pool, works(tt.edit), edited(works(tt.edit), func(i *v1alpha1.WindowsInstance) { i.Name = "b" }))
-				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				now := clocktesting.NewFakePassiveClock(testNow.Add(-maxPause))
+				f.clock = now
+				if f.pass(); tt.remedy != nil { // a process that has just begun waits until what the Nodes say is not from before
+					if op := f.operation("a"); op != nil {
+						t.Fatalf("it has %+v at once", op)
+					}
+				}
+				now.SetTime(testNow)
 				f.pass()
 				op := f.operation("a")
 				if op == nil || op.Type != tt.kind || op.Origin != v1alpha1.OriginController || op.Cause == "" || (op.Reboot == nil) != (tt.mode == "") || op.Reboot != nil && op.Reboot.Mode != tt.mode {

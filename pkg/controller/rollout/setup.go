@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 const (
@@ -44,6 +46,7 @@ var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "a
 //	windows.openshift.io  windowsinstances          get list watch
 //	windows.openshift.io  windowsinstances/status   update
 //	apps                  controllerrevisions       list create update delete
+//	(core)                nodes                     get list watch
 //	(core)                events                    create patch
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	register(s.Registerer, s)
@@ -61,6 +64,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named(schedulerName).
 		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(cordonChanges)).
 		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(answered, all)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
@@ -103,6 +107,16 @@ var decisive = predicate.Funcs{
 			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			before.Status.DesiredRevision != after.Status.DesiredRevision || before.Status.CurrentRevision != after.Status.CurrentRevision ||
 			!sameConditions(before, after) || !reflect.DeepEqual(newHost(before), newHost(after)))
+	},
+}
+
+// cordonChanges lets pass that a Node is cordoned or not, or is another one.
+var cordonChanges = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*corev1.Node)
+		after, okAfter := e.ObjectNew.(*corev1.Node)
+		return okBefore && okAfter && (before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+			before.Annotations[drain.CordonedByAnnotation] != after.Annotations[drain.CordonedByAnnotation])
 	},
 }
 

@@ -1388,7 +1388,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"cause": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart) or NodeNotReady (spec.remediation of the pool). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
+							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), NodeNotReady (spec.remediation of the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
 							MaxLength:   ptr.To[int64](64),
 							Type:        []string{"string"},
 							Format:      "",

@@ -40,6 +40,9 @@ const (
 	CauseRestartPending OperationCause = "RestartPending"
 	// CauseNodeNotReady means that the Node is not ready, and the pool has it repaired.
 	CauseNodeNotReady OperationCause = "NodeNotReady"
+	// CauseCameBack means that a restart which the controller began had failed and left the Node cordoned, and the Node
+	// is ready again.
+	CauseCameBack OperationCause = "CameBack"
 )
 
 // OperationPhase is how far an operation has come. Later releases may have other phases; an
@@ -114,8 +117,8 @@ type Operation struct {
 	// +k8s:optional
 	Origin OperationOrigin `json:"origin,omitempty"`
 	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
-	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart) or NodeNotReady (spec.remediation of
-	// the pool). Later releases may have others. Empty: it is a user's, or there is nothing to add.
+	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), NodeNotReady (spec.remediation of
+	// the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=64

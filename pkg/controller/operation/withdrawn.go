@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// withdrawn says why an operation that the controller recorded for a pool is not begun: the pool does not ask for it any
+// more. Between the record and its begin may be hours, when many hosts are worked on. Empty: it does.
+func (e *execution) withdrawn(ctx context.Context) (string, error) {
+	op := e.operation()
+	switch op.Cause {
+	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseNodeNotReady:
+	default:
+		return "", nil
+	}
+	pool, err := e.pool(ctx)
+	if err != nil {
+		return "", err
+	}
+	if field := object.PausedBy(e.instance, pool); field != "" {
+		return fmt.Sprintf("Not begun, because %s is true.", field), nil
+	}
+	var field string
+	switch {
+	case pool == nil:
+		return "Not begun, because the pool that asked for it is gone.", nil
+	case op.Cause == v1alpha1.CauseRestartRequested && (pool.Spec.Restarts.After == nil || !e.instance.Status.LastRestart().Before(pool.Spec.Restarts.After.Time)):
+		field = "spec.restarts.after"
+	case op.Cause == v1alpha1.CauseRestartPending && pool.Spec.Restarts.Policy != v1alpha1.RestartWhenPending:
+		field = "spec.restarts.policy"
+	case op.Cause == v1alpha1.CauseNodeNotReady && pool.Spec.Remediation == nil:
+		field = "spec.remediation"
+	default:
+		return "", nil
+	}
+	return fmt.Sprintf("Not begun, because %s of pool %s does not ask for it any more.", field, pool.Name), nil
+}
+
+// recovered says whether the Node of a repair is ready again, for which nothing has to be done then.
+func (e *execution) recovered(ctx context.Context) (bool, error) {
+	op := e.operation()
+	if op.Cause != v1alpha1.CauseNodeNotReady || op.Node == nil {
+		return false, nil
+	}
+	node, err := e.readNode(ctx, op.Node.Name)
+	if err != nil || node == nil || node.UID != op.Node.UID {
+		return false, err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+func becauseOf(cause v1alpha1.OperationCause) change {
+	return func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Cause = cause }
+}
+
+// remediated is pool p, which has its hosts repaired.
+func remediated() *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
+	pool.Spec.Remediation = &v1alpha1.PoolRemediation{}
+	return pool
+}
+
+// setReady has the Node be ready or not.
+func (f *fixture) setReady(ready corev1.ConditionStatus) {
+	node := f.node()
+	node.Status.Conditions[0].Status = ready
+	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// cordon has the Node be cordoned, by an operation if there is one.
+func (f *fixture) cordon(by string) {
+	f.t.Helper()
+	node := f.node()
+	node.Spec.Unschedulable = true
+	if by != "" {
+		node.Annotations = map[string]string{drain.CordonedByAnnotation: by}
+	}
+	if _, err := f.kube.CoreV1().Nodes().Update(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestWithdrawn: what a pool asked for and does not ask for any more is not begun.
+func TestWithdrawn(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		cause v1alpha1.OperationCause
+		edit  func(*v1alpha1.WindowsNodePool)
+		want  string
+	}{
+		{"the restart", v1alpha1.CauseRestartRequested, func(p *v1alpha1.WindowsNodePool) { p.Spec.Restarts.After = nil }, "Not begun, because spec.restarts.after of pool p does not ask for it any more."},
+		{"it was restarted meanwhile", v1alpha1.CauseRestartRequested, func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.Restarts.After = &metav1.Time{Time: time.Now().Add(-time.Hour)}
+		}, "Not begun, because spec.restarts.after"},
+		{"what Windows waits for", v1alpha1.CauseRestartPending, func(*v1alpha1.WindowsNodePool) {}, "Not begun, because spec.restarts.policy of pool p"},
+		{"the repair", v1alpha1.CauseNodeNotReady, func(p *v1alpha1.WindowsNodePool) { p.Spec.Remediation = nil }, "Not begun, because spec.remediation of pool p"},
+		{"all of it", v1alpha1.CauseNodeNotReady, func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }, "Not begun, because spec.paused of pool p is true."},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			pool := remediated()
+			tt.edit(pool)
+			restarted := func(i *v1alpha1.WindowsInstance) {
+				i.Status.RestartedAt = &metav1.Time{Time: time.Now().Add(-time.Minute)}
+			}
+			f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), inPool("p"), becauseOf(tt.cause), restarted), pool)
+			f.configure()
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationCanceled || !strings.HasPrefix(op.Message, tt.want) || len(op.Steps) > 0 {
+				t.Errorf("it is %s: %s: %v", op.Phase, op.Message, states(op))
+			}
+			if f.drain.runs > 0 || f.host.restarts() > 0 {
+				t.Errorf("%d drains, %d restarts", f.drain.runs, f.host.restarts())
+			}
+		})
+	}
+}
+
+// TestRepairIsNotNeeded: a host whose Node is ready again is left as it is, also when that is so after its pods have left.
+func TestRepairIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "before it begins", func(t *testing.T) {
+		repair := byController(v1alpha1.Operation{Type: v1alpha1.OperationRestartServices, Cause: v1alpha1.CauseNodeNotReady})
+		f := newFixture(t, newInstance(repair, inPool("p")), remediated())
+		f.configure()
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || op.Message != "Node win-1 is ready again, so the host was left as it is." || f.host.count("RestartServices") > 0 {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+	inBubble(t, "after the drain", func(t *testing.T) {
+		f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), inPool("p"), becauseOf(v1alpha1.CauseNodeNotReady)), remediated())
+		f.configure()
+		f.setReady(corev1.ConditionFalse)
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if step := i.Status.Operation.FindStep(v1alpha1.StepDrain); after && step != nil && step.State == v1alpha1.StepSucceeded {
+				f.setReady(corev1.ConditionTrue)
+			}
+			return nil
+		}
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() > 0 || f.drain.runs != 1 || f.node().Spec.Unschedulable {
+			t.Errorf("it is %s: %s: %v; %d restarts, %d drains", op.Phase, op.Message, states(op), f.host.restarts(), f.drain.runs)
+		}
+	})
+}
+
+// TestRestartThatIsNotSent: a Node that was cordoned for a restart which did not begin goes on as it did, when nobody
+// asked for it. One whose host was asked to restart stays cordoned until it is ready, see [TestNodeThatCameBack].
+func TestRestartThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []v1alpha1.OperationCause{v1alpha1.CauseRestartRequested, ""} {
+		inBubble(t, "because of "+string(cause), func(t *testing.T) {
+			pool := remediated()
+			pool.Spec.Restarts.After = &metav1.Time{Time: time.Now()}
+			f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), inPool("p"), becauseOf(cause)), pool)
+			f.configure()
+			f.drain.err = errors.New("pods do not leave")
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationFailed || f.host.restarts() > 0 {
+				t.Fatalf("it is %s: %s", op.Phase, op.Message)
+			}
+			if cordoned := f.node().Spec.Unschedulable; cordoned != (cause == "") {
+				t.Errorf("cordoned: %t, and %s", cordoned, op.Message)
+			}
+		})
+	}
+}
+
+// TestNodeThatCameBack: the controller lifts the cordon of a restart that it began, and no other.
+func TestNodeThatCameBack(t *testing.T) {
+	t.Parallel()
+	for by, stays := range map[string]bool{"op-0 Reboot (asked for by windows-controller)": false, "": true, "drain-1 (asked for by alice)": true} {
+		inBubble(t, "cordoned by "+by, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(v1alpha1.Operation{Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack})))
+			f.cordon(by)
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable != stays {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}

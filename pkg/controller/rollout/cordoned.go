@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// nodes reads the Nodes of Windows hosts, by name. They belong to the cache and are only read.
+func (s *Scheduler) nodes(ctx context.Context) (map[string]*corev1.Node, error) {
+	var list corev1.NodeList
+	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.MatchingLabels{corev1.LabelOSStable: string(corev1.Windows)}); err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
+	}
+	byName := make(map[string]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		byName[list.Items[i].Name] = &list.Items[i]
+	}
+	return byName, nil
+}
+
+// nodeOf is the Node of an instance, nil if it has none.
+func nodeOf(i *v1alpha1.WindowsInstance, nodes map[string]*corev1.Node) *corev1.Node {
+	if i.Status.Node == nil {
+		return nil
+	}
+	if node := nodes[i.Status.Node.Name]; node != nil && node.UID == i.Status.Node.UID {
+		return node
+	}
+	return nil
+}
+
+// cameBack says whether a restart that the controller began and that did not succeed has left the Node of an instance
+// cordoned, and that is ready again; and from when on it may take pods. Nobody else would uncordon it: nobody asked for
+// the restart. One host after the other would be lost to its pool.
+func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (ok bool, due time.Time) {
+	if node == nil || !node.Spec.Unschedulable || !workable(i, pool) {
+		return false, time.Time{}
+	}
+	ready := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue {
+		return false, time.Time{}
+	}
+	owner, _, _ := strings.Cut(node.Annotations[drain.CordonedByAnnotation], " ")
+	var since time.Time
+	for _, op := range i.Status.Operations() {
+		if op.Type == v1alpha1.OperationUncordon && op.Cause == v1alpha1.CauseCameBack && op.BrokenOff() && op.FinishedAt != nil {
+			since = later(since, op.FinishedAt.Add(restartBackoff.Duration))
+		}
+		if op.ID != owner {
+			continue
+		}
+		if op.Type != v1alpha1.OperationReboot || op.Cause == "" || !op.BrokenOff() {
+			return false, time.Time{}
+		}
+		return true, later(since, ready.LastTransitionTime.Add(cameBackAfter))
+	}
+	return false, time.Time{}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// cordonedNode is the Node of the host that [works] returns.
+func cordonedNode(by string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a", Labels: map[string]string{corev1.LabelOSStable: "windows"}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	if by != "" {
+		node.Annotations = map[string]string{drain.CordonedByAnnotation: by}
+	}
+	return node
+}
+
+// TestCameBack: a Node that a restart of ours has left cordoned takes pods again when it is ready, once it has been for a
+// while; what people did is theirs.
+func TestCameBack(t *testing.T) {
+	const reboot = v1alpha1.OperationReboot
+	named := func(id string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) { i.Status.Operation.ID = id }
+	}
+	failed := did(reboot, v1alpha1.CauseRestartRequested, v1alpha1.OperationFailed, -time.Hour)
+	ready := condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, -time.Second)
+	for _, tt := range []struct {
+		name string
+		node *corev1.Node
+		edit []func(*v1alpha1.WindowsInstance)
+		want bool
+		due  time.Duration
+	}{
+		{"it is ready again", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, true, time.Minute - time.Second},
+		{"somebody canceled it", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){did(reboot, v1alpha1.CauseRestartPending, v1alpha1.OperationCanceled, -time.Hour), named("op-1"), ready}, true, time.Minute - time.Second},
+		{"it is not ready", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, 0)}, false, 0},
+		{"it is uncordoned", &corev1.Node{}, []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
+		{"somebody else cordoned it", cordonedNode(""), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
+		{"a person asked for the restart", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){did(reboot, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
+		{"it is drained", cordonedNode("op-1"), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationDrain, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
+		{"the instance is paused", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready, func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }}, false, 0},
+		{"it did not work just now", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationUncordon, v1alpha1.CauseCameBack, v1alpha1.OperationFailed, 0), failed, func(i *v1alpha1.WindowsInstance) { i.Status.History[0].ID = "op-1" }, ready}, true, 10 * time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ok, due := cameBack(works(tt.edit...), nil, tt.node)
+			if ok != tt.want || ok && !due.Equal(testNow.Add(tt.due)) {
+				t.Errorf("%t, at %s", ok, due)
+			}
+		})
+	}
+}
+
+// TestScheduleACordonedNode: a Node that is cordoned counts as one that is out of service, and the cordon of a restart that
+// failed is lifted by an operation.
+func TestScheduleACordonedNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1alpha1.WindowsNodePoolSpec{Restarts: v1alpha1.PoolRestarts{After: at(-2 * time.Hour)}}}
+		cordoned := works(did(v1alpha1.OperationReboot, v1alpha1.CauseRestartRequested, v1alpha1.OperationFailed, -time.Hour), condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, -10*time.Second), func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation.ID, i.Status.Node = "op-1", &v1alpha1.NodeReference{Name: "a", UID: "uid-a"}
+			i.Status.RestartedAt = at(-time.Hour)
+		})
+		f := newScheduled(t, nil, pool, cordoned, edited(works(), func(i *v1alpha1.WindowsInstance) { i.Name = "b" }), cordonedNode("op-1 Reboot"))
+		now := clocktesting.NewFakePassiveClock(testNow)
+		f.clock = now
+		f.pass()
+		if op := f.operation("b"); op != nil {
+			t.Errorf("b has %+v while a is cordoned", op)
+		}
+		if got := f.blockedBy(poolKey{"ns", "p"}).text; got != "a: Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready at 2026-11-21T12:00:50Z.\n"+
+			"b: Waits for a slot: a is out of service (its Node is cordoned) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)." {
+			t.Errorf("blocked by %s", got)
+		}
+		now.SetTime(testNow.Add(time.Minute))
+		f.pass()
+		if op := f.operation("a"); op.Type != v1alpha1.OperationUncordon || op.Cause != v1alpha1.CauseCameBack {
+			t.Errorf("a has %+v", op)
+		}
+	})
+}
