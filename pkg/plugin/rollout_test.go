@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -210,8 +211,10 @@ func TestRolloutUndo(t *testing.T) {
 		revisions     []appsv1.ControllerRevision
 		body, want    string
 	}{
-		{"the one before", "undo p", all, `"value":{"nodeLabels":{"rack":"2"}}`, "windowsnodepool/p rolled back to revision 2\n"},
-		{"another one", "undo p --to-revision=1 --dry-run", all, `"value":{"nodeLabels":{"rack":"1"}}`, "windowsnodepool/p rolled back to revision 1 (server dry run)\n"},
+		{"the one before", "undo p", all, `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"2"}}`, "windowsnodepool/p rolled back to revision 2\n"},
+		{"with credentials that were replaced", "undo p", append(slices.Clone(all), revision("p-0", 4, `3"},"credentialsSecretRef":{"name":"old`, "uid-p")), `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"2"}}`, "windowsnodepool/p rolled back to revision 2\n"},
+		{"its own credentials stay", "undo p --to-revision=4", append(slices.Clone(all), revision("p-0", 4, `4"},"credentialsSecretRef":{"name":"old`, "uid-p")), `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"4"}}`, "windowsnodepool/p rolled back to revision 4\n"},
+		{"another one", "undo p --to-revision=1 --dry-run", all, `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"1"}}`, "windowsnodepool/p rolled back to revision 1 (server dry run)\n"},
 		{"the present one", "undo p --to-revision=3", all, "", "windowsnodepool/p has the template of revision 3 already"},
 		{"one of another pool", "undo p --to-revision=9", all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
 		{"there is only one", "undo p", all[:1], "", "windowsnodepool/p has had no other template"},
@@ -223,6 +226,8 @@ func TestRolloutUndo(t *testing.T) {
 			a := newAPI(t)
 			pool := finishedPool()
 			pool.Status.UpdateRevision, pool.Status.CurrentRevision = "p-3", "p-1"
+			pool.Spec.Template.NodeLabels = map[string]string{"rack": "3"}
+			pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "key"}
 			a.servePool(pool)
 			a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", func(w http.ResponseWriter, _ *http.Request) {
 				answer(w, appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}, Items: tt.revisions})

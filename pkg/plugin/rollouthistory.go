@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,7 +69,7 @@ func newRolloutUndo(e *env) *cobra.Command {
 		Short: "Give a pool the template that it had before",
 		Long: `Set the template of a pool (spec.template) to that of an earlier revision, by default the one before. Its hosts are
 updated with it as with any change; those that the newer one broke come first. The version of Kubernetes on hosts does not
-go back with it.`,
+go back with it, nor do the credentials that they are logged in to with.`,
 		Example: `  kubectl windows rollout undo windows-instances
   kubectl windows rollout undo windows-instances --to-revision=3`,
 		Args:              cobra.ExactArgs(1),
@@ -102,8 +103,12 @@ func (e *env) undo(ctx context.Context, name string, number int64, dryRunFlag st
 	if err != nil {
 		return err
 	}
+	if template, err = keepCredentials(template, pool); err != nil {
+		return err
+	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": pool.UID},
+		{"op": "test", "path": "/metadata/generation", "value": pool.Generation}, // nothing that somebody has just changed is lost
 		{"op": "add", "path": "/spec/template", "value": template},
 	})
 	if err != nil {
@@ -151,8 +156,8 @@ func revisionOfPool(pool *v1alpha1.WindowsNodePool, revisions []appsv1.Controlle
 		return nil, fmt.Errorf("windowsnodepool/%s has no revision %d: kubectl windows rollout history %s -n %s", pool.Name, number, pool.Name, pool.Namespace)
 	}
 	for i := range slices.Backward(revisions) {
-		if revisions[i].Name != pool.Status.UpdateRevision {
-			return &revisions[i], nil
+		if r := &revisions[i]; r.Name != pool.Status.UpdateRevision && !hasTemplate(pool, r) {
+			return r, nil
 		}
 	}
 	return nil, fmt.Errorf("windowsnodepool/%s has had no other template", pool.Name)
@@ -172,6 +177,38 @@ func templateOf(revision *appsv1.ControllerRevision) (json.RawMessage, error) {
 		return nil, errors.New("ControllerRevision " + revision.Name + " has no template")
 	}
 	return data.Spec.Template, nil
+}
+
+// hasTemplate says whether a pool has what is in a revision. Releases before had other names for the same.
+func hasTemplate(pool *v1alpha1.WindowsNodePool, revision *appsv1.ControllerRevision) bool {
+	text, err := templateOf(revision)
+	if err != nil {
+		return false
+	}
+	var template v1alpha1.PoolTemplate
+	if err := json.Unmarshal(text, &template); err != nil {
+		return false
+	}
+	template.CredentialsSecretRef = pool.Spec.Template.CredentialsSecretRef
+	return equality.Semantic.DeepEqual(template, pool.Spec.Template)
+}
+
+// keepCredentials returns a template with the credentials that the pool has now: going back must not bring back a key
+// that somebody has replaced. Releases before kept them in revisions.
+func keepCredentials(template json.RawMessage, pool *v1alpha1.WindowsNodePool) (json.RawMessage, error) {
+	fields := map[string]any{}
+	if err := json.Unmarshal(template, &fields); err != nil {
+		return nil, fmt.Errorf("reading the template: %w", err)
+	}
+	delete(fields, "credentialsSecretRef")
+	if ref := pool.Spec.Template.CredentialsSecretRef; ref != nil {
+		fields["credentialsSecretRef"] = ref
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, fmt.Errorf("writing the template: %w", err)
+	}
+	return text, nil
 }
 
 // formatHistory lists revisions.

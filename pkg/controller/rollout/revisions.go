@@ -25,7 +25,7 @@ import (
 const maxRevisions = 10
 
 // keepRevision keeps the template that a pool has now as a ControllerRevision, so that people can see what was changed and go
-// back, and returns its name. The newest one has the highest number. Nothing in a template is secret.
+// back, and returns its name. The newest one has the highest number. Nothing in it is secret.
 func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNodePool) (name string, err error) {
 	data, err := templateData(pool)
 	if err != nil {
@@ -86,9 +86,12 @@ func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, numbe
 	}
 }
 
-// templateData is what is kept of a pool, in the format of the revisions of a DaemonSet.
+// templateData is what is kept of a pool, in the format of the revisions of a DaemonSet. With what the controller logs in to
+// hosts is no part of it: going back to an earlier template must not bring back a key that somebody has replaced.
 func templateData(pool *v1alpha1.WindowsNodePool) ([]byte, error) {
-	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": pool.Spec.Template}})
+	template := pool.Spec.Template
+	template.CredentialsSecretRef = nil
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the template of the pool: %w", err)
 	}

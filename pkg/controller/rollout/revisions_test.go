@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -69,6 +70,11 @@ func TestRevisions(t *testing.T) {
 	}
 	if got := list(); len(got) != maxRevisions || got[len(got)-1].Name != pool.Status.UpdateRevision {
 		t.Errorf("%d are kept", len(got))
+	}
+	// It gets another key to log in with, which is not part of it: nobody goes back to one that was replaced.
+	pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "key"}
+	if name := keep("24"); name != list()[maxRevisions-1].Name || strings.Contains(string(list()[maxRevisions-1].Data.Raw), "credentials") {
+		t.Errorf("it is %s: %s", name, list()[maxRevisions-1].Data.Raw)
 	}
 	// The status was lost, say in a backup.
 	pool.Status.UpdateRevision = ""
