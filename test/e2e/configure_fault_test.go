@@ -212,6 +212,7 @@ func (s *site) allowPullSecret(t *testing.T) {
 	t.Helper()
 	s.namespace(t, "openshift-config")
 	s.namespace(t, "openshift-machine-config-operator")
+	s.namespace(t, "openshift-network-operator")
 	if _, err := s.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "inputs.yaml")); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,10 @@ var Resources = []string{
 }
 
 // Namespaces of the cluster that our programs and its operators use.
-var Namespaces = []string{MachineConfigNamespace, configNamespace, "openshift-config-managed", "openshift-machine-api"}
+var Namespaces = []string{MachineConfigNamespace, configNamespace, NetworkOperatorNamespace, "openshift-config-managed", "openshift-machine-api"}
+
+// NetworkOperatorNamespace is that of the network operator.
+const NetworkOperatorNamespace = "openshift-network-operator"
 
 // MachineConfigNamespace is that of the Machine Config Operator.
 const MachineConfigNamespace = "openshift-machine-config-operator"

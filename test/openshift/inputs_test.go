@@ -120,7 +120,7 @@ func TestInputsAreWatched(t *testing.T) {
 			edit(t, w, client.ObjectKey{Name: clusterName}, func(i *configv1.Image) { i.Spec.RegistrySources.InsecureRegistries = []string{"plain.example.com"} })
 		}, ""},
 		{"certificate of metrics", func() {
-			w.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ourNamespace, Name: cluster.ExporterSecret}, Data: map[string][]byte{"tls.crt": authorityOf(t), "tls.key": []byte("a key")}})
+			w.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ourNamespace, Name: cluster.ExporterSecret}, Data: servingPair(t)})
 		}, ""},
 	} {
 		// What is beside an input is none.
@@ -446,4 +446,14 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.text, "\n")
+}
+
+// servingPair is a certificate and its key, as a Secret has them.
+func servingPair(t *testing.T) map[string][]byte {
+	t.Helper()
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("exporter", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}
 }

@@ -12,8 +12,8 @@
 //     ConfigMap kube-system/extension-apiserver-authentication, ServiceCIDR kubernetes;
 //   - in a cluster of kubeadm: ConfigMaps kube-public/cluster-info and
 //     kube-system/kubeadm-config, Service kube-system/kube-dns;
-//   - in OpenShift: Infrastructure, Network, Proxy, Image, mirror sets, the pull secret, and of
-//     the Machine Config Operator its ControllerConfig and what MachineConfigPool worker has;
+//   - in OpenShift: Infrastructure, Network and what the network operator has applied of it, Proxy, Image,
+//     mirror sets, the pull secret, and of the Machine Config Operator its ControllerConfig and what MachineConfigPool worker has;
 //   - the Secret with the key of digests, see [EnsureDigestKey].
 //
 // [Source] keeps a snapshot current for the controllers, by watching what it was made of, [Live]

@@ -7,8 +7,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -111,30 +111,6 @@ func (r *reader) readNetwork(ctx context.Context) error {
 	return nil
 }
 
-// readOverlay reads whether there is a hybrid overlay, which Windows hosts are connected by, and its
-// port, which differs where the platform itself uses the usual one.
-func (r *reader) readOverlay(ctx context.Context) error {
-	network := &operatorv1.Network{}
-	found, err := r.must(ctx, "Network.operator.openshift.io", clusterName, network, "create it again as it was, for example from a backup")
-	if !found {
-		return err
-	}
-	ovn := network.Spec.DefaultNetwork.OVNKubernetesConfig
-	if ovn == nil || ovn.HybridOverlayConfig == nil || len(ovn.HybridOverlayConfig.HybridClusterNetwork) == 0 {
-		r.find("the cluster has no hybrid networking with OVN-Kubernetes, which connects Windows hosts",
-			`set it, with a network that is free: oc patch network.operator cluster --type=merge -p '{"spec":{"defaultNetwork":{"ovnKubernetesConfig":{"hybridOverlayConfig":{"hybridClusterNetwork":[{"cidr":"10.132.0.0/14","hostPrefix":23}]}}}}}'`)
-		return nil
-	}
-	if port := ovn.HybridOverlayConfig.HybridOverlayVXLANPort; port != nil {
-		if *port > math.MaxUint16 {
-			r.find(fmt.Sprintf("%d, the hybridOverlayVXLANPort of Network.operator.openshift.io cluster, is not a port", *port), "correct it")
-			return nil
-		}
-		r.cluster.VXLANPort = uint16(*port)
-	}
-	return nil
-}
-
 // readProxy reads the proxy that is in effect.
 func (r *reader) readProxy(ctx context.Context) error {
 	proxy := &configv1.Proxy{}
@@ -223,13 +199,13 @@ func (r *reader) readMirrors(ctx context.Context) error {
 		return err
 	}
 	if data == nil && r.openShift {
-		r.find(fmt.Sprintf("Secret %s/%s does not exist, which has the credentials of the mirrors", pullSecretNamespace, pullSecretName), "create it again, with the credentials that it had")
+		r.keep(fmt.Sprintf("Secret %s/%s does not exist, which has the credentials of the mirrors", pullSecretNamespace, pullSecretName), "create it again, with the credentials that it had")
 	}
 	if data == nil {
 		return nil
 	}
 	if r.cluster.PullSecret, err = document.ParsePullSecret(data[corev1.DockerConfigJsonKey]); err != nil {
-		r.find(fmt.Sprintf("Secret %s/%s cannot be used (%v)", pullSecretNamespace, pullSecretName, err), "correct it")
+		r.keep(fmt.Sprintf("Secret %s/%s cannot be used (%v)", pullSecretNamespace, pullSecretName, err), "correct it")
 	}
 	return nil
 }
@@ -249,12 +225,20 @@ func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList)
 }
 
 // readExporter reads the certificate that metrics are served with. Until it exists,
-// there are no metrics.
+// there are no metrics. One that cannot be used would end what serves them.
 func (r *reader) readExporter(ctx context.Context) error {
 	data, err := r.secret(ctx, r.settings.Namespace, ExporterSecret)
-	r.cluster.ExporterCertificate = data[corev1.TLSCertKey]
-	r.cluster.ExporterKey = data[corev1.TLSPrivateKeyKey]
-	return err
+	if err != nil || data == nil {
+		return err
+	}
+	certificate, key := data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]
+	if _, err := tls.X509KeyPair(certificate, key); err != nil {
+		r.keep(fmt.Sprintf("Secret %s/%s has no certificate and key that belong together below %s and %s (%v)", r.settings.Namespace, ExporterSecret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err),
+			"correct it, or delete it, so that it is made again")
+		return nil
+	}
+	r.cluster.ExporterCertificate, r.cluster.ExporterKey = certificate, key
+	return nil
 }
 
 // readNodeManager reads the credentials of the cloud node manager of Azure.

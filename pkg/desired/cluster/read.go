@@ -79,7 +79,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 			Problem: oneLine(err), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
-	return &Snapshot{common: in, warnings: rd.warnings, candidates: candidates, servers: servers}, nil
+	return &Snapshot{common: in, kept: rd.kept, warnings: rd.warnings, candidates: candidates, servers: servers}, nil
 }
 
 // reader collects what it reads.
@@ -92,11 +92,19 @@ type reader struct {
 	domain    string                              // of the names of services
 	workers   kubeletv1beta1.KubeletConfiguration // of the cluster's own kubelets
 	findings  []Finding
-	warnings  []string
+	// kept are what hosts can do without that do not have it yet, and others have.
+	kept     []Finding
+	warnings []string
 }
 
 func (r *reader) find(problem, remedy string) {
 	r.findings = append(r.findings, Finding{Problem: problem, Remedy: remedy})
+}
+
+// keep finds that something is missing or damaged which a host can be a node without. Hosts that are configured keep what
+// they have; those that join do without until it is corrected.
+func (r *reader) keep(problem, remedy string) {
+	r.kept = append(r.kept, Finding{Problem: problem, Remedy: remedy})
 }
 
 // get reads an object into obj and reports whether it exists. Kinds that the cluster does

@@ -20,7 +20,9 @@ import (
 // at the moment when [Read] read it. It never changes and may be used concurrently.
 type Snapshot struct {
 	// common has nothing of any host or pool. Its payload is that of new hosts.
-	common   document.Inputs
+	common document.Inputs
+	// kept is why hosts that are configured stay as they are.
+	kept     []Finding
 	warnings []string
 	// candidates are all payloads, and servers what one of them is chosen by.
 	candidates []candidate
@@ -44,6 +46,9 @@ type Host struct {
 // and the host: the same ones give the same revision. The error says everything that is
 // wrong with the settings of pool and instance.
 func (s *Snapshot) Build(h Host) (*document.Result, error) {
+	if len(s.kept) > 0 && h.Instance.Status.CurrentRevision != "" {
+		return nil, &InputError{Findings: s.kept}
+	}
 	inputs := s.common
 	payloadWarnings, err := s.choosePayload(&inputs, h.Node)
 	if err != nil {
@@ -70,6 +75,9 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	r, err := document.Build(inputs)
 	if err != nil {
 		return nil, err
+	}
+	for _, f := range s.kept {
+		r.Warnings = append(r.Warnings, "the host does without it: "+f.Problem+": "+f.Remedy)
 	}
 	r.Warnings = slices.Concat(s.warnings, payloadWarnings, r.Warnings)
 	return r, nil

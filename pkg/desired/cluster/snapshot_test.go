@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -117,6 +118,24 @@ func settings() cluster.Settings {
 	return cluster.Settings{Payloads: []*payload.Manifest{manifest()}, AgentPath: agentPath, Namespace: namespace}
 }
 
+// servingPair is a certificate and its key, the same ones each time.
+func servingPair() map[string]string {
+	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "exporter"}}
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		panic(err)
+	}
+	return map[string]string{
+		"tls.crt": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		"tls.key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
+	}
+}
+
 func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
 }
@@ -221,7 +240,7 @@ func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 			ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "docker.io/c", Mirrors: []configv1.ImageMirror{"other.example.com/c"}}},
 		}},
 		secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": `{"auths":{"mirror.example.com":{"auth":"dXNlcjpodW50ZXIy"}}}`}),
-		secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "a certificate", "tls.key": "a key"}),
+		secret(namespace, cluster.ExporterSecret, servingPair()),
 	}
 }
 
@@ -375,13 +394,18 @@ func TestGoldenKubeadm(t *testing.T) {
 }
 
 func TestGoldenOpenShift(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}}}
+	golden(t, "openshift.json", summarize(t, read(t, withOverlay(), openShiftCluster()), cluster.Host{Instance: instance(), Node: node}))
+}
+
+// withOverlay are settings with a payload that connects hosts by the overlay.
+func withOverlay() cluster.Settings {
 	s := settings()
 	s.Payloads[0].Files = append(s.Payloads[0].Files, payload.File{
 		Slot:    payload.Slot{Name: "hybrid-overlay-node.exe", Path: `C:\k\hybrid-overlay-node.exe`, Role: payload.RoleHybridOverlay},
 		Content: payload.Content{Size: 1, SHA256: strings.Repeat("0", 64)},
 	})
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}}}
-	golden(t, "openshift.json", summarize(t, read(t, s, openShiftCluster()), cluster.Host{Instance: instance(), Node: node}))
+	return s
 }
 
 // TestSources: each input comes from where it is found first, and the settings win.
@@ -695,15 +719,6 @@ func TestFindings(t *testing.T) {
 			want:   []string{`the payload has no C:\k\kube-proxy.exe, no C:\k\kubelet.exe`, "set --payload"},
 		},
 		{
-			name: "pull secret that is none", objects: replaced(openShiftCluster(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})),
-			want: []string{"Secret openshift-config/pull-secret cannot be used", "correct it"},
-		},
-		{
-			// Hosts would lose their credentials, and pull nothing.
-			name: "no pull secret where there are mirrors", objects: lacking(openShiftCluster(), "pull-secret"),
-			want: []string{"Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors", "create it again"},
-		},
-		{
 			// All hosts would be drained and restarted to do without one.
 			name: "no Proxy", objects: without[*configv1.Proxy](openShiftCluster()),
 			want: []string{"Proxy cluster does not exist, which each cluster of OpenShift has", "oc create -f"},
@@ -733,8 +748,12 @@ func TestFindings(t *testing.T) {
 			want: []string{"ConfigMap windows/trusted-ca has no certificates below ca-bundle.crt", "oc get clusteroperator network"},
 		},
 		{
-			name: "exporter without its key", objects: replaced(openShiftCluster(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "x"})),
-			want: []string{"certificate of the exporter without its key", "correct it"},
+			name: "an overlay that is not applied yet", objects: append(openShiftCluster(), applied(t, operatorv1.NetworkSpec{})),
+			want: []string{"the network operator has not applied the hybrid networking", "oc get clusteroperator network"},
+		},
+		{
+			name: "what is applied cannot be read", objects: append(openShiftCluster(), configMap("openshift-network-operator", "applied-cluster", map[string]string{"applied": "{"})),
+			want: []string{"ConfigMap openshift-network-operator/applied-cluster, which says how the network is configured, cannot be read", "oc get clusteroperator network"},
 		},
 		{
 			name:    "another type of network",
@@ -813,6 +832,84 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// applied is what the network operator says that it has applied.
+func applied(t *testing.T, spec operatorv1.NetworkSpec) *corev1.ConfigMap {
+	t.Helper()
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return configMap("openshift-network-operator", "applied-cluster", map[string]string{"applied": string(text)})
+}
+
+// TestOverlay: hosts are connected by the overlay that there is, and not by one that somebody wishes.
+func TestOverlay(t *testing.T) {
+	spec := func(port *uint32) operatorv1.NetworkSpec {
+		var s operatorv1.NetworkSpec
+		s.DefaultNetwork.OVNKubernetesConfig = &operatorv1.OVNKubernetesConfig{HybridOverlayConfig: &operatorv1.HybridOverlayConfig{
+			HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.132.0.0/14", HostPrefix: 23}}, HybridOverlayVXLANPort: port,
+		}}
+		return s
+	}
+	host := cluster.Host{Instance: instance(), Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}}}}
+	before := build(t, read(t, withOverlay(), openShiftCluster()), host) // with port 9898
+	for name, tt := range map[string]struct {
+		applied operatorv1.NetworkSpec
+		same    bool
+	}{
+		"as it is wished":          {spec(ptr.To[uint32](9898)), true},
+		"with another port":        {spec(ptr.To[uint32](4000)), false},
+		"with the usual port":      {spec(nil), false},
+		"and nobody wishes for it": {spec(ptr.To[uint32](9898)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := append(openShiftCluster(), applied(t, tt.applied))
+			wished := name != "and nobody wishes for it"
+			if !wished {
+				objects = replaced(objects, &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})
+			}
+			r := build(t, read(t, withOverlay(), objects), host)
+			if same := r.Revision == before.Revision; same != tt.same {
+				t.Errorf("the same as before: %t", same)
+			}
+			warned := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "is not what the network operator has applied") })
+			if warned != (!tt.same || !wished) {
+				t.Errorf("warnings %q", r.Warnings)
+			}
+		})
+	}
+}
+
+// TestInputsThatHostsDoWithout: what is damaged and a host can be a node without leaves configured hosts as they are, and
+// those that join become nodes without it.
+func TestInputsThatHostsDoWithout(t *testing.T) {
+	mirrored := openShiftCluster
+	for _, tt := range []struct {
+		name    string
+		objects []client.Object
+		want    string
+	}{
+		{"pull secret that is none", replaced(mirrored(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})), "Secret openshift-config/pull-secret cannot be used"},
+		{"no pull secret where there are mirrors", lacking(mirrored(), "pull-secret"), "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
+		{"exporter without its key", replaced(mirrored(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "hunter2"})), "Secret windows/windows-machine-config-operator-tls has no certificate and key that belong together"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			snapshot := read(t, settings(), tt.objects)
+			configured := instance()
+			configured.Status.CurrentRevision = "r1"
+			_, err := snapshot.Build(cluster.Host{Instance: configured})
+			wrong := new(cluster.InputError)
+			if !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("a host that is configured: %v", err)
+			}
+			joining := build(t, snapshot, cluster.Host{Instance: instance()})
+			if !slices.ContainsFunc(joining.Warnings, func(w string) bool { return strings.Contains(w, "the host does without it: "+tt.want) }) {
+				t.Errorf("a host that joins: %q", joining.Warnings)
+			}
+		})
+	}
+}
+
 // An API server that is away is nothing that people have to correct in their cluster.
 func TestReadFails(t *testing.T) {
 	away := errors.New("connection refused")
@@ -874,6 +971,7 @@ func TestReadsNothingElse(t *testing.T) {
 		"v1 ConfigMap kube-system/extension-apiserver-authentication",
 		"v1 ConfigMap kube-system/kubeadm-config",
 		"v1 ConfigMap openshift-machine-config-operator/kubeconfig-data",
+		"v1 ConfigMap openshift-network-operator/applied-cluster",
 		"v1 ConfigMap windows/kube-root-ca.crt",
 		"v1 ConfigMap windows/trusted-ca",
 		"v1 Secret openshift-config/pull-secret",

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+)
+
+// Where the network operator keeps the configuration that it has applied, as JSON of [operatorv1.NetworkSpec]: see
+// GetAppliedConfiguration of openshift/cluster-network-operator.
+const (
+	appliedNamespace = "openshift-network-operator"
+	appliedConfigMap = "applied-cluster"
+	appliedKey       = "applied"
+)
+
+// hybridPatch has the network operator make the overlay.
+const hybridPatch = `oc patch network.operator cluster --type=merge -p '{"spec":{"defaultNetwork":{"ovnKubernetesConfig":{"hybridOverlayConfig":{"hybridClusterNetwork":[{"cidr":"10.132.0.0/14","hostPrefix":23}]}}}}}'`
+
+// readOverlay reads whether there is a hybrid overlay, which Windows hosts are connected by, and its
+// port, which differs where the platform itself uses the usual one. What counts is what the network operator has applied: it
+// refuses many changes of the overlay, and hosts that followed them would be cut off from all others.
+func (r *reader) readOverlay(ctx context.Context) error {
+	network := &operatorv1.Network{}
+	found, err := r.must(ctx, "Network.operator.openshift.io", clusterName, network, "create it again as it was, for example from a backup")
+	if !found {
+		return err
+	}
+	wanted := hybridOverlay(network.Spec)
+	data, err := r.configMap(ctx, appliedNamespace, appliedConfigMap)
+	if err != nil {
+		return err
+	}
+	overlay := wanted
+	if text, ok := data[appliedKey]; ok {
+		var spec operatorv1.NetworkSpec
+		if err := json.Unmarshal([]byte(text), &spec); err != nil {
+			r.find(fmt.Sprintf("ConfigMap %s/%s, which says how the network is configured, cannot be read (%v)", appliedNamespace, appliedConfigMap, err), "see whether the network operator works: oc get clusteroperator network")
+			return nil
+		}
+		if overlay = hybridOverlay(spec); overlay == nil && wanted != nil {
+			r.find("the network operator has not applied the hybrid networking of Network.operator.openshift.io cluster yet", "wait, or see why it does not: oc get clusteroperator network")
+			return nil
+		}
+		if !sameOverlay(overlay, wanted) {
+			r.warnings = append(r.warnings, "the hybridOverlayConfig of Network.operator.openshift.io cluster is not what the network operator has applied, which hosts are connected by; see oc get clusteroperator network")
+		}
+	}
+	if overlay == nil {
+		r.find("the cluster has no hybrid networking with OVN-Kubernetes, which connects Windows hosts", "set it, with a network that is free: "+hybridPatch)
+		return nil
+	}
+	if port := overlay.HybridOverlayVXLANPort; port != nil {
+		if *port > math.MaxUint16 {
+			r.find(fmt.Sprintf("%d, the hybridOverlayVXLANPort of Network.operator.openshift.io cluster, is not a port", *port), "correct it")
+			return nil
+		}
+		r.cluster.VXLANPort = uint16(*port)
+	}
+	return nil
+}
+
+// hybridOverlay is the overlay of a configuration of the network, nil if it has none.
+func hybridOverlay(spec operatorv1.NetworkSpec) *operatorv1.HybridOverlayConfig {
+	ovn := spec.DefaultNetwork.OVNKubernetesConfig
+	if ovn == nil || ovn.HybridOverlayConfig == nil || len(ovn.HybridOverlayConfig.HybridClusterNetwork) == 0 {
+		return nil
+	}
+	return ovn.HybridOverlayConfig
+}
+
+// sameOverlay says whether two overlays connect hosts in the same way.
+func sameOverlay(a, b *operatorv1.HybridOverlayConfig) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return portOf(a) == portOf(b)
+}
+
+// portOf is the port of an overlay. 0: the usual one.
+func portOf(o *operatorv1.HybridOverlayConfig) uint32 {
+	if o.HybridOverlayVXLANPort == nil {
+		return 0
+	}
+	return *o.HybridOverlayVXLANPort
+}
