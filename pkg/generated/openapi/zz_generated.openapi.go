@@ -1956,7 +1956,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"maxUnavailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains no host for an update that would exceed it. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
+							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains no host for an update that would exceed it. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
