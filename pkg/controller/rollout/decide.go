@@ -96,6 +96,9 @@ func decide(s state) decision {
 		if slotOf(c.impact) != slotNone {
 			return false
 		}
+		if granted.Has(c.host) {
+			return true
+		}
 		if why := p.keeps(c); why.kind != "" {
 			p.wait(c.host, why)
 		} else {

@@ -64,6 +64,21 @@ func TestSimulation(t *testing.T) {
 					h.remedy = remedy{action: rapid.SampledFrom([]v1alpha1.PoolRemediationAction{"", v1alpha1.RemediateRestartServices, v1alpha1.RemediateRestart}).Draw(t, "remedy")}
 				}
 			},
+			"somebody cordons a Node or uncordons it": func(t *rapid.T) {
+				h := s.any(t)
+				h.cordoned = !h.cordoned
+			},
+			"a Node is deleted or made again": func(t *rapid.T) {
+				h := s.any(t)
+				h.lost, h.node = h.node, !h.node
+			},
+			"a failed restart has left a Node cordoned": func(t *rapid.T) {
+				h := s.any(t)
+				if _, runs := s.ends[h.key]; h.ready && h.node && !runs {
+					h.cordoned, h.uncordon = true, true
+					h.uncordonDue = s.state.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
+				}
+			},
 			"a pool is to be restarted": func(t *rapid.T) {
 				of := s.any(t).pool
 				for i := range s.state.hosts {
@@ -73,7 +88,8 @@ func TestSimulation(t *testing.T) {
 				}
 			},
 			"a person asks for an update": func(t *rapid.T) {
-				if h := s.any(t); h.update && h.holds == slotNone {
+				h := s.any(t)
+				if _, runs := s.ends[h.key]; h.update && !runs {
 					h.update, h.waits, h.byPerson = false, s.costs[h.key], true
 					if slotOf(h.waits) != slotDisruption {
 						h.waits = ""
@@ -159,6 +175,11 @@ func (s *simulated) finish() {
 			continue
 		}
 		delete(s.ends, h.key)
+		if h.uncordon && h.repairs && h.holds == slotNone {
+			h.repairs, h.uncordon, h.cordoned = false, false, false
+			h.update = !h.updated
+			continue
+		}
 		if h.repairs {
 			s.finishRepair(h)
 			continue
@@ -206,7 +227,7 @@ func (s *simulated) pass() decision {
 		h := &s.state.hosts[i]
 		byKey[h.key] = h
 		if _, runs := s.ends[h.key]; runs { // nothing is wanted of a host to which something is done
-			seen.hosts[i].update, seen.hosts[i].restart, seen.hosts[i].remedy = false, "", remedy{}
+			seen.hosts[i].update, seen.hosts[i].restart, seen.hosts[i].remedy, seen.hosts[i].uncordon = false, "", remedy{}, false
 		}
 	}
 	d := decide(seen)
@@ -242,7 +263,7 @@ func (s *simulated) pass() decision {
 // allowed fails the test if a host must not be disturbed. Those that were granted before it count.
 func (s *simulated) allowed(h *host, g grant) {
 	policy := s.state.pools[h.pool]
-	if _, runs := s.ends[h.key]; runs || g.cause != "" && g.cause != h.restart && h.remedy.action == "" {
+	if _, runs := s.ends[h.key]; runs || g.cause != "" && g.cause != h.restart && h.remedy.action == "" && !h.uncordon {
 		s.t.Fatalf("%s gets %+v, which nobody asked for, or while something else runs: %+v", h.key, g, h)
 	}
 	unavailable, broken, updated, unready := 0, 0, 0, 0
@@ -260,11 +281,16 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.updated || o.holds != slotNone && !o.repairs {
 			updated++
 		}
-		if !o.ready {
+		if o.node && !o.ready {
 			unready++
 		}
 	}
 	switch g.cause {
+	case v1alpha1.CauseCameBack:
+		if !h.uncordon || h.uncordonDue.After(s.state.now) {
+			s.t.Fatalf("%s is uncordoned, which nothing of ours has cordoned", h.key)
+		}
+		return
 	case v1alpha1.CauseNodeNotReady:
 		if unready > policy.maxUnhealthy {
 			s.t.Fatalf("%s is repaired while %d are not ready", h.key, unready)
@@ -307,6 +333,12 @@ func (s *simulated) allowed(h *host, g grant) {
 // settle lets time go by until nothing more happens. Whoever is not updated then waits for something that is true.
 func (s *simulated) settle() {
 	s.well = true
+	for i := range s.state.hosts {
+		s.state.hosts[i].cordoned = s.state.hosts[i].uncordon // people uncordon what they have cordoned
+		if h := &s.state.hosts[i]; h.lost {
+			h.lost, h.node = false, true
+		}
+	}
 	for range 40 * len(s.state.hosts) {
 		s.pass()
 		s.state.now = s.state.now.Add(30 * time.Minute)
