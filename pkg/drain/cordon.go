@@ -48,6 +48,15 @@ func (m Mark) value() string {
 	return value
 }
 
+// AskedForBy is [Mark.Who] of what a user, or a controller, has asked for.
+func AskedForBy(requester string) string { return "(asked for by " + requester + ")" }
+
+// IsMarked says whether a Node is cordoned with a mark of that purpose by that requester, whatever its ID is.
+func IsMarked(node *corev1.Node, purpose, requester string) bool {
+	_, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	return node.Spec.Unschedulable && rest == purpose+" "+AskedForBy(requester)
+}
+
 // on says whether the Node has the mark, or one that it stands for.
 func (m Mark) on(node *corev1.Node) bool {
 	id, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")

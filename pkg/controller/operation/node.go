@@ -29,7 +29,7 @@ var noNode = result{skipped: true, message: "The host has no Node."}
 // failed leaves the Node cordoned until one of its kind succeeds: theirs is a purpose of its
 // own. A drain is asked for because the Node is to stay cordoned, whatever comes after.
 func markOf(op *v1alpha1.Operation) drain.Mark {
-	mark := drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
+	mark := drain.Mark{ID: op.ID, Who: drain.AskedForBy(op.RequestedBy)}
 	if op.Cause == v1alpha1.CauseCameBack { // it lifts the cordon of a restart
 		mark.Purpose = string(v1alpha1.OperationReboot)
 	}

@@ -6,7 +6,6 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,26 +45,19 @@ func nodeOf(i *v1alpha1.WindowsInstance, nodes map[string]*corev1.Node) *corev1.
 // cordoned, and that is ready again; and from when on it may take pods. Nobody else would uncordon it: nobody asked for
 // the restart. One host after the other would be lost to its pool.
 func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (ok bool, due time.Time) {
-	if node == nil || !node.Spec.Unschedulable || !workable(i, pool) {
+	// What the mark says, and not the record of the operation, which may have left the history since.
+	if node == nil || !drain.IsMarked(node, string(v1alpha1.OperationReboot), v1alpha1.ControllerRequester) || !workable(i, pool) {
 		return false, time.Time{}
 	}
 	ready := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
 	if ready == nil || ready.Status != metav1.ConditionTrue {
 		return false, time.Time{}
 	}
-	owner, _, _ := strings.Cut(node.Annotations[drain.CordonedByAnnotation], " ")
-	var since time.Time
+	due = ready.LastTransitionTime.Add(cameBackAfter)
 	for _, op := range i.Status.Operations() {
-		if op.Type == v1alpha1.OperationUncordon && op.Cause == v1alpha1.CauseCameBack && op.BrokenOff() && op.FinishedAt != nil {
-			since = later(since, op.FinishedAt.Add(restartBackoff.Duration))
+		if op.Cause == v1alpha1.CauseCameBack && op.BrokenOff() && op.FinishedAt != nil {
+			due = later(due, op.FinishedAt.Add(restartBackoff.Duration))
 		}
-		if op.ID != owner {
-			continue
-		}
-		if op.Type != v1alpha1.OperationReboot || op.Cause == "" || !op.BrokenOff() {
-			return false, time.Time{}
-		}
-		return true, later(since, ready.LastTransitionTime.Add(cameBackAfter))
 	}
-	return false, time.Time{}
+	return true, due
 }

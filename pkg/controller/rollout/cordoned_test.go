@@ -16,6 +16,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
+const byController = "op-1 Reboot (asked for by windows-controller)"
+
 // cordonedNode is the Node of the host that [works] returns.
 func cordonedNode(by string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a", Labels: map[string]string{corev1.LabelOSStable: "windows"}}, Spec: corev1.NodeSpec{Unschedulable: true}}
@@ -41,15 +43,17 @@ func TestCameBack(t *testing.T) {
 		want bool
 		due  time.Duration
 	}{
-		{"it is ready again", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, true, time.Minute - time.Second},
-		{"somebody canceled it", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){did(reboot, v1alpha1.CauseRestartPending, v1alpha1.OperationCanceled, -time.Hour), named("op-1"), ready}, true, time.Minute - time.Second},
-		{"it is not ready", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, 0)}, false, 0},
+		{"it is ready again", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, true, time.Minute - time.Second},
+		{"somebody canceled it", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){did(reboot, v1alpha1.CauseRestartPending, v1alpha1.OperationCanceled, -time.Hour), named("op-1"), ready}, true, time.Minute - time.Second},
+		{"it is not ready", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, 0)}, false, 0},
 		{"it is uncordoned", &corev1.Node{}, []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
 		{"somebody else cordoned it", cordonedNode(""), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
-		{"a person asked for the restart", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){did(reboot, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
-		{"it is drained", cordonedNode("op-1"), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationDrain, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
-		{"the instance is paused", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready, func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }}, false, 0},
-		{"it did not work just now", cordonedNode("op-1 Reboot"), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationUncordon, v1alpha1.CauseCameBack, v1alpha1.OperationFailed, 0), failed, func(i *v1alpha1.WindowsInstance) { i.Status.History[0].ID = "op-1" }, ready}, true, 10 * time.Minute},
+		{"a person asked for the restart", cordonedNode("op-1 Reboot (asked for by alice)"), []func(*v1alpha1.WindowsInstance){did(reboot, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
+		{"its record is gone from the history", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){ready}, true, time.Minute - time.Second},
+		{"it is being restarted", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){did(reboot, v1alpha1.CauseRestartRequested, v1alpha1.OperationRunning, 0), ready}, false, 0},
+		{"it is drained", cordonedNode("op-1 (asked for by windows-controller)"), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationDrain, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
+		{"the instance is paused", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready, func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }}, false, 0},
+		{"it did not work just now", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationUncordon, v1alpha1.CauseCameBack, v1alpha1.OperationFailed, 0), failed, func(i *v1alpha1.WindowsInstance) { i.Status.History[0].ID = "op-1" }, ready}, true, 10 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ok, due := cameBack(works(tt.edit...), nil, tt.node)
@@ -69,7 +73,7 @@ func TestScheduleACordonedNode(t *testing.T) {
 			i.Status.Operation.ID, i.Status.Node = "op-1", &v1alpha1.NodeReference{Name: "a", UID: "uid-a"}
 			i.Status.RestartedAt = at(-time.Hour)
 		})
-		f := newScheduled(t, nil, pool, cordoned, edited(works(), func(i *v1alpha1.WindowsInstance) { i.Name = "b" }), cordonedNode("op-1 Reboot"))
+		f := newScheduled(t, nil, pool, cordoned, edited(works(), func(i *v1alpha1.WindowsInstance) { i.Name = "b" }), cordonedNode(byController))
 		now := clocktesting.NewFakePassiveClock(testNow)
 		f.clock = now
 		f.pass()
