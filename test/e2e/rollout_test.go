@@ -152,6 +152,18 @@ func TestRollout(t *testing.T) {
 			}
 			return nil
 		})
+		found, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		revisions := s.Kube.AppsV1().ControllerRevisions(namespace)
+		if err := revisions.Delete(t.Context(), found.Status.UpdateRevision, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the revision is made again", func() error {
+			_, err := revisions.Get(t.Context(), found.Status.UpdateRevision, metav1.GetOptions{})
+			return err
+		})
 	})
 
 	t.Run("remediation", func(t *testing.T) {

@@ -31,6 +31,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
+	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -160,6 +161,7 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}}
 	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
 	maps.Copy(byObject, csr.CacheByObject())
+	maps.Copy(byObject, rollout.CacheByObject())
 	return ctrl.Options{
 		Scheme: scheme,
 		Logger: klog.Background(),

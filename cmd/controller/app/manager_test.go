@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/fake"
@@ -67,11 +69,15 @@ func TestManagerOptions(t *testing.T) {
 				t.Errorf("ConfigMaps %+v", by)
 			}
 		case *certificatesv1.CertificateSigningRequest:
+		case *appsv1.ControllerRevision:
+			if by.Label.Matches(labels.Set{"controller-revision-hash": "1"}) || !by.Label.Matches(labels.Set{v1alpha1.PoolLabel: "p"}) {
+				t.Errorf("ControllerRevisions %+v", by)
+			}
 		default:
 			t.Errorf("%T is restricted", object)
 		}
 	}
-	if len(got.Cache.ByObject) != 3 {
+	if len(got.Cache.ByObject) != 4 {
 		t.Errorf("restricted are %d kinds", len(got.Cache.ByObject))
 	}
 	o.LeaderElect = false

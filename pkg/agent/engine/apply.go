@@ -157,6 +157,8 @@ type application struct {
 	discarded map[string]string
 	// staying are files that are in use where they are, and removed at the next boot.
 	staying []string
+	// programs are the digests of those of the document that was applied last. Nil: not read yet.
+	programs map[string]bool
 }
 
 func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
@@ -244,6 +246,7 @@ func (a *application) finish() error {
 	}
 	a.sweep()
 	a.sweepAgents()
+	a.sweepKept(before, content)
 	return a.forgetDrift()
 }
 

@@ -182,6 +182,9 @@ func (a *application) writeFile(ctx context.Context, s *step) error {
 		if err := a.verifyPayload(w); err != nil {
 			return err
 		}
+		if err := a.keepProgram(w.Path); err != nil {
+			return err
+		}
 		if err := a.replace(w.Path, func() error { return a.placePayload(s) }); err != nil {
 			return err
 		}
@@ -320,6 +323,9 @@ func (a *application) removeFile(ctx context.Context, s *step) error {
 			return err // what is at the path is what existed before
 		}
 		return a.replace(s.Name, func() error { return a.System.Rename(r.Aside, s.Name) })
+	}
+	if err := a.keepProgram(s.Name); err != nil {
+		return err
 	}
 	err := a.System.Remove(s.Name)
 	if errors.Is(err, ErrInUse) {

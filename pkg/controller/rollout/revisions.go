@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // maxRevisions is how many templates of a pool are kept, as of Deployments by default.
@@ -32,7 +33,14 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 		return "", err
 	}
 	if name = revisionName(pool, data); name == pool.Status.UpdateRevision {
-		return name, nil
+		// Somebody may have deleted it.
+		known, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
+		if err != nil {
+			return "", fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+		}
+		if known != nil {
+			return name, nil
+		}
 	}
 	revisions, err := r.revisionsOf(ctx, pool)
 	if err != nil {

@@ -81,4 +81,11 @@ func TestRevisions(t *testing.T) {
 	if name := keep("24"); name != list()[maxRevisions-1].Name || len(list()) != maxRevisions {
 		t.Errorf("it is %s of %d", name, len(list()))
 	}
+	// Somebody has deleted it.
+	if err := c.Delete(t.Context(), &list()[maxRevisions-1]); err != nil {
+		t.Fatal(err)
+	}
+	if name, got := keep("24"), list(); len(got) != maxRevisions || got[maxRevisions-1].Name != name {
+		t.Errorf("%s was not made again: %d are kept", name, len(got))
+	}
 }

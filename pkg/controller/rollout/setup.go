@@ -9,10 +9,14 @@ import (
 	"reflect"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -36,8 +40,18 @@ const (
 // everything is the one request of the scheduler, which looks at all hosts together.
 var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
+// CacheByObject restricts what the cache of a manager keeps: ControllerRevisions of pools, and not those of DaemonSets and
+// StatefulSets.
+func CacheByObject() map[client.Object]cache.ByObject {
+	ofPools, err := labels.NewRequirement(v1alpha1.PoolLabel, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label is a constant
+	}
+	return map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*ofPools)}}
+}
+
 // SetupWithManager adds the controllers to mgr. The cache of mgr must keep managed
-// fields of WindowsNodePools.
+// fields of WindowsNodePools, and should be restricted by [CacheByObject].
 //
 // RBAC they need, in all namespaces:
 //
@@ -45,7 +59,7 @@ var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "a
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch
 //	windows.openshift.io  windowsinstances/status   update
-//	apps                  controllerrevisions       list create update delete
+//	apps                  controllerrevisions       list watch create update delete
 //	(core)                nodes                     get list watch
 //	(core)                events                    create patch
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
@@ -81,6 +95,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
+		Owns(&appsv1.ControllerRevision{}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
