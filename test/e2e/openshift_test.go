@@ -120,7 +120,7 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 			func() {
 				update(t, o, "machine-config-controller", func(c *mcfgv1.ControllerConfig) { c.Spec.KubeAPIServerServingCAData = authorities })
 			},
-			[]string{"the CA of the clients of kubelets cannot be read", "correct ControllerConfig machine-config-controller"},
+			[]string{"the CA of the clients of kubelets cannot be read: ControllerConfig machine-config-controller", "kube-apiserver-client-ca"},
 		},
 		{
 			"another network",

@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -120,7 +119,8 @@ func (r *reader) readProxy(ctx context.Context) error {
 }
 
 // readControllerConfig reads the CA of the clients of kubelets, which OpenShift rotates
-// there, and those of registries. The name of the former says otherwise, and no MachineConfig has it.
+// there, and those that workers trust: of registries, and whatever administrators add, with a proxy or without. The name of the
+// former says otherwise, and no MachineConfig has it.
 func (r *reader) readControllerConfig(ctx context.Context) error {
 	object := &mcfgv1.ControllerConfig{}
 	found, err := r.must(ctx, "ControllerConfig", controllerConfigName, object, "the Machine Config Operator creates it: oc logs -n openshift-machine-config-operator deployment/machine-config-operator")
@@ -128,15 +128,30 @@ func (r *reader) readControllerConfig(ctx context.Context) error {
 		return err
 	}
 	r.cluster.KubeletCA = object.Spec.KubeAPIServerServingCAData
-	var bundle bytes.Buffer
-	for _, b := range slices.Concat(object.Spec.ImageRegistryBundleUserData, object.Spec.ImageRegistryBundleData) {
-		if !bytes.Contains(b.Data, []byte("-----BEGIN ")) {
-			r.warnings = append(r.warnings, fmt.Sprintf("hosts get no authorities of %s: what the cluster has for it is no certificate in PEM", registryOf(b)))
-		}
-		bundle.WriteString(RegistryAuthorities(b))
-	}
-	r.cluster.TrustedCA = bundle.Bytes()
+	r.trustRegistries("imageRegistryBundleUserData", object.Spec.ImageRegistryBundleUserData, func(key string) string {
+		return fmt.Sprintf("correct key %s of the ConfigMap in namespace openshift-config that spec.additionalTrustedCA of Image.config.openshift.io %s names", key, clusterName)
+	})
+	r.trustRegistries("imageRegistryBundleData", object.Spec.ImageRegistryBundleData, func(key string) string {
+		return fmt.Sprintf("it comes from key %s of ConfigMap openshift-config-managed/image-registry-ca: oc get clusteroperator image-registry", key)
+	})
+	r.trust("# the additional trust bundle of the cluster\n%s\n", bundle{
+		whose:  "that the cluster trusts in addition",
+		where:  fmt.Sprintf("ControllerConfig %s, spec.additionalTrustBundle", controllerConfigName),
+		remedy: fmt.Sprintf("correct ConfigMap openshift-config/user-ca-bundle, key %s, and that which spec.trustedCA of Proxy %s names", trustedCAKey, clusterName),
+	}, object.Spec.AdditionalTrustBundle)
 	return nil
+}
+
+// trustRegistries adds the authorities of registries to what hosts trust. remedy says what to do about those below a key.
+func (r *reader) trustRegistries(field string, bundles []mcfgv1.ImageRegistryBundle, remedy func(key string) string) {
+	for _, b := range bundles {
+		from := bundle{
+			whose: "of " + registryOf(b), where: fmt.Sprintf("ControllerConfig %s, spec.%s of %s", controllerConfigName, field, registryOf(b)), remedy: remedy(b.File),
+		}
+		if usable := r.optional(from, b.Data); usable != nil {
+			r.cluster.TrustedCA = append(r.cluster.TrustedCA, RegistryAuthorities(mcfgv1.ImageRegistryBundle{File: b.File, Data: usable})...)
+		}
+	}
 }
 
 // RegistryAuthorities returns what a bundle of a ControllerConfig adds to what hosts trust: its certificates,
@@ -160,16 +175,18 @@ func (r *reader) readTrustedCA(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bundle := data[trustedCAKey]
-	if r.openShift && !strings.Contains(bundle, "-----BEGIN CERTIFICATE-----") {
+	text := data[trustedCAKey]
+	if r.openShift && !strings.Contains(text, "-----BEGIN CERTIFICATE-----") {
 		// Hosts would stop to trust the proxy.
 		r.find(fmt.Sprintf("ConfigMap %s/%s has no certificates below %s, which the network operator writes there where there is a proxy", r.settings.Namespace, TrustedCAConfigMap, trustedCAKey),
 			"see whether the operator works: oc get clusteroperator network; its label must be config.openshift.io/inject-trusted-cabundle=true")
 		return nil
 	}
-	if bundle != "" {
-		r.cluster.TrustedCA = fmt.Appendf(r.cluster.TrustedCA, "# ConfigMap %s/%s\n%s", r.settings.Namespace, TrustedCAConfigMap, bundle)
+	from := bundle{whose: "that hosts trust", where: fmt.Sprintf("ConfigMap %s/%s, key %s", r.settings.Namespace, TrustedCAConfigMap, trustedCAKey), remedy: "correct it"}
+	if r.openShift {
+		from.remedy = fmt.Sprintf("the network operator writes it: correct the ConfigMap in namespace openshift-config that spec.trustedCA of Proxy %s names", clusterName)
 	}
+	r.trust("# ConfigMap "+r.settings.Namespace+"/"+TrustedCAConfigMap+"\n%s", from, []byte(text))
 	return nil
 }
 

@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/cert"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -252,17 +251,12 @@ func (r *reader) decide() {
 	} else if u, err := url.Parse(c.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
 		r.find(fmt.Sprintf("%q, where hosts should reach the API server, is not an https URL", c.APIServerURL), "set --api-server-url")
 	}
-	ofServer := fmt.Sprintf("ConfigMap %s, or ConfigMap %s/%s", clusterInfoName, r.settings.Namespace, rootCAConfigMap)
-	ofClients := fmt.Sprintf("ConfigMap %s/%s, key %s", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey)
-	if r.openShift {
-		ofServer = fmt.Sprintf("ConfigMap %s/%s, key %s of its binaryData", machineConfigNamespace, bootstrapCAConfigMap, trustedCAKey)
-		ofClients = fmt.Sprintf("ControllerConfig %s, spec.kubeAPIServerServingCAData", controllerConfigName)
-	}
-	r.checkCA("the API server", c.APIServerCA, ofServer)
+	ofServer, ofClients := r.requiredBundles()
+	c.APIServerCA = r.require(ofServer, c.APIServerCA)
 	if len(c.KubeletCA) == 0 {
 		c.KubeletCA = c.APIServerCA
 	} else {
-		r.checkCA("the clients of kubelets", c.KubeletCA, ofClients)
+		c.KubeletCA = r.require(ofClients, c.KubeletCA)
 	}
 	r.decideServiceCIDRs()
 	if r.settings.ClusterDNS.IsValid() {
@@ -273,15 +267,6 @@ func (r *reader) decide() {
 		if c.DNS, err = document.ClusterDNS(c.ServiceCIDRs[0]); err != nil {
 			r.find("the address of the cluster DNS is not known, and "+err.Error(), "set --cluster-dns")
 		}
-	}
-}
-
-// checkCA finds that there is no CA, or that it is none.
-func (r *reader) checkCA(whose string, ca []byte, where string) {
-	if len(ca) == 0 {
-		r.find("there is no CA of "+whose, "create "+where)
-	} else if _, err := cert.ParseCertsPEM(ca); err != nil {
-		r.find(fmt.Sprintf("the CA of %s cannot be read (%v)", whose, err), "correct "+where)
 	}
 }
 

@@ -51,7 +51,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
-	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/openshift"
@@ -478,53 +477,6 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestRegistryAuthorities: hosts trust the authorities of registries that can be used, and it is said of which
-// registry or ConfigMap others are.
-func TestRegistryAuthorities(t *testing.T) {
-	own := newCA()
-	for _, tt := range []struct {
-		name    string
-		user    string // what an administrator has given for registry.example.com:5000
-		trusted int
-		want    string // the warning
-	}{
-		{name: "all are good", user: own, trusted: 2},
-		{name: "one is damaged", user: own[:len(own)/2], trusted: 1, want: "trusted certificates: block 1 (of registry.example.com:5000) is left out: it is damaged"},
-		{name: "it is none", user: "hunter2", trusted: 1, want: "hosts get no authorities of registry.example.com:5000: what the cluster has for it is no certificate in PEM"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			objects := replaced(lacking(openShiftCluster(), cluster.TrustedCAConfigMap), &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})
-			for _, object := range objects {
-				if c, ok := object.(*mcfgv1.ControllerConfig); ok {
-					c.Spec.ImageRegistryBundleUserData = []mcfgv1.ImageRegistryBundle{{File: "registry.example.com..5000", Data: []byte(tt.user)}}
-				}
-			}
-			r := build(t, read(t, settings(), objects), cluster.Host{Instance: instance()})
-			if n := len(r.Bundle.Document.Certificates); n != tt.trusted {
-				t.Errorf("hosts trust %d authorities, want %d", n, tt.trusted)
-			}
-			mustWarn(t, r, tt.want)
-		})
-	}
-	damaged := configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": own[:len(own)/2]})
-	r := build(t, read(t, settings(), replaced(openShiftCluster(), damaged)), cluster.Host{Instance: instance()})
-	mustWarn(t, r, "trusted certificates: block 2 (of ConfigMap windows/trusted-ca) is left out: it is damaged")
-}
-
-// mustWarn fails the test unless the warnings about certificates are the one; empty: none.
-func mustWarn(t *testing.T, r *document.Result, want string) {
-	t.Helper()
-	var got []string
-	for _, w := range r.Warnings {
-		if strings.Contains(w, "certificate") {
-			got = append(got, w)
-		}
-	}
-	if strings.Join(got, "\n") != want {
-		t.Errorf("got the warnings %q, want %q", got, want)
-	}
-}
-
 // TestClouds: in OpenShift, a cloud controller manager completes Nodes where there is one.
 func TestClouds(t *testing.T) {
 	tests := []struct {
@@ -707,7 +659,7 @@ func TestFindings(t *testing.T) {
 		{
 			name:    "CA of clients that is none",
 			objects: replaced(kubeadmCluster(), configMap("kube-system", "extension-apiserver-authentication", map[string]string{"client-ca-file": "x"})),
-			want:    []string{"the CA of the clients of kubelets cannot be read", "correct ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file"},
+			want:    []string{"the CA of the clients of kubelets cannot be read: ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file has no certificate in PEM", "correct ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file"},
 		},
 		{
 			name: "key of digests that is too short", objects: replaced(kubeadmCluster(), secret(namespace, cluster.DigestKeySecret, map[string]string{"key": "k"})),

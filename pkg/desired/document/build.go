@@ -606,15 +606,11 @@ func (b *builder) environment() {
 
 // trust adds the authorities that hosts trust in addition to their own.
 func (b *builder) trust() {
-	trusted, warnings := certificates(b.in.Cluster.TrustedCA)
-	for _, w := range warnings {
-		b.warnings = append(b.warnings, "trusted certificates: "+w)
+	trusted, _, damaged := certificates(b.in.Cluster.TrustedCA)
+	if len(damaged) > 0 {
+		b.errs = append(b.errs, fmt.Errorf("trusted certificates: %s", strings.Join(damaged, ", ")))
 	}
-	if len(trusted) == 0 && len(warnings) > 0 {
-		// Hosts must not lose all that they trust to a mistake.
-		b.errs = append(b.errs, fmt.Errorf("trusted certificates: none of the bundle can be used: %s", warnings[0]))
-	}
-	b.document.Certificates = trusted
+	b.document.Certificates = once(trusted)
 }
 
 // logs adds the rotation of logs that no program rotates: kube-log-runner rotates those of the

@@ -588,6 +588,7 @@ func authority(t *testing.T, name string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
+// TestTrust: hosts trust each certificate of a bundle that can be used, and it is said what is wrong with each other block.
 func TestTrust(t *testing.T) {
 	a, b := authority(t, "a"), authority(t, "b")
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
@@ -599,44 +600,50 @@ func TestTrust(t *testing.T) {
 	negative := pem.EncodeToMemory(block)
 	sum := sha256.Sum256(block.Bytes)
 	fingerprint := hex.EncodeToString(sum[:])
+	// Most programs ignore a block with headers.
+	block, _ = pem.Decode(a)
+	block.Headers = map[string]string{"Name": "a"}
+	withHeaders := pem.EncodeToMemory(block)
 	tests := []struct {
-		name    string
-		bundle  []byte
-		wantErr bool
-		want    int
-		says    []string // one for each warning
+		name   string
+		bundle []byte
+		want   int
+		whole  bool     // the bundle stays as it is
+		says   []string // one for each other block
 	}{
 		{name: "none"},
-		{name: "two", bundle: join(a, b), want: 2},
-		{name: "one twice", bundle: join(a, a), want: 1},
-		{name: "comments and space", bundle: join(comment, a, []byte("\n\n# b\n"), b, []byte(" \r\n\t")), want: 2},
+		{name: "no PEM", bundle: []byte("hunter2")},
+		{name: "two", bundle: join(a, b), want: 2, whole: true},
+		{name: "one twice", bundle: join(a, a), want: 1, whole: true},
+		{name: "comments and space", bundle: join(comment, a, []byte("\n\n# b\n"), b, []byte(" \r\n\t")), want: 2, whole: true},
 		{name: "cut off", bundle: join(a, b[:len(b)/2]), want: 1, says: []string{"block 2 is left out: it is damaged"}},
 		{name: "damaged in the middle", bundle: join(a[:len(a)/2], []byte("\n"), b), want: 1, says: []string{"block 1 is left out: it is damaged"}},
 		{name: "damaged, below a name", bundle: join([]byte("# one:5000\n"), a, []byte("\n\n# two:5000\n"), b[:len(b)/2]), want: 1, says: []string{"block 2 (of two:5000) is left out: it is damaged"}},
 		{name: "a name for several", bundle: join([]byte("# one:5000\r\n"), a, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})), want: 1, says: []string{`block 2 (of one:5000) is left out: it is a "PRIVATE KEY"`}},
 		{name: "one that cannot be read", bundle: join(a, negative, b), want: 2, says: []string{"block 2, the certificate with the SHA-256 fingerprint " + fingerprint + ", is left out: x509: "}},
 		{name: "a key among them", bundle: join(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), a), want: 1, says: []string{`block 1 is left out: it is a "PRIVATE KEY"`}},
-		{name: "a key", bundle: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), wantErr: true},
-		{name: "no certificate", bundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), wantErr: true},
+		{name: "a key", bundle: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), says: []string{`block 1 is left out: it is a "PRIVATE KEY"`}},
+		{name: "no certificate", bundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), says: []string{"block 1, the certificate with the SHA-256 fingerprint 2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881, is left out: x509: "}},
+		{name: "headers", bundle: join(b, withHeaders), want: 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := inputs(configv1.NonePlatformType)
-			in.Cluster.TrustedCA = tt.bundle
-			r, err := document.Build(in)
-			if (err != nil) != tt.wantErr {
-				t.Fatalf("got error %v, want one: %v", err, tt.wantErr)
+			usable, damaged := document.UsableCertificates(tt.bundle)
+			if whole := usable != nil && bytes.Equal(usable, tt.bundle); whole != tt.whole || (usable != nil) != (tt.want > 0) || len(damaged) != len(tt.says) {
+				t.Fatalf("got %q, and %q, want %q", usable, damaged, tt.says)
 			}
-			if err != nil {
-				return
-			}
-			if len(r.Bundle.Document.Certificates) != tt.want || len(r.Warnings) != len(tt.says) {
-				t.Fatalf("got %d certificates and the warnings %q, want %d and %q", len(r.Bundle.Document.Certificates), r.Warnings, tt.want, tt.says)
-			}
-			for i, w := range r.Warnings {
-				if !strings.HasPrefix(w, "trusted certificates: "+tt.says[i]) {
-					t.Errorf("got the warning %q, want %q", w, tt.says[i])
+			for i := range damaged {
+				if !strings.HasPrefix(damaged[i], tt.says[i]) {
+					t.Errorf("got %q, want %q", damaged[i], tt.says[i])
 				}
+			}
+			in := inputs(configv1.NonePlatformType)
+			in.Cluster.TrustedCA = usable
+			if n := len(build(t, in).Bundle.Document.Certificates); n != tt.want {
+				t.Errorf("hosts trust %d certificates, want %d", n, tt.want)
+			}
+			if again, damaged := document.UsableCertificates(usable); !bytes.Equal(again, usable) || len(damaged) != 0 {
+				t.Errorf("what can be used cannot be: %q, %q", again, damaged)
 			}
 		})
 	}

@@ -15,11 +15,31 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// certificates returns the certificates of a bundle in PEM, each once, by fingerprint. Text between
-// the blocks is a comment, as everywhere. A block that cannot be used is left out, with a warning:
-// one certificate in a bundle of hundreds, which nobody wrote by hand, must not stop all hosts.
-func certificates(bundle []byte) (found []config.Certificate, warnings []string) {
+// UsableCertificates returns the certificates of a bundle in PEM that can be used, in PEM, and says of each other block what is
+// wrong with it. Text between the blocks is a comment, as everywhere. A bundle that can be used as a whole is
+// returned as it is, with its comments. Nil: it has no certificate that can be used.
+//
+// Some programs refuse a whole file because of one certificate that they cannot parse, and one of hundreds, which nobody
+// wrote by hand, must not stop all hosts.
+func UsableCertificates(bundle []byte) (usable []byte, damaged []string) {
+	found, whole, damaged := certificates(bundle)
+	if len(found) == 0 {
+		return nil, damaged
+	}
+	if whole && len(damaged) == 0 {
+		return bundle, nil
+	}
+	for i := range found {
+		usable = append(usable, found[i].PEM...)
+	}
+	return usable, damaged
+}
+
+// certificates returns the certificates of a bundle in PEM, in its order, and says of each other block what is wrong with it.
+// They are whole if each has its PEM in the bundle: many programs ignore blocks with headers.
+func certificates(bundle []byte) (found []config.Certificate, whole bool, damaged []string) {
 	names := blockNames(string(bundle))
+	whole = true
 	for number := 1; ; number++ {
 		block, rest := pem.Decode(bundle)
 		skipped := strings.Count(string(bundle[:len(bundle)-len(rest)]), pemBegin)
@@ -30,7 +50,7 @@ func certificates(bundle []byte) (found []config.Certificate, warnings []string)
 		}
 		// The decoder skips blocks that it cannot decode.
 		for range skipped {
-			warnings = append(warnings, names[number-1]+" is left out: it is damaged")
+			damaged = append(damaged, names[number-1]+" is left out: it is damaged")
 			number++
 		}
 		if block == nil {
@@ -38,16 +58,17 @@ func certificates(bundle []byte) (found []config.Certificate, warnings []string)
 		}
 		bundle = rest
 		if block.Type != "CERTIFICATE" {
-			warnings = append(warnings, fmt.Sprintf("%s is left out: it is a %q", names[number-1], block.Type))
+			damaged = append(damaged, fmt.Sprintf("%s is left out: it is a %q", names[number-1], block.Type))
 			continue
 		}
 		sum := sha256.Sum256(block.Bytes)
 		fingerprint := hex.EncodeToString(sum[:])
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("%s, the certificate with the SHA-256 fingerprint %s, is left out: %v", names[number-1], fingerprint, err))
+			damaged = append(damaged, fmt.Sprintf("%s, the certificate with the SHA-256 fingerprint %s, is left out: %v", names[number-1], fingerprint, err))
 			continue
 		}
+		whole = whole && len(block.Headers) == 0
 		found = append(found, config.Certificate{
 			Store:       config.StoreRoot,
 			Fingerprint: fingerprint,
@@ -57,8 +78,13 @@ func certificates(bundle []byte) (found []config.Certificate, warnings []string)
 			OnChange: config.OnChange{Impact: config.ImpactNone},
 		})
 	}
-	slices.SortFunc(found, func(a, b config.Certificate) int { return strings.Compare(a.Fingerprint, b.Fingerprint) })
-	return slices.CompactFunc(found, func(a, b config.Certificate) bool { return a.Fingerprint == b.Fingerprint }), warnings
+	return found, whole, damaged
+}
+
+// once returns each certificate once, by fingerprint.
+func once(certificates []config.Certificate) []config.Certificate {
+	slices.SortFunc(certificates, func(a, b config.Certificate) int { return strings.Compare(a.Fingerprint, b.Fingerprint) })
+	return slices.CompactFunc(certificates, func(a, b config.Certificate) bool { return a.Fingerprint == b.Fingerprint })
 }
 
 // pemBegin begins each block.

@@ -80,7 +80,8 @@ type Cluster struct {
 	ExporterKey         config.SecretValue
 	// Proxy of the cluster.
 	Proxy Proxy
-	// TrustedCA has the certificates that hosts trust in addition to their own, in PEM.
+	// TrustedCA has the certificates that hosts trust in addition to their own, in PEM. Each can be used, see
+	// [UsableCertificates].
 	TrustedCA []byte
 	// ImageDigestMirrors and ImageTagMirrors are those of all mirror sets, sorted by
 	// the names of the sets.
