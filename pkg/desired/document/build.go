@@ -549,6 +549,8 @@ func (b *builder) network() {
 	if !b.has(wmco.KubeProxyService) {
 		return
 	}
+	// Health checks of load balancers ask whether it works, on the cluster's own workers as well.
+	b.document.Firewall = append(b.document.Firewall, config.FirewallRule{Name: "KubeProxyHealth", Protocol: config.ProtocolTCP, Port: kubeProxyHealthPort})
 	b.document.HNS.Endpoint = &config.HNSEndpoint{Name: wmco.VIPEndpoint, Network: wmco.OverlayNetwork, Waiting: b.waits(wmco.KubeProxyService)}
 	for name, source := range map[string]config.VariableSource{
 		variableHNSSubnet:  config.SourceHNSSubnet,

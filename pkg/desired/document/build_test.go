@@ -394,6 +394,27 @@ func TestDigestsNeedTheKey(t *testing.T) {
 	}
 }
 
+// TestHealthOfKubeProxy: load balancers can ask each host that has kube-proxy whether it works.
+func TestHealthOfKubeProxy(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(in *document.Inputs)
+		want   bool
+	}{
+		"a node":                    {func(*document.Inputs) {}, true},
+		"a host that is none yet":   {func(in *document.Inputs) { in.Node = nil }, true},
+		"a host without kube-proxy": {func(in *document.Inputs) { removeProgram(in, `C:\k\hybrid-overlay-node.exe`) }, false},
+	} {
+		in := inputs(configv1.AWSPlatformType)
+		tt.change(&in)
+		open := slices.ContainsFunc(build(t, in).Bundle.Document.Firewall, func(r config.FirewallRule) bool {
+			return r.Protocol == config.ProtocolTCP && r.Port == 10256
+		})
+		if open != tt.want {
+			t.Errorf("%s: port 10256 is open: %t, want %t", name, open, tt.want)
+		}
+	}
+}
+
 // TestImpact: only what changed moves, and only what it concerns.
 func TestImpact(t *testing.T) {
 	impacts := map[config.Impact]int{config.ImpactNone: 0, config.ImpactRestart: 1, config.ImpactDrain: 2, config.ImpactReboot: 3}

@@ -22,8 +22,9 @@ import (
 
 // Ports of a host that others connect to.
 const (
-	kubeletPort  = 10250
-	exporterPort = 9182
+	kubeletPort         = 10250
+	exporterPort        = 9182
+	kubeProxyHealthPort = 10256
 )
 
 // Arguments of the kubelet that are taken from the cluster's own nodes.
@@ -338,7 +339,7 @@ func kubeProxy(o ServiceOptions) service {
 		dependencies: []string{wmco.HybridOverlayService},
 		priority:     3,
 		impact:       config.ImpactRestart,
-		health:       &config.Health{URL: "http://127.0.0.1:10256/healthz", WithinSeconds: 120},
+		health:       &config.Health{URL: fmt.Sprintf("http://127.0.0.1:%d/healthz", kubeProxyHealthPort), WithinSeconds: 120},
 		needs:        []string{variableNodeName, variableNodeSubnet},
 		manual:       true,
 		scripts: []Script{{
