@@ -10,6 +10,9 @@ import (
 	"math"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // Where the network operator keeps the configuration that it has applied, as JSON of [operatorv1.NetworkSpec]: see
@@ -89,4 +92,28 @@ func portOf(o *operatorv1.HybridOverlayConfig) uint32 {
 		return 0
 	}
 	return *o.HybridOverlayVXLANPort
+}
+
+// usualPort of an overlay is the only one that Windows Server 2019 knows. Another one needs at least [build2022]: see the
+// prerequisites of WMCO, and OpenShift's documentation of hybrid networking.
+const (
+	usualPort = 4789
+	build2022 = 20348
+)
+
+// overlayOfBuild is the finding that a host with that build of Windows cannot have the port of the overlay, so that its pods would
+// be cut off from all others. Nil: it can, is not connected by it, or its build is not known.
+func overlayOfBuild(in *document.Inputs, build string) []Finding {
+	port := in.Cluster.VXLANPort
+	if port == 0 || port == usualPort || !in.Payload.HybridOverlay() {
+		return nil
+	}
+	version, err := utilversion.ParseGeneric(build) // 10.0.20348.2700
+	if err != nil || len(version.Components()) < 3 || version.Patch() >= build2022 {
+		return nil
+	}
+	return []Finding{{
+		Problem: fmt.Sprintf("the overlay of the cluster has the VXLAN port %d, and the host has Windows Server 2019 or older (%s), which knows only port %d", port, build, usualPort),
+		Remedy:  "install Windows Server 2022 or newer on the host. Only clusters on vSphere need another port than the usual one: hybridOverlayConfig of Network.operator.openshift.io " + clusterName,
+	}}
 }

@@ -54,6 +54,11 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if system := h.Instance.Status.System; system != nil {
+		if wrong := overlayOfBuild(&inputs, system.Build); wrong != nil {
+			return nil, &InputError{Findings: wrong}
+		}
+	}
 	inputs.Instance.Hostname, inputs.Instance.ProviderID = h.Instance.Spec.NodeName, h.Instance.Spec.ProviderID
 	for _, text := range h.Instance.Status.Addresses {
 		if address, err := netip.ParseAddr(text); err == nil {

@@ -51,6 +51,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/openshift"
@@ -827,6 +828,44 @@ func TestOverlay(t *testing.T) {
 			warned := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "is not what the network operator has applied") })
 			if warned != (!tt.same || !wished) {
 				t.Errorf("warnings %q", r.Warnings)
+			}
+		})
+	}
+}
+
+// TestPortOfTheOverlay: a host whose Windows knows only the usual port of an overlay stays as it is where the cluster has another
+// one, and other hosts join.
+func TestPortOfTheOverlay(t *testing.T) {
+	usual := openShiftCluster()
+	for _, o := range usual {
+		if network, ok := o.(*operatorv1.Network); ok {
+			network.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig.HybridOverlayVXLANPort = ptr.To[uint32](4789)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		objects []client.Object
+		s       cluster.Settings
+		build   string
+		wrong   bool
+	}{
+		{"2019", openShiftCluster(), withOverlay(), "10.0.17763.6532", true},
+		{"between 2019 and 2022", openShiftCluster(), withOverlay(), "10.0.19042.1", true},
+		{"2022", openShiftCluster(), withOverlay(), "10.0.20348.2700", false},
+		{"2025", openShiftCluster(), withOverlay(), "10.0.26100.1", false},
+		{"nobody knows", openShiftCluster(), withOverlay(), "", false},
+		{"2019, which something else connects", openShiftCluster(), settings(), "10.0.17763.6532", false},
+		{"2019 with the usual port", usual, withOverlay(), "10.0.17763.6532", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := instance()
+			host.Status.System = &v1alpha1.SystemStatus{Build: tt.build}
+			_, err := read(t, tt.s, tt.objects).Build(cluster.Host{Instance: host})
+			if wrong := err != nil; wrong != tt.wrong {
+				t.Fatalf("got %v", err)
+			}
+			if tt.wrong && (!errors.Is(err, document.ErrInputs) || !strings.Contains(err.Error(), "VXLAN port 9898, and the host has Windows Server 2019 or older ("+tt.build+"), which knows only port 4789: install Windows Server 2022 or newer")) {
+				t.Errorf("got %v", err)
 			}
 		})
 	}

@@ -383,6 +383,9 @@ func (p Payload) CredentialProvider(platform configv1.PlatformType) bool {
 	return slices.Contains(programs(platform), credentialsPath) && p.has(credentialsPath)
 }
 
+// HybridOverlay reports whether hosts have the program that connects them by the overlay of OVN-Kubernetes.
+func (p Payload) HybridOverlay() bool { return p.has(hybridOverlayPath) }
+
 // Without says what hosts of a platform of OpenShift lack because the payload has no such program, one
 // sentence for each. Drivers of volumes that still need csi-proxy.exe are rare, so it is not among them.
 func (p Payload) Without(platform configv1.PlatformType) []string {
