@@ -486,6 +486,7 @@ func (b *builder) configuration() {
 	// The kubelet reloads it.
 	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
 	// The kubeconfig of the kubelet names it, so that a host need not join again when it changes.
+	// The kubelet reads it only when it starts. kube-proxy reads it again from 1.36 on, but depends on the others.
 	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA),
 		b.change(config.ImpactRestart, wmco.KubeletService, wmco.HybridOverlayService, wmco.KubeProxyService))
 

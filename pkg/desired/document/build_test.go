@@ -426,6 +426,8 @@ func TestImpact(t *testing.T) {
 	}{
 		{name: "mirror", change: func(in *document.Inputs) { in.Cluster.ImageDigestMirrors[0].Mirrors[0] = "other.example.com" }, want: config.ImpactNone},
 		{name: "CA of the kubelet", change: func(in *document.Inputs) { in.Cluster.KubeletCA = []byte("another") }, want: config.ImpactNone},
+		// The kubelet of no version reads it again, and the other services depend on the kubelet.
+		{name: "CA of the API server", change: func(in *document.Inputs) { in.Cluster.APIServerCA = []byte("another") }, want: config.ImpactRestart, services: []string{"hybrid-overlay-node", "kube-proxy", "kubelet"}},
 		// windows_exporter reads both for each connection.
 		{name: "rotated certificate of metrics", change: func(in *document.Inputs) {
 			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey = []byte("another"), []byte("its key")
