@@ -513,15 +513,22 @@ func TestClouds(t *testing.T) {
 
 // Hosts on a platform that nobody knows become nodes as those on none, and it is said.
 func TestOtherPlatforms(t *testing.T) {
-	objects := openShiftCluster()
-	for _, o := range objects {
-		if infrastructure, ok := o.(*configv1.Infrastructure); ok {
-			infrastructure.Status.PlatformStatus.Type = configv1.OpenStackPlatformType
+	for _, platform := range []configv1.PlatformType{
+		configv1.ExternalPlatformType, configv1.OpenStackPlatformType, configv1.KubevirtPlatformType, configv1.IBMCloudPlatformType, configv1.PowerVSPlatformType,
+	} {
+		objects := openShiftClusterOn(configv1.NonePlatformType)
+		for _, o := range objects {
+			if infrastructure, ok := o.(*configv1.Infrastructure); ok {
+				infrastructure.Status.PlatformStatus.Type = platform
+			}
 		}
-	}
-	in := read(t, settings(), objects)
-	if got := strings.Join(build(t, in, cluster.Host{Instance: instance()}).Warnings, "\n"); !strings.Contains(got, "as on platform None, because nothing is known of Windows hosts on OpenStack") {
-		t.Errorf("the warnings are\n%s", got)
+		r := build(t, read(t, settings(), objects), cluster.Host{Instance: instance()})
+		if got := strings.Join(r.Warnings, "\n"); !strings.Contains(got, "as on platform None, because nothing is known of Windows hosts on "+string(platform)) {
+			t.Errorf("the warnings on %s are\n%s", platform, got)
+		}
+		if none := build(t, read(t, settings(), openShiftClusterOn(configv1.NonePlatformType)), cluster.Host{Instance: instance()}); r.Revision != none.Revision {
+			t.Errorf("hosts on %s are configured in another way than those on none", platform)
+		}
 	}
 	for _, platform := range openshift.Platforms {
 		if got := strings.Join(build(t, read(t, settings(), openShiftClusterOn(platform)), cluster.Host{Instance: instance()}).Warnings, "\n"); strings.Contains(got, "nothing is known") {
