@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -25,7 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -256,11 +256,13 @@ func openShiftRollBack(t *testing.T, o *openShiftSite, h *siteHost) {
 	}
 }
 
-// TestOpenShiftMachine: on a platform whose cloud completes Nodes, the host of a Machine becomes one.
+// TestOpenShiftMachine: on a platform whose cloud completes Nodes, the host of a Machine becomes one, whatever the
+// cluster-machine-approver makes of that, and goes with its Machine.
 func TestOpenShiftMachine(t *testing.T) {
 	t.Parallel()
 	const namespace = "openshift-machine-api"
-	o := newOpenShift(t, configv1.VSpherePlatformType)
+	// Each Machine is late for the approver.
+	o := newOpenShiftWith(t, system.Options{OpenShift: configv1.VSpherePlatformType, MaxMachineAge: time.Second})
 	address := o.HostIP().Next().Next()
 	h := o.newHost(t, namespace, "win-7gq2p1", winhost.Options{Address: address.String(), Port: 22})
 	h.name = "ocp-machine" // that of its Machine
@@ -269,7 +271,11 @@ func TestOpenShiftMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nodes.Stop)
-	o.provision(t, namespace, h.name, address.String())
+	o.provision(t, namespace, h.name, address.String(), corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: h.name})
+	h.waitStep(t, v1alpha1.StepApply)
+	// Hosts that join by the token of all do not any more, and it changes.
+	late := o.askAsBootstrapper(t, h.name)
+	o.rotateToken(t)
 	h.waitReady(t)
 	h.mustBeWorker(t, o)
 	if n := h.host.Restarts(); n != 1 {
@@ -290,15 +296,31 @@ func TestOpenShiftMachine(t *testing.T) {
 		t.Fatalf("the service of the overlay: %+v, %v", service, err)
 	}
 	mustSay(t, service.Settings.CommandLine, "--hybrid-overlay-vxlan-port 9898") // as the platform has the usual one
+	o.waitRunning(t, namespace, h.name)
+
+	// Its Node exists, so the approver would not have it join.
+	mustHaveJoined, before := h.watchJoin(t), h.get(t).Status.Operation.ID
+	existing := o.askAsBootstrapper(t, h.name)
+	h.replaceCertificate(t, h.name, newCA(t), time.Now().Add(365*24*time.Hour), nil)
+	h.wait(t, "the host has joined again", func(i *v1alpha1.WindowsInstance) error {
+		if i.Status.Operation.ID == before {
+			return errors.New(describeConditions(i))
+		}
+		return isSetUp(i)
+	})
+	mustHaveJoined()
+	o.mustAgree(t, h.name, late, existing)
+	o.deleteMachine(t, h, namespace)
 }
 
-// provision makes a Machine of Windows as the Machine API has it when its virtual machine runs.
-func (o *openShiftSite) provision(t *testing.T, namespace, name, address string) {
+// provision makes a Machine of Windows, and says in the place of the cloud where its virtual machine runs.
+func (o *openShiftSite) provision(t *testing.T, namespace, name, address string, more ...corev1.NodeAddress) {
 	t.Helper()
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"machine.openshift.io/os-id": "Windows"}}}
 	o.create(t, machine)
-	machine.Status = machinev1beta1.MachineStatus{Phase: ptr.To("Provisioned"), Addresses: []corev1.NodeAddress{internalIP(address)}}
-	if err := o.client.Status().Update(t.Context(), machine); err != nil {
+	before := client.MergeFrom(machine.DeepCopy())
+	machine.Status.Addresses = append([]corev1.NodeAddress{internalIP(address)}, more...)
+	if err := o.client.Status().Patch(t.Context(), machine, before); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -315,7 +337,12 @@ type openShiftSite struct {
 
 func newOpenShift(t *testing.T, platform configv1.PlatformType) *openShiftSite {
 	t.Helper()
-	s := newSiteWith(t, standin.PayloadOptions{Overlay: true, Platform: platform}, system.Options{OpenShift: platform})
+	return newOpenShiftWith(t, system.Options{OpenShift: platform})
+}
+
+func newOpenShiftWith(t *testing.T, in system.Options) *openShiftSite {
+	t.Helper()
+	s := newSiteWith(t, standin.PayloadOptions{Overlay: true, Platform: in.OpenShift}, in)
 	c, err := openshift.NewClient(s.AdminConfig())
 	if err != nil {
 		t.Fatal(err)

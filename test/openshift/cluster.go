@@ -15,7 +15,9 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,10 +38,17 @@ var Resources = []string{
 }
 
 // Namespaces of the cluster that our programs and its operators use.
-var Namespaces = []string{MachineConfigNamespace, configNamespace, NetworkOperatorNamespace, "openshift-config-managed", "openshift-machine-api"}
+var Namespaces = []string{MachineConfigNamespace, configNamespace, NetworkOperatorNamespace, managedNamespace, "openshift-machine-api"}
 
 // NetworkOperatorNamespace is that of the network operator.
 const NetworkOperatorNamespace = "openshift-network-operator"
+
+// managedNamespace is where operators publish what others of the cluster use, and kubeletCAName the ConfigMap there with
+// the authorities of what kubelets serve with.
+const (
+	managedNamespace = "openshift-config-managed"
+	kubeletCAName    = "csr-controller-ca"
+)
 
 // MachineConfigNamespace is that of the Machine Config Operator.
 const MachineConfigNamespace = "openshift-machine-config-operator"
@@ -65,7 +74,9 @@ type Cluster struct {
 
 // AddToScheme adds the kinds that a cluster has.
 func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, configv1.Install, operatorv1.Install, machinev1beta1.Install, mcfgv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, configv1.Install, operatorv1.Install, machinev1beta1.Install, mcfgv1.Install,
+	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("adding the kinds of OpenShift: %w", err)
 		}
@@ -128,7 +139,7 @@ func (o Cluster) Objects() ([]client.Object, error) {
 		return nil, err
 	}
 	named := metav1.ObjectMeta{Name: clusterName}
-	return []client.Object{
+	return append(bootstrapper(), []client.Object{
 		o.infrastructure(), o.network(), o.operatorNetwork(),
 		&configv1.Proxy{ObjectMeta: named, Spec: configv1.ProxySpec{TrustedCA: configv1.ConfigMapNameReference{}}},
 		&configv1.APIServer{ObjectMeta: named, Spec: configv1.APIServerSpec{Audit: configv1.Audit{Profile: configv1.DefaultAuditProfileType}}},
@@ -142,7 +153,11 @@ func (o Cluster) Objects() ([]client.Object, error) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: configNamespace, Name: "pull-secret"}, Type: corev1.SecretTypeDockerConfigJson,
 			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)},
 		},
-	}, nil
+		&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: managedNamespace, Name: kubeletCAName},
+			Data:       map[string]string{"ca-bundle.crt": string(o.ClientCA)},
+		},
+	}...), nil
 }
 
 func (o Cluster) infrastructure() *configv1.Infrastructure {

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	configv1 "github.com/openshift/api/config/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,9 +30,18 @@ type Operators struct {
 	ended chan error
 }
 
+// OperatorOptions are for [StartOperators].
+type OperatorOptions struct {
+	// ServiceCA signs certificates of Services. Required.
+	ServiceCA ServiceCA
+	// MaxMachineAge is for how long after the creation of a Machine the cluster-machine-approver approves the first
+	// certificate of its host. Zero: two hours, as the real one.
+	MaxMachineAge time.Duration
+}
+
 // StartOperators starts them in a cluster that was installed, see [Cluster.Install]. The configuration is one with
 // all rights.
-func StartOperators(kube *rest.Config, ca ServiceCA) (*Operators, error) {
+func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
 		return nil, err
@@ -42,22 +54,29 @@ func StartOperators(kube *rest.Config, ca ServiceCA) (*Operators, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the stand-ins for operators: %w", err)
 	}
+	clients, err := kubernetes.NewForConfig(kube)
+	if err != nil {
+		return nil, fmt.Errorf("making the stand-ins for operators: %w", err)
+	}
 	err = errors.Join(
-		each(mgr, "serving certificates", &corev1.Service{}, ca.sign),
-		each(mgr, "caBundle", newAPIService(), ca.inject),
+		each(mgr, "serving certificates", &corev1.Service{}, o.ServiceCA.sign),
+		each(mgr, "caBundle", newAPIService(), o.ServiceCA.inject),
 		each(mgr, "proxy", &configv1.Proxy{}, publishProxy),
 		each(mgr, "trusted authorities", &corev1.ConfigMap{}, injectTrustedCA),
 		each(mgr, "tokens", &corev1.Secret{}, fillToken),
 		each(mgr, "overlay", &corev1.Node{}, new(overlay).annotate),
 		each(mgr, "cloud", &corev1.Node{}, initialize),
+		each(mgr, "certificates of nodes", &certificatesv1.CertificateSigningRequest{}, machineApprover{maxAge: o.MaxMachineAge}.approve),
+		keepToken(mgr),
+		machineController{client: mgr.GetClient(), kube: clients}.setup(mgr),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("making the stand-ins for operators: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	o := &Operators{stop: stop, ended: make(chan error, 1)}
-	go func() { o.ended <- mgr.Start(ctx) }()
-	return o, nil
+	started := &Operators{stop: stop, ended: make(chan error, 1)}
+	go func() { started.ended <- mgr.Start(ctx) }()
+	return started, nil
 }
 
 // Stop ends them.

@@ -61,6 +61,9 @@ type Options struct {
 	// and stand-ins for its operators; our programs are installed from artifacts/openshift. Empty: it is
 	// a cluster of kubeadm.
 	OpenShift configv1.PlatformType
+	// MaxMachineAge is for how long after the creation of a Machine the stand-in for the cluster-machine-approver of
+	// OpenShift approves the first certificate of its host. Zero: two hours, as the real one.
+	MaxMachineAge time.Duration
 	// ExternalEtcd keeps the objects in the etcd of the control plane instead of in
 	// the embedded one.
 	ExternalEtcd bool
