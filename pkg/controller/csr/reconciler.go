@@ -142,7 +142,7 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 		// Those who see the event may not see instances of other namespaces.
 		decision.Message = ambiguousMessage(decision.NodeName)
 	}
-	return decision, hosts, nil
+	return decision, hosts, r.explainCloud(ctx, request.Name, &decision)
 }
 
 // approve approves a request, unless it is not any more what was decided about.

@@ -187,6 +187,24 @@ func machine(addresses ...string) *machinev1beta1.Machine {
 	return m
 }
 
+func machineWith(addresses ...corev1.NodeAddress) *machinev1beta1.Machine {
+	m := machine()
+	m.Status.Addresses = addresses
+	return m
+}
+
+// nodeWith is the Node of win-1 with an address.
+func nodeWith(kind corev1.NodeAddressType, address string) *corev1.Node {
+	n := node(testNode)
+	n.Status.Addresses = []corev1.NodeAddress{{Type: kind, Address: address}}
+	return n
+}
+
+// cloudProvesNothing is how the refusal of an address ends that only the cloud can have written, or the kubelet.
+const cloudProvesNothing = ", which proves nothing, because its kubelet can write that. Where the host has a Machine, that must have it, too. " +
+	"Otherwise find out whether the host has it, and approve the request (kubectl certificate approve csr-1) or, in the namespace of the operator, " +
+	"set spec.address to a DNS name that has all addresses of the host."
+
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
 // serving is a request of node win-1 to serve under the names and addresses.
@@ -340,6 +358,36 @@ func TestReconcile(t *testing.T) {
 			})},
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance " + homeNamespace + "/one is that host: " +
 				"win-1 from spec.address, 10.7.0.2 from status.addresses.",
+		},
+		{
+			name: "at what the cloud has given to its Machine", request: serving(t, "win-1", "203.0.113.7", "ec2-203-0-113-7.example.com", "ip-10-0-0-5.ec2.internal"),
+			others: objects{
+				nodeWith(corev1.NodeExternalIP, "203.0.113.7"), host1(fromMachine),
+				machineWith(
+					corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.7"}, corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: "ec2-203-0-113-7.example.com"},
+					corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "ip-10-0-0-5.ec2.internal"},
+				),
+			},
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+				"win-1 from status.system.hostname, ec2-203-0-113-7.example.com from Machine machine-1, ip-10-0-0-5.ec2.internal from Machine machine-1, 203.0.113.7 from Machine machine-1.",
+		},
+		{
+			name: "at what only its Node has from the cloud", request: serving(t, "win-1", "203.0.113.7"),
+			others: objects{nodeWith(corev1.NodeExternalIP, "203.0.113.7"), host1()},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 203.0.113.7 is not an address of instance windows-hosts/one: its Node has it as ExternalIP" + cloudProvesNothing},
+		},
+		{
+			name: "under the name that only its Node has from the cloud", request: serving(t, "EC2-203-0-113-7.example.com"),
+			others: objects{nodeWith(corev1.NodeExternalDNS, "ec2-203-0-113-7.example.com"), host1()},
+			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "EC2-203-0-113-7.example.com" is not a name of instance windows-hosts/one: its Node has it as ExternalDNS` + cloudProvesNothing},
+		},
+		{
+			name: "at an external address that is that of the Machine of another host", request: serving(t, "203.0.113.7"),
+			others: objects{
+				nodeWith(corev1.NodeInternalIP, "203.0.113.7"), host1(), host2(fromMachine),
+				machineWith(corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.7"}),
+			},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 203.0.113.7 is not an address of instance windows-hosts/one."},
 		},
 		{
 			name: "IPv6", request: serving(t, "fd00::5"),

@@ -81,6 +81,9 @@ type Decision struct {
 	NodeName string
 	// Instance is the ID of the instance that the certificate is for, where that is known.
 	Instance string
+	// Unknown is the name or address that the instance is not known to have, where that is why the request is refused,
+	// as the request writes it. Empty: something else is.
+	Unknown string
 }
 
 // profile is what requests of one kind must be like.
@@ -157,7 +160,7 @@ func Decide(request *certificatesv1.CertificateSigningRequest, instances []Insta
 	}
 	d.Instance = instance.ID
 	if problem := p.check(request, parsed, nodeName, instance); problem != nil {
-		d.Verdict, d.Reason, d.Message = Refuse, problem.reason, problem.message
+		d.Verdict, d.Reason, d.Message, d.Unknown = Refuse, problem.reason, problem.message, problem.unknown
 		return d
 	}
 	d.Verdict, d.Reason = Approve, ReasonApproved
@@ -177,6 +180,8 @@ func Decided(request *certificatesv1.CertificateSigningRequest) bool {
 type problem struct {
 	reason  Reason
 	message string
+	// unknown is what [Decision.Unknown] is.
+	unknown string
 }
 
 func refuse(reason Reason, format string, values ...any) *problem {
@@ -249,12 +254,16 @@ func (p profile) checkNames(parsed *x509.CertificateRequest, instance *Instance)
 	}
 	for _, name := range parsed.DNSNames {
 		if !instance.hasName(name) {
-			return refuse(ReasonNameUnknown, "name %q is not a name of instance %s", name, instance.ID)
+			p := refuse(ReasonNameUnknown, "name %q is not a name of instance %s", name, instance.ID)
+			p.unknown = name
+			return p
 		}
 	}
 	for _, ip := range parsed.IPAddresses {
 		if address, ok := netip.AddrFromSlice(ip); !ok || !instance.hasAddress(address) {
-			return refuse(ReasonAddress, "address %s is not an address of instance %s", ip, instance.ID)
+			p := refuse(ReasonAddress, "address %s is not an address of instance %s", ip, instance.ID)
+			p.unknown = ip.String()
+			return p
 		}
 	}
 	return nil
