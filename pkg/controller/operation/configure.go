@@ -57,6 +57,9 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	if err := e.ensureSameName(); err != nil {
+		return result{}, err
+	}
 	again, why, err := e.joinsAgain(ctx, plan.KubeletCertificate)
 	if err != nil {
 		return result{}, err

@@ -208,7 +208,13 @@ func TestConfigure(t *testing.T) {
 				f.kubeletIsGone()
 				f.host.nodeName = "win-2"
 			},
-			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"has to join again as Node win-1, but calls itself win-2: give it its name back"},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"is Node win-1, but its kubelet would call itself win-2 now: give the host its former name back", "kubectl delete node win-1"},
+		},
+		{
+			name: "it works, and would call itself otherwise with its new configuration", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.nodeName = "old", "win-2"
+			},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"is Node win-1, but its kubelet would call itself win-2 now"},
 		},
 		{
 			name: "its certificate has expired, and it gets no other one", set: func(f *fixture, _ *scriptedConfiguration) {

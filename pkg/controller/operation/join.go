@@ -53,11 +53,11 @@ func (e *execution) joinName(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	switch node := e.operation().Node; {
-	case e.nodeName == "":
+	if e.nodeName == "" {
 		return "", errors.New("the host does not know yet what its node is called, and cannot join before: on platforms where that is in the metadata service, see whether the host reaches it")
-	case node != nil && node.Name != e.nodeName:
-		return "", fmt.Errorf("the host has to join again as Node %s, but calls itself %s: give it its name back, or delete the Node", node.Name, e.nodeName)
+	}
+	if err := e.ensureSameName(); err != nil {
+		return "", err
 	}
 	if node, err := e.readNode(ctx, e.nodeName); node == nil || err != nil {
 		return e.nodeName, err
@@ -70,6 +70,18 @@ func (e *execution) joinName(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return e.nodeName, nil
+}
+
+// ensureSameName refuses what would have the host call itself otherwise than the Node that it is, according to its last
+// plan: the API server takes nothing from a kubelet that has the certificate of another Node, so the host would be lost as
+// soon as its kubelet is started again.
+func (e *execution) ensureSameName() error {
+	node := e.operation().Node
+	if node == nil || e.nodeName == "" || e.nodeName == node.Name {
+		return nil
+	}
+	return fmt.Errorf("the host is Node %s, but its kubelet would call itself %s now: give the host its former name back, or, "+
+		"to have it join under the new one, delete the Node: kubectl delete node %s", node.Name, e.nodeName, node.Name)
 }
 
 // planWithoutJoin asks the host for its plan for the configuration that it has in the end.
