@@ -6,6 +6,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -308,6 +312,46 @@ func can(t *testing.T, client kubernetes.Interface, namespace, resource, verb st
 
 // TestForgedIdentity calls windows-apiserver itself, past kube-apiserver, with the
 // headers by which kube-apiserver names its callers.
+// TestNodeRunsKubeProxy: with the identity of a node kube-proxy of a host reads what it needs, and no other Node.
+func TestNodeRunsKubeProxy(t *testing.T) {
+	t.Parallel()
+	const name = "proxied"
+	makeNode(t, name)
+	as := kubeletOf(t, name)
+	own := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
+	watches := func(w watch.Interface, err error) error {
+		if err == nil {
+			w.Stop()
+		}
+		return err
+	}
+	for what, read := range map[string]func(context.Context, metav1.ListOptions) error{
+		"Services": func(ctx context.Context, o metav1.ListOptions) error {
+			_, err := as.CoreV1().Services("").List(ctx, o)
+			return errors.Join(err, watches(as.CoreV1().Services("").Watch(ctx, o)))
+		},
+		"EndpointSlices": func(ctx context.Context, o metav1.ListOptions) error {
+			_, err := as.DiscoveryV1().EndpointSlices("").List(ctx, o)
+			return errors.Join(err, watches(as.DiscoveryV1().EndpointSlices("").Watch(ctx, o)))
+		},
+		"ServiceCIDRs": func(ctx context.Context, o metav1.ListOptions) error {
+			_, err := as.NetworkingV1().ServiceCIDRs().List(ctx, o)
+			return errors.Join(err, watches(as.NetworkingV1().ServiceCIDRs().Watch(ctx, o)))
+		},
+		"its Node": func(ctx context.Context, _ metav1.ListOptions) error {
+			_, err := as.CoreV1().Nodes().List(ctx, own)
+			return errors.Join(err, watches(as.CoreV1().Nodes().Watch(ctx, own)))
+		},
+	} {
+		if err := read(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := as.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("it may list all Nodes: %v", err)
+	}
+}
+
 func TestForgedIdentity(t *testing.T) {
 	t.Parallel()
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
