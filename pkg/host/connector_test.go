@@ -343,3 +343,26 @@ func TestTrace(t *testing.T) {
 		})
 	}
 }
+
+// TestPublicKey: it is that of the key with which hosts are logged in to.
+func TestPublicKey(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	data := s.Secrets["operator/cloud-private-key"]
+	signer, err := ssh.ParsePrivateKey(data["private-key.pem"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := PublicKey(data)
+	if err != nil || key != KeyOf(signer.PublicKey()) {
+		t.Errorf("got %v, %v", key, err)
+	}
+	for want, data := range map[string]map[string][]byte{
+		"has no key private-key.pem":                           {"password": []byte("s3cret")},
+		"has neither the key private-key.pem nor the key pass": {},
+		"not a private key":                                    {"private-key.pem": []byte("s3cret")},
+	} {
+		if key, err := PublicKey(data); err == nil || !key.IsZero() || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("got %v, %v, want %q", key, err, want)
+		}
+	}
+}

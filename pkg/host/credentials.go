@@ -122,6 +122,19 @@ func parseCredential(data map[string][]byte) (ssh.Credential, error) {
 	return credential, nil
 }
 
+// PublicKey returns the public key of the credentials in the data of a Secret: what hosts must have
+// authorized to be logged in to with them.
+func PublicKey(data map[string][]byte) (Key, error) {
+	credential, err := parseCredential(data)
+	if err != nil {
+		return Key{}, err
+	}
+	if len(credential.Signers) == 0 {
+		return Key{}, fmt.Errorf("has no key %s", keyPrivateKey)
+	}
+	return KeyOf(credential.Signers[0].PublicKey()), nil
+}
+
 // digest names the content of a Secret, so that connections made with an old
 // content are not used with a new one.
 func digest(data map[string][]byte) string {

@@ -37,3 +37,15 @@ const (
 	// DesiredVersionAnnotation is the version that the Node is to be configured by.
 	DesiredVersionAnnotation = "windowsmachineconfig.openshift.io/desired-version"
 )
+
+// User data of Machines.
+const (
+	// UserDataSecret is the Secret with the user data that MachineSets of Windows name.
+	UserDataSecret = "windows-user-data"
+	// UserDataKey is where it is in the Secret.
+	UserDataKey = "userData"
+	// MachineAPINamespace is where Machines, and the Secrets that they name, are.
+	MachineAPINamespace = "openshift-machine-api"
+	// ClusterAPINamespace is the same for Cluster API. Not every cluster has it.
+	ClusterAPINamespace = "openshift-cluster-api"
+)

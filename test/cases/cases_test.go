@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,13 @@ func TestPlatformFacts(t *testing.T) {
 		case "kubeletHostnameOverride":
 			// The file tells in prose how WMCO finds the name; the kind of place counts.
 			want = kindsOfPlace(t, want.(map[string]any))
+		case "userDataExtra":
+			// As prose, too.
+			prose := want.(map[string]any)
+			for platform, text := range prose {
+				parts := regexp.MustCompile(`>= ([0-9.]+) .*EC2Launch.exe (.*)$`).FindStringSubmatch(text.(string))
+				prose[platform] = parts[1] + " " + parts[2]
+			}
 		}
 		if diff := cmp.Diff(want, got.Output); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -365,4 +373,34 @@ func caseFiles(t *testing.T) map[string][]string {
 		files[kind] = slices.Sorted(maps.Keys(members))
 	}
 	return files
+}
+
+// TestUserData: the user data has the shape that WMCO's has. What it does is for package userdata to show.
+func TestUserData(t *testing.T) {
+	file := readCases(t, "userdata")
+	var cases []map[string]any
+	if err := json.Unmarshal(file, &cases); err != nil {
+		t.Fatal(err)
+	}
+	results := runCases(t, "userdata", file)
+	for _, c := range cases {
+		got, _ := results[c["id"].(string)].Output.(map[string]any)
+		for member, value := range got {
+			if member == "userData" {
+				delete(got, member)
+				for _, want := range []string{"OpenSSH.Server~~~~0.0.1.0", "'capi'", "10250", "9182", "'OpenSSH-Server-In-TCP'", "PubkeyAuthentication yes", "PasswordAuthentication no", "administrators_authorized_keys"} {
+					if !strings.Contains(value.(string), want) {
+						t.Errorf("%s: it has no %s", c["id"], want)
+					}
+				}
+				continue
+			}
+			if diff := cmp.Diff(c[member], value); diff != "" {
+				t.Errorf("%s: %s (-want +got)\n%s", c["id"], member, diff)
+			}
+		}
+		if len(got) != 5 {
+			t.Errorf("%s: got %v", c["id"], results[c["id"].(string)])
+		}
+	}
 }

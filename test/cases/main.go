@@ -58,6 +58,7 @@ var kinds = map[string]func(file []byte) ([]result, error){
 	"ignition-kubelet-args":      eachCase(ignitionKubeletArgs),
 	"ignition-files":             eachCase(ignitionFiles),
 	"ca-bundle":                  eachCase(registryAuthorities),
+	"userdata":                   eachCase(userDataOf),
 }
 
 func main() {

@@ -18,7 +18,6 @@ var missing = map[string]string{
 	"services-cm-graph":     "services are published; no program reads them",
 	"services-cm-structure": "services are published; no program reads them",
 	"sha256sum-file":        "payloads have a manifest; no program reads the output of sha256sum",
-	"userdata":              "no program writes the user data of machines",
 	"username-annotation":   notTakenOver,
 
 	"cluster-config/kubeVersionGate(base v1.36)":     "no program refuses a version of Kubernetes",
@@ -28,8 +27,6 @@ var missing = map[string]string{
 	"platform-facts/gcpHostnameRule":                 "the agent cuts the name on the host, where it asks for it; pkg/agent tests it",
 	"platform-facts/machineNameLimit":                "no program names Machines; what Windows cannot have as a name is said, and pkg/controller/source/machine tests it",
 	"platform-facts/runtimeClassBuilds":              "no program makes RuntimeClasses",
-	"platform-facts/userDataExtra":                   "no program writes the user data of machines",
-	"platform-facts/userDataTags":                    "no program writes the user data of machines",
 	"wicd-variable-substitution/cleanupMerge":        notTakenOver,
 	"wicd-variable-substitution/nodeVariables":       "services are published; no program reads them",
 	"wicd-variable-substitution/powershellVariables": "scripts are published; no program runs them",

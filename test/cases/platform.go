@@ -55,6 +55,8 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 		"extraPayload":      func(p string) (any, error) { return extraPayload(configv1.PlatformType(p)), nil },
 		"extraServices":     func(p string) (any, error) { return extraServices(configv1.PlatformType(p)) },
 		"extraKubeletFlags": func(p string) (any, error) { return extraKubeletFlags(configv1.PlatformType(p)) },
+		"userDataTags":      func(p string) (any, error) { return userDataTags(p) },
+		"userDataExtra":     func(p string) (any, error) { return extraUserData(p) },
 	}[name]
 	if byKey == nil {
 		return result{}, fmt.Errorf("the fact is not known")

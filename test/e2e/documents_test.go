@@ -47,6 +47,7 @@ var notRun = map[string]string{
 	"ID=":                                                    "as above",
 	"echo \"{\\\"spec\\\":{\\\"operationID":                  "as above",
 	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall",
+	"kubectl apply -f artifacts/openshift/cluster-api.yaml":  "needs a namespace of Cluster API; TestOpenShift/user_data",
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
 	"kubectl windows rollout restart ":                       "restarts hosts that the other commands ask; TestRollout",
 	"kubectl create secret generic ":                         "belongs to the installation",

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,58 @@ func TestOpenShift(t *testing.T) {
 	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
 	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
 	t.Run("trusted-ca", func(t *testing.T) { openShiftTrust(t, o, authority) })
+	t.Run("user data", func(t *testing.T) { openShiftUserData(t, o) })
+}
+
+// openShiftUserData has somebody change and delete what new Machines run: it is there again at once, also for Cluster API
+// once that has a namespace.
+func openShiftUserData(t *testing.T, o *openShiftSite) {
+	key := func(namespace string) client.ObjectKey {
+		return client.ObjectKey{Namespace: namespace, Name: wmco.UserDataSecret}
+	}
+	script := func(namespace string) (string, *corev1.Secret) {
+		var secret *corev1.Secret
+		eventually(t, "there is user data in "+namespace, func() error {
+			secret = &corev1.Secret{}
+			err := o.client.Get(t.Context(), key(namespace), secret)
+			if err == nil && !strings.Contains(string(secret.Data[wmco.UserDataKey]), "$authorizedKey = @'\n") {
+				err = fmt.Errorf("it is %q", secret.Data)
+			}
+			return err
+		})
+		return string(secret.Data[wmco.UserDataKey]), secret
+	}
+	want, secret := script(wmco.MachineAPINamespace)
+	secret.Data[wmco.UserDataKey] = []byte("Remove-Item C:\\")
+	if err := o.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := script(wmco.MachineAPINamespace); got != want {
+		t.Errorf("after a change it is\n%s", got)
+	}
+	if err := o.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := script(wmco.MachineAPINamespace); got != want {
+		t.Errorf("after its deletion it is\n%s", got)
+	}
+	wantSecretsRefused(o.System, wmco.ClusterAPINamespace)
+	o.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: wmco.ClusterAPINamespace}})
+	if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "cluster-api.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	// The key says the same, in other words: that is no other user data, and has the controller look again.
+	credentials := &corev1.Secret{}
+	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: system.Namespace, Name: wmco.PrivateKeySecret}, credentials); err != nil {
+		t.Fatal(err)
+	}
+	credentials.Annotations = map[string]string{"example.com/note": "seen"}
+	if err := o.client.Update(t.Context(), credentials); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := script(wmco.ClusterAPINamespace); got != want {
+		t.Errorf("for Cluster API it is\n%s", got)
+	}
 }
 
 // openShiftTrust has somebody delete the ConfigMap with the authorities of the cluster: it is made again, so that

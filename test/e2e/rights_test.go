@@ -129,6 +129,7 @@ var neededUnused = []struct {
 		rights: []system.Right{
 			{Account: "windows-apiserver", Verb: "create", Resource: "apiservices", Name: "v1alpha1.windows.openshift.io"}, // an apply that creates: TestServingCertificate
 			{Account: "windows-apiserver", Verb: "create", Resource: "secrets", Name: "windows-apiserver-serving-cert"},    // likewise
+			{Account: "windows-controller", Verb: "create", Resource: "secrets", Name: "windows-user-data"},                // likewise: TestOpenShift
 			{Account: "windows-controller", Verb: "approve", Resource: "signers"},                                          // an approval: TestCertificatesOfKubelets
 		},
 	},

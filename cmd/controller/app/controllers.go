@@ -26,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
 	"github.com/openshift/windows-instance-api/pkg/controller/trustedca"
+	"github.com/openshift/windows-instance-api/pkg/controller/userdata"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/version"
@@ -47,6 +48,8 @@ type controllers struct {
 
 	// desired is nil when hosts are watched and not configured.
 	desired *cluster.Source
+	// metadata watches what is read one by one. It is nil without desired.
+	metadata metadata.Interface
 }
 
 // configure has hosts configured with a payload, if there is one.
@@ -56,8 +59,8 @@ func (c *controllers) configure(p *payload.Set) error {
 	}
 	settings := c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace)
 	settings.ServerVersion = cluster.Settle(cluster.ServerVersion(c.GetConfig()), c.options.APIServerSettleTime)
-	inputs, err := metadata.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
-	if err != nil {
+	var err error
+	if c.metadata, err = metadata.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient()); err != nil {
 		return fmt.Errorf("making a client that watches the inputs of configurations: %w", err)
 	}
 	c.desired, err = cluster.NewSource(cluster.Options{
@@ -67,7 +70,7 @@ func (c *controllers) configure(p *payload.Set) error {
 			Settings: settings,
 		},
 		Client:   c.GetClient(),
-		Metadata: inputs,
+		Metadata: c.metadata,
 		Issuer:   csr.NewIssuer(c.GetClient(), c.kube, c.options.Hosts.Namespace),
 	})
 	return err
@@ -121,6 +124,11 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 		return err
 	}
 	if err := trustedca.SetupWithManager(c, c.options.Hosts.Namespace); err != nil {
+		return err
+	}
+	if err := userdata.SetupWithManager(c, userdata.Options{
+		Credentials: c.options.Hosts.ClusterCredentials(), Metadata: c.metadata, Recorder: c.recorder,
+	}); err != nil {
 		return err
 	}
 	return services.SetupWithManager(c, services.Options{

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package userdata
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/userdata"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+const (
+	// fieldManager owns what is applied to the Secrets. It must never change.
+	fieldManager = "windows-controller-userdata"
+	// infrastructureName is the name of the one Infrastructure of a cluster of OpenShift.
+	infrastructureName = "cluster"
+	// interval is how often the Secrets are compared, besides when something has changed.
+	interval = time.Minute
+)
+
+// Reasons of events, which are about the Secret with the user data of the Machine API.
+const (
+	eventWritten = "UserDataWritten"
+	eventNotKept = "UserDataNotKept"
+)
+
+// Reconciler keeps the Secrets. There is one request for both.
+type Reconciler struct {
+	// live reads from the API server: contents of Secrets are not kept.
+	live     client.Reader
+	client   client.Client
+	recorder record.EventRecorder
+	problems *message.Reporter
+	// credentials is the Secret with the key of the operator.
+	credentials client.ObjectKey
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// Reconcile makes one pass. What is wrong is said once, in an event about the Secret of the Machine API.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	platform, err := r.platform(ctx)
+	if err != nil || platform == "" {
+		return reconcile.Result{}, err
+	}
+	problems, err := r.keep(ctx, platform)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	r.problems.Report(secret(wmco.MachineAPINamespace), eventNotKept, problems)
+	return reconcile.Result{RequeueAfter: interval}, nil
+}
+
+// platform is that of a cluster of OpenShift, empty elsewhere.
+func (r *Reconciler) platform(ctx context.Context) (configv1.PlatformType, error) {
+	var infrastructure configv1.Infrastructure
+	err := r.live.Get(ctx, client.ObjectKey{Name: infrastructureName}, &infrastructure)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading Infrastructure %s: %w", infrastructureName, err)
+	case infrastructure.Status.PlatformStatus == nil || infrastructure.Status.PlatformStatus.Type == "":
+		return configv1.NonePlatformType, nil
+	}
+	return infrastructure.Status.PlatformStatus.Type, nil
+}
+
+// served says whether somebody names the Secret: on OpenShift with a Machine API.
+func (r *Reconciler) served(ctx context.Context) (bool, error) {
+	platform, err := r.platform(ctx)
+	if err != nil || platform == "" {
+		return false, err
+	}
+	return r.exists(ctx, wmco.MachineAPINamespace)
+}
+
+// exists says whether there is a namespace, and will be.
+func (r *Reconciler) exists(ctx context.Context, namespace string) (bool, error) {
+	there, err := object.Get(ctx, r.live, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+	return there != nil && there.DeletionTimestamp.IsZero(), err
+}
+
+// keep makes the Secrets what they should be, and returns what keeps it from that, by namespace.
+func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (problems map[string]string, err error) {
+	if served, err := r.exists(ctx, wmco.MachineAPINamespace); err != nil || !served {
+		return nil, err
+	}
+	deployment, err := object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
+	if err != nil {
+		return nil, err
+	}
+	if runs(deployment) {
+		log.FromContext(ctx).V(1).Info("The user data of Machines is left to the Windows Machine Config Operator, which runs")
+		return nil, nil
+	}
+	script, problem, err := r.script(ctx, platform)
+	if err != nil || problem != "" {
+		return map[string]string{"": problem}, err
+	}
+	problems = map[string]string{}
+	for _, namespace := range []string{wmco.MachineAPINamespace, wmco.ClusterAPINamespace} {
+		if there, err := r.exists(ctx, namespace); err != nil {
+			return nil, err
+		} else if !there {
+			continue
+		}
+		if problem, err = r.keepIn(ctx, namespace, script); err != nil {
+			return nil, err
+		} else if problem != "" {
+			problems[namespace] = problem
+		}
+	}
+	return problems, nil
+}
+
+// script is the user data for the key of the operator, or what is wrong with that.
+func (r *Reconciler) script(ctx context.Context, platform configv1.PlatformType) (script []byte, problem string, err error) {
+	create := fmt.Sprintf("Create it: kubectl create secret generic %s -n %s --from-file=private-key.pem=KEYFILE", r.credentials.Name, r.credentials.Namespace)
+	var credentials corev1.Secret
+	err = r.live.Get(ctx, r.credentials, &credentials)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, r.broken("does not exist", create), nil
+	case apierrors.IsForbidden(err):
+		return nil, r.broken("may not be read", "Add its name to the Role windows-inputs-reader"), nil
+	case err != nil:
+		return nil, "", fmt.Errorf("reading Secret %s: %w", r.credentials, err)
+	}
+	key, err := host.PublicKey(credentials.Data)
+	if err != nil {
+		return nil, r.broken(err.Error(), "Delete it. "+create), nil
+	}
+	if script, err = userdata.Script(platform, key.String()); err != nil {
+		return nil, "", fmt.Errorf("making user data for the key in Secret %s: %w", r.credentials, err)
+	}
+	return script, "", nil
+}
+
+// broken says that new Machines get no key of the operator, or one that is no longer in use, and what to do.
+func (r *Reconciler) broken(why, fix string) string {
+	return fmt.Sprintf("The user data of new Machines is not kept: Secret %s %s %s", r.credentials, message.Cause(why), fix)
+}
+
+// keepIn makes the Secret of one namespace what it should be, or returns what keeps it from that.
+func (r *Reconciler) keepIn(ctx context.Context, namespace string, script []byte) (problem string, err error) {
+	key := client.ObjectKeyFromObject(secret(namespace))
+	current, err := object.Get(ctx, r.live, key, &corev1.Secret{})
+	if apierrors.IsForbidden(err) {
+		return notAllowed(key, err), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	what := decide(current, script)
+	switch what {
+	case keep:
+		return "", nil
+	case leave:
+		return theirs(key), nil
+	}
+	apply := accorev1.Secret(key.Name, key.Namespace).
+		WithLabels(map[string]string{managedByLabel: managedBy}).
+		WithData(map[string][]byte{wmco.UserDataKey: script})
+	options := []client.ApplyOption{client.FieldOwner(fieldManager)}
+	if current != nil {
+		// Nothing that somebody has written since is overwritten unseen. To create it nobody needs to be overruled.
+		apply.WithUID(current.UID).WithResourceVersion(current.ResourceVersion)
+		options = append(options, client.ForceOwnership)
+	}
+	err = r.client.Apply(ctx, apply, options...)
+	switch {
+	case apierrors.IsForbidden(err):
+		return notAllowed(key, err), nil
+	case apierrors.IsInvalid(err):
+		return fmt.Sprintf("Secret %s cannot be written: %s", key, message.Cause(err.Error())), nil
+	case err != nil:
+		return "", fmt.Errorf("applying Secret %s: %w", key, err)
+	}
+	log.FromContext(ctx).Info("Wrote the user data of Machines", "secret", key, "it", string(what))
+	r.recorder.Event(secret(namespace), corev1.EventTypeNormal, eventWritten, fmt.Sprintf("Secret %s %s. Machines that exist are not recreated.", key, what))
+	return "", nil
+}
+
+// notAllowed says that a Role is missing.
+func notAllowed(key client.ObjectKey, cause error) string {
+	manifest := "artifacts/openshift/machine-api.yaml"
+	if key.Namespace == wmco.ClusterAPINamespace {
+		manifest = "artifacts/openshift/cluster-api.yaml"
+	}
+	return fmt.Sprintf("Secret %s may not be read or written: kubectl apply -f %s. The cause is: %s", key, manifest, message.Cause(cause.Error()))
+}
+
+// secret is the one of a namespace, without what is in it.
+func secret(namespace string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: wmco.UserDataSecret},
+	}
+}

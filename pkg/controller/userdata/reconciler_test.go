@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package userdata
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	"golang.org/x/crypto/ssh"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/desired/userdata"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+var credentials = client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.PrivateKeySecret}
+
+// newKey is a private key as administrators keep it.
+func newKey(t *testing.T) *corev1.Secret {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentialsOf(map[string][]byte{"private-key.pem": pem.EncodeToMemory(block)})
+}
+
+func credentialsOf(data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: credentials.Namespace, Name: credentials.Name}, Data: data}
+}
+
+// scriptFor is the user data that goes with a key.
+func scriptFor(t *testing.T, platform configv1.PlatformType, key *corev1.Secret) string {
+	t.Helper()
+	public, err := host.PublicKey(key.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := userdata.Script(platform, public.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(script)
+}
+
+func infrastructure(platform configv1.PlatformType) *configv1.Infrastructure {
+	i := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: infrastructureName}}
+	if platform != "" {
+		i.Status.PlatformStatus = &configv1.PlatformStatus{Type: platform}
+	}
+	return i
+}
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// userData is a Secret as it is before a pass.
+func userData(in, script string, labels map[string]string) *corev1.Secret {
+	s := secret(in)
+	s.Labels, s.Data = labels, map[string][]byte{wmco.UserDataKey: []byte(script), "other": []byte("x")}
+	return s
+}
+
+func operator(replicas *int32, pods int32) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: wmco.Namespace, Name: wmco.Deployment},
+		Spec:       appsv1.DeploymentSpec{Replicas: replicas}, Status: appsv1.DeploymentStatus{Replicas: pods},
+	}
+}
+
+// setup is a Reconciler and its cluster.
+type setup struct {
+	*Reconciler
+	cluster  client.Client
+	recorder *record.FakeRecorder
+	// writes are the names of Secrets that were written.
+	writes []string
+	// refuse says how the cluster answers instead.
+	refuse func(verb string, key client.ObjectKey) error
+}
+
+func newSetup(t *testing.T, objects ...client.Object) *setup {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &setup{recorder: record.NewFakeRecorder(10), refuse: func(string, client.ObjectKey) error { return nil }}
+	s.cluster = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := s.refuse("get", key); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			key := client.ObjectKey{Namespace: *o.(interface{ GetNamespace() *string }).GetNamespace(), Name: wmco.UserDataSecret}
+			if err := s.refuse("apply", key); err != nil {
+				return err
+			}
+			s.writes = append(s.writes, key.Namespace)
+			return c.Apply(ctx, o, opts...)
+		},
+	}).Build()
+	s.Reconciler = &Reconciler{
+		live: s.cluster, client: s.cluster, recorder: s.recorder, problems: message.NewReporter(s.recorder, scheme), credentials: credentials,
+	}
+	return s
+}
+
+// pass makes one, and returns the events.
+func (s *setup) pass(t *testing.T) []string {
+	t.Helper()
+	s.writes = nil
+	if _, err := s.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	var events []string
+	for len(s.recorder.Events) > 0 {
+		events = append(events, <-s.recorder.Events)
+	}
+	return events
+}
+
+// found is the user data in a namespace, and whether it is ours. Empty: there is none.
+func (s *setup) found(t *testing.T, in string) (script string, ours bool) {
+	t.Helper()
+	var found corev1.Secret
+	if err := client.IgnoreNotFound(s.cluster.Get(t.Context(), client.ObjectKey{Namespace: in, Name: wmco.UserDataSecret}, &found)); err != nil {
+		t.Fatal(err)
+	}
+	return string(found.Data[wmco.UserDataKey]), found.Labels[managedByLabel] == managedBy
+}
+
+func TestReconcile(t *testing.T) {
+	key := newKey(t)
+	script := scriptFor(t, configv1.AWSPlatformType, key)
+	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
+	ours := map[string]string{managedByLabel: managedBy}
+	wmcos := "function Get-RandomPassword { } OpenSSH.Server~~~~0.0.1.0 administrators_authorized_keys"
+	for _, tt := range []struct {
+		name    string
+		objects []client.Object
+		want    string // user data afterwards
+		ours    bool
+		events  []string // parts of them
+		quiet   bool     // nothing is written
+	}{
+		{
+			name: "none yet", objects: []client.Object{aws, machineAPI, key},
+			want: script, ours: true, events: []string{"UserDataWritten Secret openshift-machine-api/windows-user-data was created. Machines that exist are not recreated"},
+		},
+		{name: "as it should be", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, script, ours)}, want: script, ours: true, quiet: true},
+		{
+			name: "drift, or another key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "old", ours)},
+			want: script, ours: true, events: []string{"has the user data of the current key again"},
+		},
+		{
+			name: "what somebody has restored without its labels", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, script, nil)},
+			want: script, ours: true, events: []string{"again"},
+		},
+		{
+			name: "of WMCO, which is gone", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil)},
+			want: script, ours: true, events: []string{"was taken over from the Windows Machine Config Operator"},
+		},
+		{
+			name: "of WMCO, which is scaled down", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)},
+			want: script, ours: true, events: []string{"was taken over"},
+		},
+		{name: "WMCO runs", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "old", ours), operator(nil, 1)}, want: "old", ours: true, quiet: true},
+		{name: "WMCO ends", objects: []client.Object{aws, machineAPI, key, operator(ptr.To[int32](0), 1)}, quiet: true},
+		{
+			name: "of somebody else", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "theirs", nil)}, want: "theirs", quiet: true,
+			events: []string{"UserDataNotKept Secret openshift-machine-api/windows-user-data was made by somebody else and is left as it is, so hosts with its user data may refuse the key of the operator. " +
+				"To have it written: kubectl label secret windows-user-data -n openshift-machine-api app.kubernetes.io/managed-by=windows-controller --overwrite"},
+		},
+		{
+			name: "no key", objects: []client.Object{aws, machineAPI, userData(wmco.MachineAPINamespace, "old", ours)}, want: "old", ours: true, quiet: true,
+			events: []string{"UserDataNotKept The user data of new Machines is not kept: Secret openshift-windows-machine-config-operator/cloud-private-key does not exist. " +
+				"Create it: kubectl create secret generic cloud-private-key -n openshift-windows-machine-config-operator --from-file=private-key.pem=KEYFILE"},
+		},
+		{
+			name: "a key that is none", objects: []client.Object{aws, machineAPI, credentialsOf(map[string][]byte{"private-key.pem": []byte("s3cret")})}, quiet: true,
+			events: []string{"cloud-private-key key private-key.pem: "},
+		},
+		{
+			name: "a password", objects: []client.Object{aws, machineAPI, credentialsOf(map[string][]byte{"password": []byte("s3cret")})}, quiet: true,
+			events: []string{"cloud-private-key has no key private-key.pem. Delete it. Create it: "},
+		},
+		{name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, want: scriptFor(t, configv1.NonePlatformType, key), ours: true, events: []string{"created"}},
+		{name: "no Machine API", objects: []client.Object{aws, namespace(wmco.ClusterAPINamespace), key}, quiet: true},
+		{name: "no OpenShift", objects: []client.Object{machineAPI, key}, quiet: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var objects []client.Object
+			for _, o := range tt.objects {
+				objects = append(objects, o.DeepCopyObject().(client.Object))
+			}
+			s := newSetup(t, objects...)
+			events := s.pass(t)
+			if len(events) != len(tt.events) {
+				t.Fatalf("events %q, want %q", events, tt.events)
+			}
+			for i, want := range tt.events {
+				if !strings.Contains(events[i], want) || strings.Contains(events[i], "s3cret") {
+					t.Errorf("event %q, want %q", events[i], want)
+				}
+			}
+			if got := len(s.writes) == 0; got != tt.quiet {
+				t.Errorf("it has written %q", s.writes)
+			}
+			if got, ours := s.found(t, wmco.MachineAPINamespace); got != tt.want || ours != tt.ours {
+				t.Errorf("it is ours: %t, want %t; the user data is\n%s\nwant\n%s", ours, tt.ours, got, tt.want)
+			}
+			// A second time nothing is to be done, or told.
+			if events := s.pass(t); len(events)+len(s.writes) > 0 {
+				t.Errorf("again: %q, %q", s.writes, events)
+			}
+		})
+	}
+}
+
+// TestClusterAPI: the copy is kept where there is a namespace for it, and one that may not be written keeps no other
+// from that.
+func TestClusterAPI(t *testing.T) {
+	key := newKey(t)
+	s := newSetup(t, infrastructure(configv1.GCPPlatformType), namespace(wmco.MachineAPINamespace), namespace(wmco.ClusterAPINamespace), key)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, wmco.UserDataSecret, errors.New("no role"))
+	s.refuse = func(_ string, key client.ObjectKey) error {
+		if key.Namespace == wmco.ClusterAPINamespace {
+			return forbidden
+		}
+		return nil
+	}
+	events := s.pass(t)
+	if len(events) != 2 || !strings.Contains(events[1], "Secret openshift-cluster-api/windows-user-data may not be read or written: kubectl apply -f artifacts/openshift/cluster-api.yaml") {
+		t.Errorf("got %q", events)
+	}
+	s.refuse = func(string, client.ObjectKey) error { return nil }
+	if events := s.pass(t); len(events) != 1 || !strings.Contains(events[0], "openshift-cluster-api/windows-user-data was created") {
+		t.Errorf("got %q", events)
+	}
+	for _, in := range []string{wmco.MachineAPINamespace, wmco.ClusterAPINamespace} {
+		if got, ours := s.found(t, in); got != scriptFor(t, configv1.GCPPlatformType, key) || !ours {
+			t.Errorf("in %s it is ours: %t, and is\n%s", in, ours, got)
+		}
+	}
+	// Another key.
+	next := newKey(t)
+	var current corev1.Secret
+	if err := s.cluster.Get(t.Context(), credentials, &current); err != nil {
+		t.Fatal(err)
+	}
+	current.Data = next.Data
+	if err := s.cluster.Update(t.Context(), &current); err != nil {
+		t.Fatal(err)
+	}
+	s.pass(t)
+	if diff := cmp.Diff([]string{wmco.MachineAPINamespace, wmco.ClusterAPINamespace}, s.writes); diff != "" {
+		t.Errorf("written (-want +got)\n%s", diff)
+	}
+}
+
+// TestUnwritable: what the cluster refuses is said, or tried again.
+func TestUnwritable(t *testing.T) {
+	resource := schema.GroupResource{Resource: "secrets"}
+	for _, tt := range []struct {
+		name, verb string
+		key        client.ObjectKey
+		err        error
+		want       string // part of the event; empty: it is tried again
+	}{
+		{"no Role", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewForbidden(resource, "x", errors.New("y")), "kubectl apply -f artifacts/openshift/machine-api.yaml"},
+		{"immutable", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", nil), "cannot be written"},
+		{"changed meanwhile", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewConflict(resource, "x", errors.New("y")), ""},
+		{"no right to the key", "get", credentials, apierrors.NewForbidden(resource, "x", errors.New("y")), "Add its name to the Role windows-inputs-reader"},
+		{"key away", "get", credentials, errors.New("away"), ""},
+		{"namespaces away", "get", client.ObjectKey{Name: wmco.MachineAPINamespace}, errors.New("away"), ""},
+		{"second namespace away", "get", client.ObjectKey{Name: wmco.ClusterAPINamespace}, errors.New("away"), ""},
+		{"Deployment away", "get", client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, errors.New("away"), ""},
+		{"Infrastructure away", "get", client.ObjectKey{Name: infrastructureName}, errors.New("away"), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace), newKey(t))
+			s.refuse = func(verb string, key client.ObjectKey) error {
+				if verb == tt.verb && key == tt.key {
+					return tt.err
+				}
+				return nil
+			}
+			_, err := s.Reconcile(t.Context(), reconcile.Request{})
+			if (err != nil) != (tt.want == "") {
+				t.Errorf("got error %v", err)
+			}
+			if tt.want == "" {
+				return
+			}
+			if event := <-s.recorder.Events; !strings.Contains(event, tt.want) {
+				t.Errorf("got %q", event)
+			}
+		})
+	}
+}
