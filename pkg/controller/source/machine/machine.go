@@ -29,6 +29,7 @@ const (
 	reasonInstanceConflict = "InstanceConflict"
 	reasonPoolConflict     = "PoolConflict"
 	reasonNameRefused      = "MachineNameRefused"
+	reasonMachineFailed    = "MachineFailed"
 )
 
 // Reconciler makes the instance of each Machine what the Machine says. Its

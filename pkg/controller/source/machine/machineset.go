@@ -6,10 +6,14 @@ package machine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -23,6 +27,9 @@ import (
 // poolManager owns what is applied to pools. It must never change.
 const poolManager = "windows-controller-machineset"
 
+// maxFailures is how many Machines that failed are named in the condition of a pool and by events.
+const maxFailures = 10
+
 // SetReconciler makes the pool of each MachineSet of Windows, and tells pools how
 // many hosts their MachineSet asks for. Its requests are pools by namespace and
 // name; a MachineSet has the name of its pool.
@@ -30,6 +37,7 @@ type SetReconciler struct {
 	client    client.Client
 	applier   *apply.Applier
 	conflicts *message.Reporter // tells of a pool of that name with another source
+	failures  *message.Reporter // tells of Machines that failed
 	platform  func(context.Context) (configv1.PlatformType, error)
 	now       func() time.Time
 }
@@ -49,6 +57,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 	}
 	if set == nil {
 		r.conflicts.Forget(req.NamespacedName)
+		r.failures.Forget(req.NamespacedName)
 	}
 	if set != nil && set.DeletionTimestamp.IsZero() && isWindows(set.Spec.Template.Labels) {
 		if pool, err = r.ensurePool(ctx, set, pool); err != nil {
@@ -64,10 +73,44 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	desired, condition := sourceStatus(pool, set, platform)
+	if condition.Status == metav1.ConditionTrue {
+		failed, err := r.failed(ctx, set)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		condition.Message = message.ConditionMessage(strings.Join(append([]string{condition.Message}, failed...), "\n"))
+	}
 	_, err = r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(desired).
 		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
 	return reconcile.Result{}, err
+}
+
+// failed says which Machines of a MachineSet have failed, one a line, and by an event about each. The Machine API never
+// tries one again, and its MachineSet counts it, so that somebody has to delete it.
+func (r *SetReconciler) failed(ctx context.Context, set *machinev1beta1.MachineSet) ([]string, error) {
+	var machines machinev1beta1.MachineList
+	if err := r.client.List(ctx, &machines, client.InNamespace(set.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the Machines of MachineSet %s: %w", client.ObjectKeyFromObject(set), err)
+	}
+	failed := map[string]string{}
+	for i := range machines.Items {
+		if machine := &machines.Items[i]; setOf(machine) == set.Name && hasFailed(machine) {
+			failed[machine.Name] = failure(machine)
+		}
+	}
+	named := map[string]string{}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		if len(lines) == maxFailures {
+			lines = append(lines, fmt.Sprintf("%d more Machines have failed.", len(failed)-maxFailures))
+			break
+		}
+		named[name] = failed[name]
+		lines = append(lines, failed[name])
+	}
+	r.failures.Report(set, reasonMachineFailed, named)
+	return lines, nil
 }
 
 // ensurePool brings the pool of a MachineSet to the desired state and returns it. A pool

@@ -163,12 +163,14 @@ func (s *starter) addSets(platform *platformReader) error {
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
 		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
+		failures:  message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
 		now:       time.Now,
 	}
 	err := ctrl.NewControllerManagedBy(s.mgr).
 		Named(setController).
 		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&machinev1beta1.Machine{}, handler.EnqueueRequestsFromMapFunc(toSet), builder.WithPredicates(failureChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
