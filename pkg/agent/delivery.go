@@ -32,6 +32,9 @@ type System interface {
 	Create(path string) (ReceivedFile, error)
 	// Sync returns when the content of a file is on the disk.
 	Sync(path string) error
+	// ReplaceKeeping replaces a file as [engine.FileSystem.WriteFile] does, and who owns it and who may do what
+	// with it stays as it is. One that does not exist is made as files of authorized keys have to be.
+	ReplaceKeeping(path string, content []byte) error
 }
 
 // ReceivedFile is a file that is being written under a temporary name.

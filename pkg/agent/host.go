@@ -47,6 +47,10 @@ type Host interface {
 	// be created or changed. It lasts until the host is restarted.
 	EnsureRoute(ctx context.Context, r api.Route) (changed bool, err error)
 
+	// KeyFiles are the paths of the files from which sshd takes the public keys of the user of this process
+	// unless its configuration was changed. The first is where they belong; there is at least one.
+	KeyFiles() ([]string, error)
+
 	// System is the host as it is configured.
 	System() System
 

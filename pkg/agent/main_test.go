@@ -36,6 +36,8 @@ type fakeHost struct {
 	eventsErr  error
 	files      stateFiles
 	lowered    bool
+	full       string // the file for which there is no room
+	keysErr    error
 }
 
 // stateFiles are the files of a system that has nothing else, by path.
@@ -45,6 +47,7 @@ type stateFiles map[string]string
 type system struct {
 	System
 	files stateFiles
+	full  string
 }
 
 func (s system) Open(path string) (io.ReadCloser, error) {
@@ -62,7 +65,7 @@ func (s system) Stat(path string) (engine.FileInfo, error) {
 	return engine.FileInfo{}, nil
 }
 
-func (h *fakeHost) System() System { return system{files: h.files} }
+func (h *fakeHost) System() System { return system{files: h.files, full: h.full} }
 func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) error {
 	return run(ctx)
 }

@@ -84,6 +84,18 @@ func (s *System) WriteFile(path string, content []byte, access config.Access) er
 	return writeWhole(s.local(path), bytes.NewReader(content), mode)
 }
 
+// ReplaceKeeping implements [agent.System].
+func (s *System) ReplaceKeeping(path string, content []byte) error {
+	local := s.local(path)
+	mode, _ := modes(config.AccessAdministrators)
+	if info, err := os.Lstat(local); err == nil {
+		mode = info.Mode().Perm()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return writeWhole(local, bytes.NewReader(content), mode)
+}
+
 // CopyFile implements [engine.System].
 func (s *System) CopyFile(from, to string, access config.Access) error {
 	in, err := s.Open(from)

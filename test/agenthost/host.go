@@ -79,6 +79,14 @@ func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
 	return []time.Time{facts.BootTime(h.Now(), up)}, nil
 }
 
+// KeyFiles implements [agent.Host]: they are those of an administrator.
+func (h *Host) KeyFiles() ([]string, error) { return KeyFiles("Administrator"), nil }
+
+// KeyFiles are the files from which OpenSSH on Windows takes the keys of an administrator.
+func KeyFiles(user string) []string {
+	return []string{`C:\ProgramData\ssh\administrators_authorized_keys`, `C:\Users\` + user + `\.ssh\authorized_keys`}
+}
+
 // System is the host as the engine changes it.
 func (h *Host) System() agent.System {
 	return NewSystem(h.drive, func() (string, error) {

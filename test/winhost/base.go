@@ -12,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,7 +54,6 @@ type base struct {
 
 	mu       sync.Mutex // guards what follows
 	hostKey  ssh.Signer
-	keys     []ssh.PublicKey
 	fault    Fault
 	restart  RestartOptions
 	restarts int
@@ -63,7 +64,7 @@ const administrator = "Administrator"
 
 func newBase(o Options, user string) (*base, error) {
 	b := &base{
-		name: o.Name, tier: o.Tier, user: user, dir: o.Dir, keepDir: o.Dir != "", logf: o.Logf, keys: o.AuthorizedKeys,
+		name: o.Name, tier: o.Tier, user: user, dir: o.Dir, keepDir: o.Dir != "", logf: o.Logf,
 		closing: make(chan struct{}), restart: o.Restart,
 	}
 	if b.keepDir {
@@ -135,18 +136,6 @@ func (b *base) setFault(f Fault) {
 	b.fault = f
 }
 
-func (b *base) authorizedKeys() []ssh.PublicKey {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.keys
-}
-
-func (b *base) setKeys(keys []ssh.PublicKey) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.keys = keys
-}
-
 // authorizedKeysFile is the content of the file of that name.
 func authorizedKeysFile(keys []ssh.PublicKey) []byte {
 	var b bytes.Buffer
@@ -154,6 +143,42 @@ func authorizedKeysFile(keys []ssh.PublicKey) []byte {
 		b.Write(ssh.MarshalAuthorizedKey(k))
 	}
 	return b.Bytes()
+}
+
+// administratorsKeys is the file of the keys of administrators, in which sshd on Windows looks for them.
+const administratorsKeys = `C:\ProgramData\ssh\administrators_authorized_keys`
+
+// authorizes says whether a file of authorized keys has a key. As on Windows, one that others may write to
+// authorizes nobody.
+func authorizes(path string, key ssh.PublicKey) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o022 != 0 {
+		return false
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	for len(content) > 0 {
+		found, _, _, rest, err := ssh.ParseAuthorizedKey(content)
+		if err != nil {
+			return false // nothing is left that is a key
+		}
+		if bytes.Equal(found.Marshal(), key.Marshal()) {
+			return true
+		}
+		content = rest
+	}
+	return false
+}
+
+// addKey adds a key to a file.
+func addKey(path string, key ssh.PublicKey) error {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return replaceFile(path, append(content, authorizedKeysFile([]ssh.PublicKey{key})...))
 }
 
 // removeFiles removes what the host kept on disk.
@@ -181,8 +206,11 @@ func closeAll(steps ...func() error) error {
 	return errors.Join(errs...)
 }
 
-// replaceFile writes a file so that no reader ever sees half of it.
+// replaceFile writes a file so that no reader ever sees half of it, and makes its directory.
 func replaceFile(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, content, 0o600); err != nil {
 		return err

@@ -4,7 +4,6 @@
 package winhost
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -51,6 +50,9 @@ type InProcessOptions struct {
 	// Services are what the programs of services do, by the name of the service. A service
 	// that is not among them runs and does nothing.
 	Services map[string]ServiceFunc
+	// KeysFile is the path on the host of the file that sshd takes public keys from. Default: that of
+	// administrators on Windows.
+	KeysFile string
 	// RunAgent makes the service of the agent keep the host as it was configured, instead
 	// of doing nothing.
 	RunAgent bool
@@ -119,6 +121,9 @@ func (h *inProcessHost) create(o Options) error {
 			return err
 		}
 	}
+	if err := h.SetAuthorizedKeys(o.AuthorizedKeys...); err != nil {
+		return err
+	}
 	if err := h.nameHost(o.Name); err != nil {
 		return err
 	}
@@ -169,10 +174,14 @@ func (h *inProcessHost) signer() (ssh.Signer, error) {
 	return h.hostKey, nil
 }
 
+// authorized says whether a key may log in: it is in the file for that, which nobody else may write to.
 func (h *inProcessHost) authorized(user string, key ssh.PublicKey) bool {
-	return strings.EqualFold(user, h.user) && slices.ContainsFunc(h.authorizedKeys(), func(k ssh.PublicKey) bool {
-		return bytes.Equal(k.Marshal(), key.Marshal())
-	})
+	return strings.EqualFold(user, h.user) && authorizes(h.keysFile(), key)
+}
+
+// keysFile is where the keys are that may log in.
+func (h *inProcessHost) keysFile() string {
+	return filepath.Join(h.driveC, strings.ReplaceAll(cmp.Or(h.opts.KeysFile, administratorsKeys)[len(`C:\`):], `\`, "/"))
 }
 
 func (h *inProcessHost) record(line string) {
@@ -237,16 +246,14 @@ func (h *inProcessHost) SetFault(f Fault) error {
 func (h *inProcessHost) AuthorizeKey(key ssh.PublicKey) error {
 	h.power.Lock()
 	defer h.power.Unlock()
-	h.setKeys(append(slices.Clone(h.authorizedKeys()), key))
-	return nil
+	return addKey(h.keysFile(), key)
 }
 
 // SetAuthorizedKeys implements [Host].
 func (h *inProcessHost) SetAuthorizedKeys(keys ...ssh.PublicKey) error {
 	h.power.Lock()
 	defer h.power.Unlock()
-	h.setKeys(slices.Clone(keys))
-	return nil
+	return replaceFile(h.keysFile(), authorizedKeysFile(keys))
 }
 
 // RotateHostKey implements [Host].

@@ -102,6 +102,9 @@ func (a *agentHost) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	return !present || was != r, nil
 }
 
+// KeyFiles implements [agent.Host].
+func (a *agentHost) KeyFiles() ([]string, error) { return agenthost.KeyFiles(a.user), nil }
+
 // System implements [agent.Host].
 func (a *agentHost) System() agent.System { return a.system() }
 

@@ -153,6 +153,14 @@ func (s *hostSystem) WriteFile(path string, content []byte, access config.Access
 	return s.System.WriteFile(path, content, access)
 }
 
+// ReplaceKeeping implements [agent.System].
+func (s *hostSystem) ReplaceKeeping(path string, content []byte) error {
+	if err := s.write(path); err != nil {
+		return err
+	}
+	return s.System.ReplaceKeeping(path, content)
+}
+
 // Rename implements [engine.FileSystem]. A program that runs can be renamed, but not
 // replaced.
 func (s *hostSystem) Rename(from, to string) error {

@@ -156,7 +156,7 @@ func (h *opensshHost) create(o Options, program []byte) (err error) {
 			return err
 		}
 	}
-	if err := h.writeKeys(); err != nil {
+	if err := replaceFile(h.keysFile(), authorizedKeysFile(o.AuthorizedKeys)); err != nil {
 		return err
 	}
 	if err := h.writeHostKey(); err != nil {
@@ -179,7 +179,7 @@ func (h *opensshHost) writeConfig(f Fault) error {
 	return replaceFile(h.control("sshd_config"), fmt.Appendf(nil, `# Written by winhost.
 ListenAddress %s
 HostKey /run/winhost/host_key
-AuthorizedKeysFile /run/winhost/authorized_keys
+AuthorizedKeysFile %s
 AllowUsers %s
 PermitRootLogin prohibit-password
 PasswordAuthentication no
@@ -192,16 +192,20 @@ PidFile none
 LogLevel VERBOSE
 MaxSessions %d
 Subsystem sftp %s
-`, h.sshd.Addr(), h.user, f.SessionLimit(), sftpProgram))
+`, h.sshd.Addr(), keysFile(f), h.user, f.SessionLimit(), sftpProgram))
 }
 
-// writeKeys writes the keys that may log in, which are none under DenyAuth.
-func (h *opensshHost) writeKeys() error {
-	var keys []ssh.PublicKey
-	if !h.currentFault().DenyAuth {
-		keys = h.authorizedKeys()
+// keysFile is where sshd finds the keys that may log in, which are none under DenyAuth.
+func keysFile(f Fault) string {
+	if f.DenyAuth {
+		return "none"
 	}
-	return replaceFile(h.control("authorized_keys"), authorizedKeysFile(keys))
+	return "/var/lib/windows-node-agent/c" + strings.ReplaceAll(administratorsKeys[len(`C:`):], `\`, "/")
+}
+
+// keysFile is the same file on this machine.
+func (h *opensshHost) keysFile() string {
+	return filepath.Join(h.drive, strings.ReplaceAll(administratorsKeys[len(`C:\`):], `\`, "/"))
 }
 
 func (h *opensshHost) writeHostKey() error {
@@ -379,13 +383,10 @@ func (h *opensshHost) SetFault(f Fault) error {
 	defer h.power.Unlock()
 	before := h.currentFault()
 	h.setFault(f)
-	if err := h.writeKeys(); err != nil {
-		return err
-	}
 	if err := replaceFile(h.control("fault"), shellFault(f)); err != nil {
 		return err
 	}
-	if f.SessionLimit() != before.SessionLimit() {
+	if f.SessionLimit() != before.SessionLimit() || f.DenyAuth != before.DenyAuth {
 		if err := h.writeConfig(f); err != nil {
 			return err
 		}
@@ -417,15 +418,16 @@ func shellFault(f Fault) []byte {
 
 // AuthorizeKey implements [Host].
 func (h *opensshHost) AuthorizeKey(key ssh.PublicKey) error {
-	return h.SetAuthorizedKeys(append(slices.Clone(h.authorizedKeys()), key)...)
+	h.power.Lock()
+	defer h.power.Unlock()
+	return addKey(h.keysFile(), key)
 }
 
 // SetAuthorizedKeys implements [Host].
 func (h *opensshHost) SetAuthorizedKeys(keys ...ssh.PublicKey) error {
 	h.power.Lock()
 	defer h.power.Unlock()
-	h.setKeys(slices.Clone(keys))
-	return h.writeKeys()
+	return replaceFile(h.keysFile(), authorizedKeysFile(keys))
 }
 
 // RotateHostKey implements [Host].

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -381,18 +380,16 @@ func (h *wineHost) SetFault(f Fault) error {
 
 // AuthorizeKey implements [Host].
 func (h *wineHost) AuthorizeKey(key ssh.PublicKey) error {
-	return h.SetAuthorizedKeys(append(slices.Clone(h.authorizedKeys()), key)...)
+	h.power.Lock()
+	defer h.power.Unlock()
+	return addKey(filepath.Join(h.control, wineproto.KeysFile), key)
 }
 
 // SetAuthorizedKeys implements [Host].
 func (h *wineHost) SetAuthorizedKeys(keys ...ssh.PublicKey) error {
 	h.power.Lock()
 	defer h.power.Unlock()
-	if err := h.write(wineproto.KeysFile, authorizedKeysFile(keys)); err != nil {
-		return err
-	}
-	h.setKeys(slices.Clone(keys))
-	return nil
+	return h.write(wineproto.KeysFile, authorizedKeysFile(keys))
 }
 
 // RotateHostKey implements [Host].

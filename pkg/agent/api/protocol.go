@@ -25,6 +25,8 @@ const (
 	CommandBoot    = "boot"
 	CommandRestart = "restart"
 	CommandRoutes  = "routes"
+	// CommandAuthorize takes an [AuthorizeRequest] and answers an [AuthorizeAnswer].
+	CommandAuthorize = "authorize"
 	// CommandFiles takes a [FilesRequest] and answers a [FilesAnswer].
 	CommandFiles = "files"
 	// CommandCommit takes a [CommitRequest] and answers a [CommitAnswer].

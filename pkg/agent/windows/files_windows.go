@@ -100,12 +100,18 @@ func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
 
 // writeWhole writes a file that exists with its whole content or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, access config.Access) error {
+	return writeWholeAs(path, content, fileAccess(access), nil)
+}
+
+// writeWholeAs is writeWhole with any access to the file that is written, which is prepared before it gets its
+// name. A nil prepare does nothing.
+func writeWholeAs(path string, content io.Reader, access sddl, prepare func(temporary string) error) error {
 	temporary := path + files.TemporarySuffix
 	// One from before a crash may have another access.
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return inUse(err)
 	}
-	attributes, err := fileAccess(access).attributes()
+	attributes, err := access.attributes()
 	if err != nil {
 		return err
 	}
@@ -122,7 +128,11 @@ func writeWhole(path string, content io.Reader, access config.Access) error {
 	if err == nil {
 		err = out.Sync()
 	}
-	if err = errors.Join(err, out.Close()); err == nil {
+	err = errors.Join(err, out.Close())
+	if err == nil && prepare != nil {
+		err = prepare(temporary)
+	}
+	if err == nil {
 		err = moveFile(temporary, path)
 	}
 	if err != nil {

@@ -46,6 +46,9 @@ func TestContract(t *testing.T) {
 			c := contract{h, signer}
 			t.Run("identity", c.identity)
 			t.Run("authorized keys", c.authorizedKeys)
+			if tier != winhost.TierWine { // its server has its keys elsewhere
+				t.Run("file of authorized keys", c.authorizedKeysFile)
+			}
 			t.Run("connections", c.connections)
 			t.Run("commands", c.commands)
 			t.Run("unknown program", c.unknownProgram)
@@ -110,6 +113,34 @@ func (c contract) authorizedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("the old key again", c.signer, ok)
+}
+
+// The file on the host decides: who may write to it decides who may log in.
+func (c contract) authorizedKeysFile(t *testing.T) {
+	file, err := c.host.LocalPath(`C:\ProgramData\ssh\administrators_authorized_keys`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := NewKey(t)
+	text := "# ours\r\n" + string(before) + "restrict,pty " + string(ssh.MarshalAuthorizedKey(second.PublicKey()))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []ssh.Signer{c.signer, second} {
+		if got, want := try(t, c.host, key, "hostname", ""), (outcome{atEnd, "ok"}); got != want {
+			t.Errorf("a key of the file: got %+v, want %+v", got, want)
+		}
+	}
+	if err := c.host.SetAuthorizedKeys(c.signer.PublicKey()); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("got %q, %v, want %q", after, err, before)
+	}
 }
 
 func (c contract) connections(t *testing.T) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package api
+
+// AuthorizeRequest changes which public keys may log in as the user who sends it. Keys have the form of a
+// line of sshd's AuthorizedKeysFile without options and comment: type and base64; see sshd(8). It can be repeated.
+type AuthorizeRequest struct {
+	// Key is the key that may log in. It is added where one of the former keys is, with the options of its
+	// line.
+	Key string `json:"key"`
+	// Former are the keys that Key takes the place of.
+	Former []string `json:"former,omitempty"`
+	// Password: the user has logged in with a password. Where there is no former key, Key is added where the keys
+	// of the user belong.
+	Password bool `json:"password,omitempty"`
+	// Remove takes the lines of the former keys away, of files that have Key, in place of adding it.
+	Remove bool `json:"remove,omitempty"`
+}
+
+// AuthorizeAnswer is the answer to an [AuthorizeRequest].
+type AuthorizeAnswer struct {
+	// Changed are the paths of the files that were changed.
+	Changed []string `json:"changed,omitempty"`
+	// Refused says why the request cannot be met. Files that had been changed before are in Changed. Empty: it
+	// is met.
+	Refused string `json:"refused,omitempty"`
+}
