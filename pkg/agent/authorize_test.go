@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -155,9 +156,7 @@ func TestAuthorize(t *testing.T) {
 			for path, text := range tt.files {
 				h.files[path], want[path] = text, text
 			}
-			for path, text := range tt.want {
-				want[path] = text
-			}
+			maps.Copy(want, tt.want)
 			stdin, err := json.Marshal(tt.request)
 			if err != nil {
 				t.Fatal(err)

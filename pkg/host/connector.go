@@ -73,6 +73,10 @@ type Peer struct {
 	Address netip.Addr
 	// Key is the host key that it has proven to have.
 	Key Key
+	// Accepted is the fingerprint of the key of ours that it took. Empty: it took a password.
+	Accepted string
+	// Wanted is that of the key that its Secret has. Empty: it has a password only.
+	Wanted string
 }
 
 // Login makes sure that the host presents a trusted key, accepts the credentials
@@ -86,7 +90,7 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if err != nil {
 		return Peer{}, err
 	}
-	return Peer{Address: peer.Address, Key: KeyOf(peer.HostKey)}, nil
+	return Peer{Address: peer.Address, Key: KeyOf(peer.HostKey), Accepted: KeyOf(peer.Accepted).Fingerprint(), Wanted: fingerprintOf(target.Credential)}, nil
 }
 
 // Forget closes the connections of an instance to its host, for example because the instance is

@@ -20,7 +20,6 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,7 +30,6 @@ import (
 	"github.com/openshift/windows-instance-api/test/agenthost"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
-	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -93,16 +91,7 @@ func configureRotatedCredentials(t *testing.T, s *site) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Credentials of a namespace are lent to our programs.
-	for _, account := range []string{"windows-controller", "windows-apiserver"} {
-		if _, err := s.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: account},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "windows-credentials-reader"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system.Namespace, Name: account}},
-		}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	lendCredentials(t, s.System, namespace)
 	h := s.newHost(t, namespace, "cfg-keys", winhost.Options{})
 	if err := h.host.SetAuthorizedKeys(old.PublicKey()); err != nil {
 		t.Fatal(err)

@@ -597,14 +597,7 @@ func TestConnectCredentials(t *testing.T) {
 	createInstance(t, ns, "w", host, ", credentialsSecretRef: {name: login}")
 	mustReport(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsMissing), ns+"/login", "bind the ClusterRole windows-credentials-reader")
 
-	_, err = sys.Kube.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "windows-credentials-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "windows-controller", Namespace: system.Namespace}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	lendCredentials(t, sys, ns)
 	waitForMessage(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsMissing), "create it with the key private-key.pem")
 
 	secret, err := secrets.Create(t.Context(), &corev1.Secret{
@@ -647,6 +640,26 @@ func TestConnectCredentials(t *testing.T) {
 		}
 		return preflightPassed.among(instance.Status.Conditions)
 	})
+}
+
+// lendCredentials lets our programs use the credentials of a namespace, and keep those that are replaced.
+func lendCredentials(t *testing.T, s *system.System, namespace string) {
+	t.Helper()
+	for role, accounts := range map[string][]string{
+		"windows-credentials-keeper": {"windows-controller"},
+		"windows-credentials-reader": {"windows-controller", "windows-apiserver"},
+	} {
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		}
+		for _, account := range accounts {
+			binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: system.Namespace})
+		}
+		if _, err := s.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // newPEM makes a key, and how it is stored.

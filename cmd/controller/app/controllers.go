@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/keys"
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
@@ -79,7 +80,7 @@ func (c *controllers) configure(p *payload.Set) error {
 // add adds the controllers. ctx bounds what they need of the cluster for that.
 func (c *controllers) add(ctx context.Context) error {
 	for _, add := range []func(context.Context) error{
-		c.addSources, c.addConfiguration, c.addOperation, c.addCSR, c.addInstance, c.addPolicies,
+		c.addSources, c.addConfiguration, c.addOperation, c.addCSR, c.addInstance, c.addKeys, c.addPolicies,
 	} {
 		if err := add(ctx); err != nil {
 			return err
@@ -190,9 +191,14 @@ func (c *controllers) addPolicies(context.Context) error {
 	return policies.SetupWithManager(c, policies.Options{Kube: c.kube, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
 }
 
+func (c *controllers) addKeys(context.Context) error {
+	return keys.SetupWithManager(c, keys.Options{Cluster: c.options.Hosts.ClusterCredentials(), ProbeTimeout: c.options.ProbeTimeout, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
+}
+
 func (c *controllers) addInstance(context.Context) error {
 	o := instance.Options{
 		Hosts:                c.hosts,
+		Rotations:            &keys.Pacer{Client: c.GetClient(), Cluster: c.options.Hosts.ClusterCredentials()},
 		Recorder:             c.recorder,
 		Namespace:            c.options.Hosts.Namespace,
 		ConcurrentProbes:     c.options.ConcurrentProbes,

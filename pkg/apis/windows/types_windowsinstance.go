@@ -72,6 +72,7 @@ type WindowsInstanceStatus struct {
 	Addresses          []string
 	HostIP             string
 	HostKeys           []HostKeyStatus
+	Credentials        *CredentialsStatus
 	Node               *NodeReference
 	MachineID          string
 	System             *SystemStatus
@@ -85,6 +86,12 @@ type WindowsInstanceStatus struct {
 
 // HostKeyTrust is why a host key is trusted.
 type HostKeyTrust string
+
+// CredentialsStatus is what a host accepts of us.
+type CredentialsStatus struct {
+	KeyFingerprint string
+	RotatingTo     string
+}
 
 // HostKeyStatus is a host key that is trusted.
 type HostKeyStatus struct {

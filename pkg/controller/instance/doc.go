@@ -6,7 +6,7 @@
 // and keeps what it found in the status of the object.
 //
 // A host is inspected by a probe (probe.go), a chain of steps that each go one
-// layer further: Resolve, Admit, HostKey, Login, Facts. Probes do all I/O with
+// layer further: Resolve, Admit, HostKey, Login, Key, Facts. Probes do all I/O with
 // hosts and run outside of the workers of the controller, in the lanes of the
 // prober (prober.go), so that hosts that hang delay nobody else. A probe that
 // ends wakes the reconciler, which holds no I/O with hosts at all.

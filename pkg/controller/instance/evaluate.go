@@ -67,6 +67,7 @@ var checks = []string{
 
 // conditionOrder is the order in which a status lists its conditions.
 var conditionOrder = append(slices.Clone(checks),
+	v1alpha1.ConditionCredentialsCurrent,
 	v1alpha1.ConditionConfigured,
 	v1alpha1.ConditionRebootRequired,
 	v1alpha1.ConditionUpToDate,
@@ -113,6 +114,7 @@ func evaluate(s snapshot) v1alpha1.WindowsInstanceStatus {
 		(*evaluation).hostKeys,
 		(*evaluation).system,
 		(*evaluation).chain,
+		(*evaluation).credentials,
 		(*evaluation).configured,
 		(*evaluation).reboot,
 		(*evaluation).upToDate,

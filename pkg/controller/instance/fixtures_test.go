@@ -9,6 +9,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/sha256"
+	"errors"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -153,6 +154,12 @@ type scriptedHost struct {
 	facts   *api.Facts
 	// hang has every step but Resolve wait for the end of its context.
 	hang bool
+	// accepts is the fingerprint of the key that it accepts, wants that of its Secret.
+	accepts, wants string
+	// rotation is what it is to have. Nil: nobody can say.
+	rotation *host.Rotation
+	// refuses is why it cannot be given the key.
+	refuses error
 }
 
 // scriptedHosts is a [Hosts] that does what it is told and notes what it is asked.
@@ -234,7 +241,28 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err := verifyAs(h.key, instance); err != nil {
 		return host.Peer{}, err
 	}
-	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Key: h.key}, nil
+	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Key: h.key, Accepted: h.accepts, Wanted: h.wants}, nil
+}
+
+func (s *scriptedHosts) Rotation(_ context.Context, instance *v1alpha1.WindowsInstance) (host.Rotation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.byAddress[instance.Spec.Address]; h != nil && h.rotation != nil {
+		return *h.rotation, nil
+	}
+	return host.Rotation{}, errors.New("the API server is away")
+}
+
+// RotateKey has the host accept the key from then on, and no other.
+func (s *scriptedHosts) RotateKey(_ context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) error {
+	s.journal.add("RotateKey " + instance.Name + " from " + accepted + " to " + r.Key.Fingerprint())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.byAddress[instance.Spec.Address]
+	if h.refuses == nil {
+		h.accepts = r.Key.Fingerprint()
+	}
+	return h.refuses
 }
 
 func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
@@ -286,4 +314,17 @@ func verifyAs(presented host.Key, instance *v1alpha1.WindowsInstance) error {
 		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyChanged, Err: &hostssh.HostKeyError{Presented: key, Pinned: pinned}}
 	}
 	return nil
+}
+
+// scriptedRotations lets hosts get another key unless they have to wait.
+type scriptedRotations struct {
+	journal *journal
+	wait    string
+}
+
+func (s *scriptedRotations) Begin(_ context.Context, instance *v1alpha1.WindowsInstance, _ string) (end func(), wait string, err error) {
+	if s.wait != "" {
+		return nil, s.wait, nil
+	}
+	return func() { s.journal.add("rotated " + instance.Name) }, "", nil
 }

@@ -24,6 +24,12 @@ type Hosts interface {
 	// Login verifies the host key against spec.hostKeys, else status.hostKeys, then
 	// authenticates and opens a session, and returns who that was. It fails when both are empty.
 	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error)
+	// Rotation says which key the host is to accept, and which former ones it may accept. It does not contact the
+	// host.
+	Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Rotation, error)
+	// RotateKey has the host accept the key in place of the former ones. accepted is the fingerprint of the key
+	// that it was logged in to with, empty for a password. It may be repeated whenever it ended.
+	RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) error
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
@@ -32,4 +38,11 @@ type Hosts interface {
 	Agent() (version, digest string)
 	// Forget closes the connections to the host of the instance.
 	Forget(instance *v1alpha1.WindowsInstance)
+}
+
+// Rotations says when hosts get another key: a wrong one must not reach many of them. It is called concurrently.
+type Rotations interface {
+	// Begin says whether the host of an instance may get the key with a fingerprint now. If it may, wait is empty, and
+	// end has to be called when that has ended; else wait says, for people, what it waits for.
+	Begin(ctx context.Context, instance *v1alpha1.WindowsInstance, fingerprint string) (end func(), wait string, err error)
 }

@@ -41,6 +41,8 @@ type observation struct {
 	contacted, verified, loggedIn bool
 	// peer is who was logged in to.
 	peer host.Peer
+	// rotation is whether the host has the key that it is to have. Nil: that was not found out.
+	rotation *rotation
 	// report is what the host said of itself. Nil when the probe did not come that far.
 	report *report
 	// unheld: the probe ended before the host was inspected, as the object does not have our finalizer.
@@ -85,7 +87,7 @@ func (o *observation) outcome() outcome {
 		return outcomeFailed
 	case o.report == nil:
 		return outcomeRecorded
-	case preflight.Blocking(o.report.findings):
+	case preflight.Blocking(o.report.findings), o.rotation != nil && !o.rotation.done:
 		return outcomeAttention
 	}
 	return outcomeHealthy

@@ -23,6 +23,8 @@ const (
 type Options struct {
 	// Hosts is the way to hosts. Required.
 	Hosts Hosts
+	// Rotations says when hosts get another key. Required.
+	Rotations Rotations
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 two events of one
 	// reason are one that happened twice, with the note of the first. Required.
 	Recorder record.EventRecorder

@@ -34,6 +34,7 @@ var probeSteps = []struct {
 	{diagnose.StageResolve, (*attempt).admitted},
 	{diagnose.StageHostKey, (*attempt).hostKey},
 	{diagnose.StageLogin, (*attempt).login},
+	{diagnose.StageLogin, (*attempt).rotateKey},
 	{diagnose.StageFacts, (*attempt).facts},
 }
 

@@ -40,13 +40,14 @@ import (
 
 // fixture is a reconciler with a fake cluster and scripted hosts.
 type fixture struct {
-	t       *testing.T
-	client  client.Client
-	hosts   *scriptedHosts
-	journal *journal
-	clock   fakeClock
-	r       *Reconciler
-	stop    func()
+	t         *testing.T
+	client    client.Client
+	hosts     *scriptedHosts
+	rotations *scriptedRotations
+	journal   *journal
+	clock     fakeClock
+	r         *Reconciler
+	stop      func()
 	// namespace is that of the instances that are named.
 	namespace string
 
@@ -108,9 +109,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	}
 	f.client = builder.Build()
 	f.hosts = newScriptedHosts(f.journal, f.clock.Now)
+	f.rotations = &scriptedRotations{journal: f.journal}
 	r := newReconciler(f.client, f.clock, Options{
-		Recorder: journalRecorder{journal: f.journal},
-		Hosts:    f.hosts, Namespace: homeNamespace, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
+		Recorder: journalRecorder{journal: f.journal}, Rotations: f.rotations,
+		Hosts: f.hosts, Namespace: homeNamespace, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
 		ProbeTimeout: DefaultProbeTimeout, RecheckInterval: DefaultRecheckInterval,
 	})
 	f.r = r

@@ -23,6 +23,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.BlockedPodApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContainerdTemplate"):
 		return &windowsv1alpha1.ContainerdTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CredentialsStatus"):
+		return &windowsv1alpha1.CredentialsStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DrainOptions"):
 		return &windowsv1alpha1.DrainOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HostKeyStatus"):

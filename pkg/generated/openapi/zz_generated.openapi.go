@@ -32,6 +32,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.CheckLayer{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_CheckLayer(ref),
 		v1alpha1.ConfigurationInspection{}.OpenAPIModelName():           schema_pkg_apis_windows_v1alpha1_ConfigurationInspection(ref),
 		v1alpha1.ContainerdTemplate{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref),
+		v1alpha1.CredentialsStatus{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_CredentialsStatus(ref),
 		v1alpha1.DiskInspection{}.OpenAPIModelName():                    schema_pkg_apis_windows_v1alpha1_DiskInspection(ref),
 		v1alpha1.DrainOptions{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_DrainOptions(ref),
 		v1alpha1.DriftInspection{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_DriftInspection(ref),
@@ -515,6 +516,33 @@ func schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref common.ReferenceCal
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"debug", "error", "info", "trace", "warn"},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_CredentialsStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "CredentialsStatus is what a host accepts of us.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"keyFingerprint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "SHA256 fingerprint, as ssh-keygen -l prints it, of the public key that the host accepts. While a host gets another key it is that of the former one, until that is removed from the host. Empty: the host accepts a password.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"rotatingTo": {
+						SchemaProps: spec.SchemaProps{
+							Description: "SHA256 fingerprint of the public key that the host is to accept in place of it, which is that of the Secret with the credentials. Condition CredentialsCurrent says how far that has come. Empty: it has the right one.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 				},
@@ -3816,7 +3844,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Conditions of the host, in the order in which they are evaluated: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted. Each has a reason and a message with what to do.",
+							Description: "Conditions of the host, in the order in which they are evaluated: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted; CredentialsCurrent from when the host first gets another key than it had. Each has a reason and a message with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3870,6 +3898,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 									},
 								},
 							},
+						},
+					},
+					"credentials": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which of our credentials the host accepts. Empty: it was not logged in to since it is recorded.",
+							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
 					"node": {
@@ -3948,7 +3982,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

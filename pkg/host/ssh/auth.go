@@ -6,6 +6,7 @@ package ssh
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ type authenticator struct {
 
 	// attempted methods, in order; "none", which the protocol begins with, is not among them.
 	attempted []string
+	// accepted is the key that the server took: signing with one comes after the server has said that it takes
+	// it. Nil: it took none.
+	accepted ssh.PublicKey
 }
 
 // credentialsRefusedError is the server's no to everything that we have.
@@ -74,9 +78,41 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 func (a *authenticator) signers() []ssh.Signer {
 	signers := make([]ssh.Signer, len(a.credential.Signers))
 	for i, s := range a.credential.Signers {
-		signers[i] = withoutSHA1(s)
+		signers[i] = recordingSigner{withoutSHA1(s), func() { a.accepted = s.PublicKey() }}
 	}
 	return signers
+}
+
+// recordingSigner says that it is used.
+type recordingSigner struct {
+	ssh.Signer
+	used func()
+}
+
+var _ ssh.MultiAlgorithmSigner = recordingSigner{}
+
+// Algorithms implements [ssh.MultiAlgorithmSigner].
+func (s recordingSigner) Algorithms() []string {
+	if several, ok := s.Signer.(ssh.MultiAlgorithmSigner); ok {
+		return several.Algorithms()
+	}
+	return []string{s.PublicKey().Type()}
+}
+
+// Sign implements [ssh.Signer].
+func (s recordingSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
+	s.used()
+	return s.Signer.Sign(rand, data)
+}
+
+// SignWithAlgorithm implements [ssh.AlgorithmSigner].
+func (s recordingSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {
+	several, ok := s.Signer.(ssh.AlgorithmSigner)
+	if !ok {
+		return s.Sign(rand, data)
+	}
+	s.used()
+	return several.SignWithAlgorithm(rand, data, algorithm)
 }
 
 func (a *authenticator) describeKeys() string {

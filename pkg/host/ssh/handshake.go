@@ -141,7 +141,7 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 	// If this fails the connection is broken, which its first user will notice.
 	_ = raw.SetDeadline(time.Time{})
 	h.progress.set(LayerSession)
-	peer := Peer{Address: h.progress.peer.Addr().Unmap(), HostKey: h.progress.hostKey}
+	peer := Peer{Address: h.progress.peer.Addr().Unmap(), HostKey: h.progress.hostKey, Accepted: auth.accepted}
 	return &established{wire: w, ssh: c, channels: channels, requests: requests, peer: peer}, nil
 }
 

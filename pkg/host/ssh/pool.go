@@ -141,6 +141,8 @@ type Peer struct {
 	Address netip.Addr
 	// HostKey is the key that the host has proven to have.
 	HostKey PublicKey
+	// Accepted is the key of ours that it took. Nil: it took a password.
+	Accepted PublicKey
 }
 
 // Login makes sure that an authenticated connection to t exists and that the host opens a

@@ -58,6 +58,27 @@ func TestLoginSaysWhere(t *testing.T) {
 	}
 }
 
+// TestLoginSaysWithWhat: of several keys, what counts is the one that the server takes.
+func TestLoginSaysWithWhat(t *testing.T) {
+	s := newServer(t, script{password: "secret"})
+	p := newPool(t, hostssh.Options{})
+	good := s.target().Credential.Signers[0]
+	for name, test := range map[string]struct {
+		signers []ssh.Signer
+		want    ssh.PublicKey
+	}{
+		"the second": {[]ssh.Signer{newSigner(t, ssh.KeyAlgoRSA), good, newSigner(t, ssh.KeyAlgoECDSA256)}, good.PublicKey()},
+		"a password": {[]ssh.Signer{newSigner(t, ssh.KeyAlgoED25519)}, nil},
+	} {
+		target := s.target()
+		target.Credential = hostssh.Credential{Signers: test.signers, Password: "secret"}
+		peer, err := p.Login(testContext(t), target)
+		if err != nil || (peer.Accepted == nil) != (test.want == nil) || test.want != nil && !bytes.Equal(peer.Accepted.Marshal(), test.want.Marshal()) {
+			t.Errorf("%s: %+v, %v", name, peer, err)
+		}
+	}
+}
+
 func TestTargetsThatDifferDoNotShare(t *testing.T) {
 	s := newServer(t, script{password: "secret"})
 	other := newSigner(t, ssh.KeyAlgoECDSA256).PublicKey()

@@ -13,6 +13,9 @@ const (
 	ConditionHostKeyTrusted = "HostKeyTrusted"
 	// ConditionAuthenticated says whether the host accepts our credentials and opens a session.
 	ConditionAuthenticated = "Authenticated"
+	// ConditionCredentialsCurrent says whether the host accepts the key that its Secret has now, and none that
+	// the Secret had before. An instance, and a pool, has it from the first rotation of the key on.
+	ConditionCredentialsCurrent = "CredentialsCurrent"
 	// ConditionPreflightPassed says whether the host is fit to be a node; the message lists all findings.
 	ConditionPreflightPassed = "PreflightPassed"
 	// ConditionConfigured says whether the host is configured completely.
@@ -105,6 +108,16 @@ const (
 	ReasonSessionRefused = "SessionRefused"
 	// ReasonConnectionLost (Authenticated=False): the connection broke after the host key was verified.
 	ReasonConnectionLost = "ConnectionLost"
+
+	// ReasonKeyRotated (CredentialsCurrent=True): the host accepts the key of its Secret, and the former ones were removed from it.
+	ReasonKeyRotated = "KeyRotated"
+	// ReasonKeyRotationPending (CredentialsCurrent=False): the host has a former key, and gets the new one without anybody's doing.
+	ReasonKeyRotationPending = "KeyRotationPending"
+	// ReasonKeyRotationFailed (CredentialsCurrent=False): the host could not be given the new key, or the former one could
+	// not be removed from it. It is logged in to as before.
+	ReasonKeyRotationFailed = "KeyRotationFailed"
+	// ReasonHostsRefuse (CredentialsCurrent=False), of a pool: hosts accept neither the key of their Secret nor one that was kept.
+	ReasonHostsRefuse = "HostsRefuse"
 
 	// ReasonPreflightPassed (PreflightPassed=True).
 	ReasonPreflightPassed = "PreflightPassed"
@@ -206,6 +219,10 @@ const (
 	// gone, as its status.hostKeys had them, in JSON. They are trusted from the first moment on, as
 	// those of spec.hostKeys are, and recorded in place of the annotation. Later it means nothing.
 	HostKeysAnnotation = "windows.openshift.io/host-keys"
+	// CompromisedKeysAnnotation on a Secret with credentials lists the SHA256 fingerprints of keys that somebody else may
+	// have, separated by commas. They are not kept when the key of the Secret is replaced: hosts that accept no other
+	// key have to be given the new one by hand.
+	CompromisedKeysAnnotation = "windows.openshift.io/compromised-keys"
 	// NamespaceLabel on a Node is the namespace of the instance that its host was configured for. It
 	// outlives the instance, and the namespace. A kubelet cannot write it, because of its prefix: the admission
 	// plugin NodeRestriction, which clusters of kubeadm and OpenShift have, refuses that.

@@ -204,7 +204,7 @@ type WindowsInstanceStatus struct {
 	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
 	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
-	// deleted. Each has a reason and a message with what to do.
+	// deleted; CredentialsCurrent from when the host first gets another key than it had. Each has a reason and a message with what to do.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -228,6 +228,9 @@ type WindowsInstanceStatus struct {
 	// +listType=atomic
 	// +k8s:optional
 	HostKeys []HostKeyStatus `json:"hostKeys,omitempty"`
+	// Which of our credentials the host accepts. Empty: it was not logged in to since it is recorded.
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	// +optional
 	Node *NodeReference `json:"node,omitempty"`
@@ -280,6 +283,19 @@ const (
 	// TrustedOnFirstUse means that the key is the first one the host ever presented.
 	TrustedOnFirstUse HostKeyTrust = "FirstUse"
 )
+
+// CredentialsStatus is what a host accepts of us.
+type CredentialsStatus struct {
+	// SHA256 fingerprint, as ssh-keygen -l prints it, of the public key that the host accepts. While a host gets
+	// another key it is that of the former one, until that is removed from the host. Empty: the host accepts a
+	// password.
+	// +optional
+	KeyFingerprint string `json:"keyFingerprint,omitempty"`
+	// SHA256 fingerprint of the public key that the host is to accept in place of it, which is that of the Secret
+	// with the credentials. Condition CredentialsCurrent says how far that has come. Empty: it has the right one.
+	// +optional
+	RotatingTo string `json:"rotatingTo,omitempty"`
+}
 
 // HostKeyStatus is a host key that is trusted.
 type HostKeyStatus struct {

@@ -54,6 +54,11 @@ func (in ContainerdTemplate) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CredentialsStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.CredentialsStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DiskInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DiskInspection"
 }

@@ -3705,6 +3705,7 @@ func Validate_WindowsInstanceStatus(
 		errs = append(errs, fn(fldPath.Child("hostKeys"), obj.HostKeys, oldVal, oldObj != nil)...)
 	}
 
+	// field WindowsInstanceStatus.Credentials has no validation
 	// field WindowsInstanceStatus.Node has no validation
 
 	{ // field WindowsInstanceStatus.MachineID

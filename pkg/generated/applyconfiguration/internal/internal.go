@@ -52,6 +52,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sandboxImage
       type:
         scalar: string
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.CredentialsStatus
+  map:
+    fields:
+    - name: keyFingerprint
+      type:
+        scalar: string
+    - name: rotatingTo
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions
   map:
     fields:
@@ -613,6 +622,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: credentials
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.CredentialsStatus
     - name: currentRevision
       type:
         scalar: string

@@ -25,7 +25,7 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
 	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
-	// deleted. Each has a reason and a message with what to do.
+	// deleted; CredentialsCurrent from when the host first gets another key than it had. Each has a reason and a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// IP addresses that spec.address resolves to, in the order in which they are tried.
 	Addresses []string `json:"addresses,omitempty"`
@@ -35,6 +35,8 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven
 	// to have them, else the first one that it presented.
 	HostKeys []HostKeyStatusApplyConfiguration `json:"hostKeys,omitempty"`
+	// Which of our credentials the host accepts. Empty: it was not logged in to since it is recorded.
+	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	Node *NodeReferenceApplyConfiguration `json:"node,omitempty"`
 	// Identifies the machine behind the host: it tells this machine from another one that
@@ -123,6 +125,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithHostKeys(values ...*HostKe
 		}
 		b.HostKeys = append(b.HostKeys, *values[i])
 	}
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithCredentials(value *CredentialsStatusApplyConfiguration) *WindowsInstanceStatusApplyConfiguration {
+	b.Credentials = value
 	return b
 }
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+)
+
+// rotation is whether a host has the key that its Secret has now.
+type rotation struct {
+	// accepted is the fingerprint of the key that the host took when the probe began. Empty: it took a password.
+	accepted string
+	// key is what it is to accept. The zero Key: a password.
+	key host.Key
+	// done: it accepts that, and no former key.
+	done bool
+	// wait says what it waits for, and err why it failed.
+	wait string
+	err  error
+}
+
+// rotateKey gives the host the key that its Secret has now, if it has another one. That is a step of a probe and no operation: it
+// disturbs nothing, and hosts that are only watched, or whose kubelet is dead, need it as well. Its failure does not end the
+// probe.
+func (a *attempt) rotateKey(ctx context.Context) error {
+	known, accepted := a.instance.Status.Credentials, a.seen.peer.Accepted
+	if known != nil && *known == (v1alpha1.CredentialsStatus{KeyFingerprint: accepted}) && accepted == a.seen.peer.Wanted {
+		return nil // as it was; nothing needs to be read for that
+	}
+	r, err := a.Hosts.Rotation(ctx, a.instance)
+	if err != nil {
+		return nil //nolint:nilerr // the login, which needs the same, has just worked; the next probe finds out
+	}
+	seen := &rotation{accepted: accepted, key: r.Key}
+	switch {
+	case r.Key.IsZero(): // there is a password, and nothing to rotate to
+		seen.done = true
+	case accepted == r.Key.Fingerprint() && len(r.Former) == 0:
+		seen.done = true
+	case !held(a.instance):
+		return nil // the agent may not be put there yet
+	case !r.Kept:
+		seen.wait = "windows-controller has not kept a copy of the key so far, without which it could be lost; see the events of the Secret, and whether its annotation " + v1alpha1.CompromisedKeysAnnotation + " names the key"
+	default:
+		a.rotate(ctx, r, seen)
+	}
+	if !diagnose.IsInconclusive(seen.err) {
+		a.seen.rotation = seen
+	}
+	return nil
+}
+
+// rotate is rotateKey for a host that has another key, or may have.
+func (a *attempt) rotate(ctx context.Context, r host.Rotation, seen *rotation) {
+	end, wait, err := a.Rotations.Begin(ctx, a.instance, r.Key.Fingerprint())
+	if err != nil || wait != "" {
+		seen.err, seen.wait = err, wait
+		return
+	}
+	defer end()
+	seen.err = a.Hosts.RotateKey(ctx, a.instance, r, seen.accepted)
+	seen.done = seen.err == nil
+}
+
+// credentials records which key the host accepts, and how far it has come to the one of its Secret.
+func (e *evaluation) credentials() {
+	const condition = v1alpha1.ConditionCredentialsCurrent
+	if e.observation == nil || e.observation.rotation == nil || e.duplicate != "" {
+		return
+	}
+	r := e.observation.rotation
+	before := e.instance.Status.Credentials
+	if r.done {
+		e.status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: r.key.Fingerprint()}
+		if before != nil && *before != *e.status.Credentials || e.get(condition) != nil {
+			e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, rotated(r.key))
+		}
+		return
+	}
+	e.status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: r.accepted, RotatingTo: r.key.Fingerprint()}
+	if before != nil && r.accepted == r.key.Fingerprint() {
+		e.status.Credentials.KeyFingerprint = before.KeyFingerprint // it has both
+	}
+	if r.err == nil {
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationPending, "The host is to accept key %s. It waits: %s.", r.key.Fingerprint(), r.wait)
+		return
+	}
+	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed, describeRotationFailure(r, e.instance))
+}
+
+// rotated says which credentials a host has.
+func rotated(key host.Key) string {
+	if key.IsZero() {
+		return "The host accepts the password of its Secret, which has no key."
+	}
+	return fmt.Sprintf("The host accepts key %s, which its Secret has, and the keys that the Secret had before were removed from its files of authorized keys.", key.Fingerprint())
+}
+
+// describeRotationFailure says why a host did not get its key, and what to do.
+func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) string {
+	var notProven *agentclient.NotProvenError
+	var agent *agentclient.Error
+	var what string
+	switch {
+	case errors.As(r.err, &notProven):
+		what = "it was added and the host does not accept it: see the log of sshd on the host (Get-WinEvent OpenSSH/Operational), PubkeyAcceptedAlgorithms in its sshd_config, and who may write to the file. The former key stays"
+	case errors.As(r.err, &agent):
+		what = strings.TrimRight(agent.Err.Error(), ".")
+	default:
+		what = strings.TrimRight(diagnose.Diagnose(diagnose.StageFacts, r.err, instance).Message, ".")
+	}
+	text := fmt.Sprintf("The host could not be given key %s: %s. It is tried again, and logged in to as before.", r.key.Fingerprint(), what)
+	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '%s'`, instance.Name, instance.Namespace, r.key)
+}

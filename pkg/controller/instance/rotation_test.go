@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// rotating is a fixture with one host that has a key, and the keys of which the second one comes next.
+func rotating(t *testing.T) (f *fixture, was, is host.Key) {
+	t.Helper()
+	was, is = newKey(t, "was"), newKey(t, "is")
+	f = newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.key, h.accepts, h.wants = newKey(t, "host"), was.Fingerprint(), was.Fingerprint()
+		h.rotation = &host.Rotation{Key: was}
+	})
+	f.settle("win-1")
+	if diff := cmp.Diff(&v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint()}, f.get("win-1").Status.Credentials); diff != "" {
+		t.Fatalf("at first (-want +got)\n%s", diff)
+	}
+	if c := meta.FindStatusCondition(f.get("win-1").Status.Conditions, v1alpha1.ConditionCredentialsCurrent); c != nil {
+		t.Errorf("before any rotation there is %+v", c)
+	}
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.wants, h.rotation = is.Fingerprint(), &host.Rotation{Key: is, Former: []host.Key{was}, Kept: true}
+	})
+	f.journal.take()
+	return f, was, is
+}
+
+// again probes the host once more.
+func (f *fixture) again(name string) {
+	f.t.Helper()
+	f.clock.Step(2 * DefaultRecheckInterval)
+	f.settle(name)
+}
+
+// expectRotation compares what the status says of the key, and returns the message of the condition.
+func (f *fixture) expectRotation(name string, want v1alpha1.CredentialsStatus, reason string) string {
+	f.t.Helper()
+	status := f.get(name).Status
+	if diff := cmp.Diff(&want, status.Credentials); diff != "" {
+		f.t.Errorf("status.credentials (-want +got)\n%s", diff)
+	}
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionCredentialsCurrent)
+	if c == nil || c.Reason != reason {
+		f.t.Fatalf("the condition is %+v, want %s", c, reason)
+	}
+	return c.Message
+}
+
+func TestRotateKey(t *testing.T) {
+	f, was, is := rotating(t)
+	f.again("win-1")
+	message := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
+	if !strings.Contains(message, is.Fingerprint()) {
+		t.Errorf("it says %q", message)
+	}
+	f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed")
+	if journal := f.journal.take(); !slices.Contains(journal, "RotateKey win-1 from "+was.Fingerprint()+" to "+is.Fingerprint()) || !slices.Contains(journal, "rotated win-1") {
+		t.Errorf("what happened: %q", journal)
+	}
+	f.again("win-1")
+	if journal := f.journal.take(); slices.ContainsFunc(journal, func(s string) bool { return strings.HasPrefix(s, "RotateKey") || strings.HasPrefix(s, "write") }) {
+		t.Errorf("when nothing is left to do: %q", journal)
+	}
+}
+
+// A controller that was killed after the host got the key, and before that was recorded, has the former key removed.
+func TestRotateKeyResumes(t *testing.T) {
+	f, was, is := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
+	f.again("win-1")
+	if journal := f.journal.take(); !slices.Contains(journal, "RotateKey win-1 from "+is.Fingerprint()+" to "+is.Fingerprint()) {
+		t.Errorf("what happened: %q", journal)
+	}
+	f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
+	_ = was
+}
+
+func TestRotateKeyWaits(t *testing.T) {
+	f, was, is := rotating(t)
+	want := v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.rotation = &host.Rotation{Key: is, Former: []host.Key{was}} })
+	f.again("win-1")
+	if m := f.expectRotation("win-1", want, v1alpha1.ReasonKeyRotationPending); !strings.Contains(m, "has not kept a copy") {
+		t.Errorf("it says %q", m)
+	}
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.rotation.Kept = true })
+	f.rotations.wait = "others come first"
+	f.again("win-1")
+	if m := f.expectRotation("win-1", want, v1alpha1.ReasonKeyRotationPending); !strings.HasSuffix(m, "It waits: others come first.") {
+		t.Errorf("it says %q", m)
+	}
+	if journal := f.journal.take(); slices.ContainsFunc(journal, func(s string) bool { return strings.HasPrefix(s, "RotateKey") }) {
+		t.Errorf("what happened: %q", journal)
+	}
+	f.rotations.wait = ""
+	f.clock.Step(2 * time.Minute) // such a host is looked at each minute
+	f.settle("win-1")
+	f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
+}
+
+func TestRotateKeyFails(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"not proven", &agentclient.NotProvenError{Err: errors.New("no")}, "the host does not accept it: see the log of sshd"},
+		{"refused by the agent", &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("sshd takes it from elsewhere.")}, ": sshd takes it from elsewhere. It is tried again"},
+		{"the connection broke", &hostssh.Error{Layer: hostssh.LayerSession, Reason: hostssh.ReasonConnectionLost}, "The connection to 10.1.42.1:22 broke"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, was, is := rotating(t)
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.refuses = test.err })
+			f.again("win-1")
+			m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
+			if !strings.Contains(m, test.want) || !strings.Contains(m, is.String()) {
+				t.Errorf("it says %q", m)
+			}
+			f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed")
+			// It has both keys: one could not be removed.
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
+			f.again("win-1")
+			f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.refuses = nil })
+			f.again("win-1")
+			f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
+		})
+	}
+}
+
+// A host whose key nobody knows, and that accepts neither, says so as ever, and what was known of it stays.
+func TestRotateKeyRefused(t *testing.T) {
+	f, was, _ := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.fail[diagnose.StageLogin] = &hostssh.Error{Layer: hostssh.LayerAuth, Reason: hostssh.ReasonCredentialsRefused}
+	})
+	f.again("win-1")
+	f.expect("win-1", v1alpha1.InstanceFailed, "Authenticated=False/CredentialsRefused")
+	if got := f.get("win-1").Status.Credentials; got == nil || got.KeyFingerprint != was.Fingerprint() {
+		t.Errorf("it is known to have %+v", got)
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package keys
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+)
+
+// instanceWith is an instance whose host has a key, "" being a password, and gets another one, if that is not empty.
+func instanceWith(name, has, gets string, reasons ...string) *v1alpha1.WindowsInstance {
+	i := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u"}}
+	if has != "unknown" {
+		i.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: has, RotatingTo: gets}
+	}
+	for _, reason := range reasons {
+		condition := v1alpha1.ConditionCredentialsCurrent
+		if reason == v1alpha1.ReasonCredentialsRefused {
+			condition = v1alpha1.ConditionAuthenticated
+		}
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionFalse, Reason: reason})
+	}
+	return i
+}
+
+// keptOf are credentials with fingerprints, the newest first.
+func keptOf(rotatingTo string, fingerprints ...string) host.Kept {
+	k := host.Kept{RotatingTo: rotatingTo}
+	for _, f := range fingerprints {
+		k.Credentials = append(k.Credentials, host.KeptCredential{Fingerprint: f})
+	}
+	return k
+}
+
+func TestKeep(t *testing.T) {
+	const grace = 8 * time.Minute
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	rotatedAt := func(before time.Duration, fingerprints ...string) host.Kept {
+		k, then := keptOf("", fingerprints...), at.Add(before)
+		k.RotatedAt = &then
+		return k
+	}
+	on := func(keys ...string) (out []*v1alpha1.WindowsInstance) {
+		for i, k := range keys {
+			has, gets, _ := strings.Cut(k, ">")
+			out = append(out, instanceWith(fmt.Sprintf("win-%d", i+1), has, gets))
+		}
+		return out
+	}
+	for _, test := range []struct {
+		name        string
+		before      host.Kept
+		now         string
+		compromised []string
+		instances   []*v1alpha1.WindowsInstance
+		want        host.Kept
+	}{
+		{"nobody has logged in", host.Kept{}, "A", nil, on("unknown"), host.Kept{}},
+		{"the key in use is kept before it is replaced", host.Kept{}, "A", nil, on("unknown", "A"), keptOf("", "A")},
+		{"and stays", keptOf("", "A"), "A", nil, on("A", "A"), keptOf("", "A")},
+		{"it is replaced: both are kept", keptOf("", "A"), "B", nil, on("A", "A"), keptOf("B", "B", "A")},
+		{"until the last host has the new one", keptOf("B", "B", "A"), "B", nil, on("B", "A>B"), keptOf("B", "B", "A")},
+		{"which is not to be overlooked", keptOf("B", "B", "A"), "B", nil, on("B", "unknown"), keptOf("B", "B", "A")},
+		{"then the former one stays for a while", keptOf("B", "B", "A"), "B", nil, on("B", "B"), rotatedAt(0, "B", "A")},
+		{"a probe that began before may last as long", rotatedAt(-grace+1, "B", "A"), "B", nil, on("B", "B"), rotatedAt(-grace+1, "B", "A")},
+		{"then it goes", rotatedAt(-grace, "B", "A"), "B", nil, on("B", "B"), keptOf("", "B")},
+		{"unless a host needs it", rotatedAt(-grace, "B", "A"), "B", nil, on("B", "A>B"), keptOf("B", "B", "A")},
+		{"taken back while a host was getting the new one, which is known later", keptOf("B", "B", "A"), "A", nil, on("A", "A"), rotatedAt(0, "A", "B")},
+		{"replaced again while a host is down", keptOf("B", "B", "A"), "C", nil, on("B", "A>B"), keptOf("C", "C", "B", "A")},
+		{"taken back", keptOf("B", "B", "A"), "A", nil, on("B", "A>B"), keptOf("A", "A", "B")},
+		{"a host that has both keys needs both", keptOf("B", "B", "A"), "B", nil, on("A>B"), keptOf("B", "B", "A")},
+		{"compromised", keptOf("", "A"), "B", []string{"A"}, on("A"), keptOf("B", "B")},
+		{"the new one is compromised", keptOf("", "A"), "B", []string{"B"}, on("A"), keptOf("B", "A")},
+		{"from a password to a key", keptOf("", ""), "B", nil, on(""), keptOf("B", "B", "")},
+		{"from a key to a password, that nobody has", keptOf("", "A"), "", nil, on("A"), keptOf("", "A")},
+		{"no host is left", keptOf("B", "B", "A"), "B", nil, nil, host.Kept{}},
+		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "B")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := keep(test.before, host.KeptCredential{Fingerprint: test.now}, test.compromised, test.instances, at, grace)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+	if diff := cmp.Diff([]string{"SHA256:a", "SHA256:b"}, compromisedKeys("SHA256:a, SHA256:b\n")); diff != "" {
+		t.Errorf("an annotation (-want +got)\n%s", diff)
+	}
+}
+
+func TestPace(t *testing.T) {
+	names := func(n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("win-%02d", i+1))
+		}
+		return out
+	}
+	const first, stopped = "3 hosts get the key first", "no more hosts get the key, because "
+	for _, test := range []struct {
+		name    string
+		p       progress
+		running int
+		again   bool
+		want    string // its beginning
+	}{
+		{"the first", progress{former: 9}, 0, false, ""},
+		{"the third", progress{former: 9}, 2, false, ""},
+		{"the fourth waits", progress{former: 9}, 3, false, first},
+		{"after three all others", progress{current: 3, former: 90}, 63, false, ""},
+		{"but not all at once", progress{current: 3, former: 90}, 64, false, first},
+		{"one fails", progress{current: 0, former: 9, failed: names(2)}, 0, false, ""},
+		{"all of the first fail", progress{former: 9, failed: names(3)}, 0, false, stopped + "3 of 3 could not be given it: win-01, win-02, win-03. See"},
+		{"those that failed may try again", progress{former: 9, failed: names(3)}, 0, true, ""},
+		{"not all at once either", progress{former: 9, failed: names(3)}, 3, true, first},
+		{"a few of many", progress{current: 97, former: 3, failed: names(3)}, 0, false, ""},
+		{"more than a tenth", progress{current: 26, former: 9, failed: names(3)}, 0, false, stopped},
+	} {
+		if got := pace(test.p, test.running, test.again); !strings.HasPrefix(got, test.want) || (test.want == "") != (got == "") {
+			t.Errorf("%s: got %q", test.name, got)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	got := progressOf([]*v1alpha1.WindowsInstance{
+		instanceWith("has-it", "B", ""), instanceWith("gets-it", "A", "B", v1alpha1.ReasonKeyRotationPending),
+		instanceWith("fails", "A", "B", v1alpha1.ReasonKeyRotationFailed), instanceWith("failed-at-another", "A", "C", v1alpha1.ReasonKeyRotationFailed),
+		instanceWith("refuses", "A", "", v1alpha1.ReasonCredentialsRefused), instanceWith("new", "unknown", ""),
+	}, "B")
+	want := progress{current: 1, former: 4, unknown: 1, failed: []string{"fails"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(progress{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

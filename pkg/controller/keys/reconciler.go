@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package keys
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+)
+
+// fieldManager owns what this controller applies. It must never change.
+const fieldManager = "windows-controller-keys"
+
+// Reasons of the events of a Secret with credentials.
+const (
+	eventRotating  = "KeyRotationStarted"
+	eventRotated   = "KeyRotated"
+	eventNotKept   = "KeyNotKept"
+	keeperRoleName = "windows-credentials-keeper"
+)
+
+// Reconciler keeps the keys of the Secrets of one namespace, which a request names.
+type Reconciler struct {
+	Options
+
+	client client.Client
+	hosts  *prometheus.GaugeVec
+	// measured are the Secrets that the metric has, by namespace. There is one worker.
+	measured map[string][]string
+	// now is the clock.
+	now func() time.Time
+	// refused are the namespaces in which nothing can be kept, as was said.
+	refused map[string]bool
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+func newReconciler(c client.Client, o Options) *Reconciler {
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}}
+}
+
+// secretState is a Secret with credentials as it is found, and what is to be kept of it.
+type secretState struct {
+	secret        *corev1.Secret
+	before, after host.Kept
+	progress      progress
+}
+
+// Reconcile keeps the keys of the Secrets in a namespace.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	namespace := req.Name
+	u, err := instancesBySecret(ctx, r.client, r.Cluster)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	names := slices.SortedFunc(maps.Keys(u.instances), func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
+	names = slices.DeleteFunc(names, func(n types.NamespacedName) bool { return n.Namespace != namespace })
+	kept := &corev1.Secret{}
+	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: host.KeptSecret}, kept)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && len(names) == 0:
+		if len(names) == 0 {
+			r.forget(namespace, nil)
+			return reconcile.Result{}, nil
+		}
+	case err != nil && !apierrors.IsForbidden(err):
+		return reconcile.Result{}, fmt.Errorf("reading Secret %s/%s: %w", namespace, host.KeptSecret, err)
+	}
+	data := map[string][]byte{}
+	var states []secretState
+	var errs []error
+	for _, name := range names {
+		text, state, err := r.look(ctx, name, kept.Data[name.Name], u.instances[name])
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if len(text) > 0 {
+			data[name.Name] = text
+		}
+		if state != nil {
+			states = append(states, *state)
+		}
+	}
+	switch err := r.write(ctx, namespace, kept, data); {
+	case apierrors.IsForbidden(err):
+		r.sayRefused(namespace, states)
+	case err != nil:
+		errs = append(errs, err)
+	default:
+		delete(r.refused, namespace)
+		for _, s := range states {
+			r.report(s)
+		}
+	}
+	r.forget(namespace, names)
+	for _, s := range states {
+		r.measure(client.ObjectKeyFromObject(s.secret), &s.progress)
+	}
+	return reconcile.Result{RequeueAfter: r.next(states)}, errors.Join(errs...)
+}
+
+// next is when to look again.
+func (r *Reconciler) next(states []secretState) time.Duration {
+	next := interval
+	for _, s := range states {
+		if since := s.after.RotatedAt; since != nil {
+			next = min(next, max(since.Add(2*r.ProbeTimeout).Sub(r.now()), time.Second))
+		}
+	}
+	return next
+}
+
+// look returns what is to be kept of a Secret, of which text was kept. Of one that cannot be read, or is none to log in with, it stays as
+// it is.
+func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text []byte, instances []*v1alpha1.WindowsInstance) ([]byte, *secretState, error) {
+	secret := &corev1.Secret{}
+	if err := r.client.Get(ctx, name, secret); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return text, nil, nil // the condition Authenticated of its instances says so
+		}
+		return text, nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	now, err := host.NewKeptCredential(secret.Data)
+	if err != nil {
+		return text, nil, nil //nolint:nilerr // as above
+	}
+	before, err := host.ParseKept(text)
+	if err != nil {
+		before = host.Kept{} // somebody has changed it: what can be kept is kept again
+	}
+	after := keep(before, now, compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), instances, r.now().UTC(), 2*r.ProbeTimeout)
+	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, now.Fingerprint)}
+	if len(after.Credentials) == 0 && after.RotatingTo == "" {
+		return nil, state, nil
+	}
+	text, err = after.Encode()
+	return text, state, err
+}
+
+// write makes the kept Secret have data, and removes it if that is nothing.
+func (r *Reconciler) write(ctx context.Context, namespace string, kept *corev1.Secret, data map[string][]byte) error {
+	switch {
+	case maps.EqualFunc(kept.Data, data, bytes.Equal):
+		return nil
+	case len(data) == 0:
+		err := r.client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID, ResourceVersion: &kept.ResourceVersion})
+		return client.IgnoreNotFound(err)
+	}
+	secret := accorev1.Secret(host.KeptSecret, namespace).WithType(corev1.SecretTypeOpaque).WithData(data)
+	if kept.ResourceVersion != "" {
+		secret = secret.WithResourceVersion(kept.ResourceVersion)
+	}
+	if err := r.client.Apply(ctx, secret, client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("writing Secret %s/%s: %w", namespace, host.KeptSecret, err)
+	}
+	return nil
+}
+
+// report records the begin and the end of a rotation.
+func (r *Reconciler) report(s secretState) {
+	switch {
+	case s.after.RotatingTo != "" && s.after.RotatingTo != s.before.RotatingTo:
+		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotating, "%d of %d hosts have another key than %s, and get it. A key that they had is kept until all of them have it.",
+			s.progress.former, s.progress.total(), s.after.RotatingTo)
+	case s.after.RotatingTo == "" && s.before.RotatingTo != "":
+		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. The former ones are not kept any longer.", s.progress.total())
+	}
+}
+
+// sayRefused records, once, that keys cannot be kept.
+func (r *Reconciler) sayRefused(namespace string, states []secretState) {
+	if r.refused[namespace] {
+		return
+	}
+	r.refused[namespace] = true
+	for _, s := range states {
+		r.Recorder.Eventf(s.secret, corev1.EventTypeWarning, eventNotKept, "The key of this Secret cannot be kept, so that its %d hosts get no other one. Let windows-controller keep it: "+
+			"kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s:windows-controller",
+			s.progress.total(), keeperRoleName, namespace, keeperRoleName, r.Cluster.Namespace)
+	}
+}
+
+// forget drops the metric of Secrets that no host has any more.
+func (r *Reconciler) forget(namespace string, names []types.NamespacedName) {
+	var now []string
+	for _, n := range names {
+		now = append(now, n.Name)
+	}
+	for _, name := range r.measured[namespace] {
+		if !slices.Contains(now, name) {
+			r.measure(types.NamespacedName{Namespace: namespace, Name: name}, nil)
+		}
+	}
+	if r.measured[namespace] = now; len(now) == 0 {
+		delete(r.measured, namespace)
+	}
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package keys
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+)
+
+var clusterKey = types.NamespacedName{Namespace: "operator", Name: "cloud-private-key"}
+
+// keyPair is a private key in PEM, and the fingerprint of its public key.
+func keyPair(t *testing.T) (private []byte, fingerprint string) {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	kept, err := host.NewKeptCredential(map[string][]byte{"private-key.pem": private})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return private, kept.Fingerprint
+}
+
+func secretWith(name types.NamespacedName, private []byte) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: map[string][]byte{"private-key.pem": private}}
+}
+
+// fixture is a Reconciler of a cluster that is made up.
+type fixture struct {
+	*Reconciler
+	t        *testing.T
+	recorder *record.FakeRecorder
+	registry *prometheus.Registry
+	// forbidden: the kept Secret may not be written.
+	forbidden bool
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fixture{t: t, recorder: record.NewFakeRecorder(100), registry: prometheus.NewRegistry()}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WindowsInstance{}).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			if f.forbidden {
+				return apierrors.NewForbidden(corev1.Resource("secrets"), host.KeptSecret, nil)
+			}
+			return c.Apply(ctx, o, options...)
+		},
+	}).Build()
+	f.Reconciler = newReconciler(c, Options{Cluster: clusterKey, ProbeTimeout: time.Minute, Recorder: f.recorder, Registerer: f.registry})
+	return f
+}
+
+// reconcile looks at a namespace, and returns the fingerprints that are kept of a Secret there.
+func (f *fixture) reconcile(secret types.NamespacedName) []string {
+	f.t.Helper()
+	result, err := f.Reconcile(f.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: secret.Namespace}})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if result.RequeueAfter < 0 || result.RequeueAfter > interval {
+		f.t.Errorf("again after %s", result.RequeueAfter)
+	}
+	var found corev1.Secret
+	err = f.client.Get(f.t.Context(), types.NamespacedName{Namespace: secret.Namespace, Name: host.KeptSecret}, &found)
+	if client.IgnoreNotFound(err) != nil {
+		f.t.Fatal(err)
+	}
+	kept, err := host.ParseKept(found.Data[secret.Name])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var out []string
+	for _, c := range kept.Credentials {
+		out = append(out, c.Fingerprint)
+	}
+	return out
+}
+
+// set records which key the host of an instance has.
+func (f *fixture) set(i *v1alpha1.WindowsInstance, has, gets string) {
+	f.t.Helper()
+	found := &v1alpha1.WindowsInstance{}
+	if err := f.client.Get(f.t.Context(), client.ObjectKeyFromObject(i), found); err != nil {
+		f.t.Fatal(err)
+	}
+	found.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: has, RotatingTo: gets}
+	if err := f.client.Status().Update(f.t.Context(), found); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// replace gives a Secret another key.
+func (f *fixture) replace(name types.NamespacedName, private []byte, annotations map[string]string) {
+	f.t.Helper()
+	secret := &corev1.Secret{}
+	if err := f.client.Get(f.t.Context(), name, secret); err != nil {
+		f.t.Fatal(err)
+	}
+	secret.Data["private-key.pem"], secret.Annotations = private, annotations
+	if err := f.client.Update(f.t.Context(), secret); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// expectEvent takes an event with a beginning; without one there must be none.
+func (f *fixture) expectEvent(want string) {
+	f.t.Helper()
+	select {
+	case got := <-f.recorder.Events:
+		if want == "" || !strings.HasPrefix(got, want) {
+			f.t.Errorf("event %q, want %q", got, want)
+		}
+	default:
+		if want != "" {
+			f.t.Errorf("no event %q", want)
+		}
+	}
+}
+
+func TestReconcile(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	one, two := instanceWith("win-1", "unknown", ""), instanceWith("win-2", "unknown", "")
+	f := newFixture(t, secretWith(clusterKey, first), one, two)
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, f.reconcile(clusterKey)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", when, diff)
+		}
+	}
+	expect("nobody has logged in")
+	f.set(one, was, "")
+	expect("somebody has", was)
+	f.set(two, was, "")
+	expect("all have", was)
+	f.expectEvent("")
+
+	f.replace(clusterKey, second, nil)
+	expect("the Secret has another key", is, was)
+	f.expectEvent("Normal KeyRotationStarted 2 of 2 hosts have another key than " + is)
+	f.set(one, is, "")
+	expect("one host has it", is, was)
+	f.expectEvent("")
+	if err := testutil.CollectAndCompare(f.hosts, strings.NewReader(`# HELP windows_credentials_hosts Hosts by the Secret with their credentials and the key that they accept: current is the one of the Secret, former another one, unknown those that were not logged in to so far.
+# TYPE windows_credentials_hosts gauge
+windows_credentials_hosts{key="current",namespace="operator",secret="cloud-private-key"} 1
+windows_credentials_hosts{key="former",namespace="operator",secret="cloud-private-key"} 1
+windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-private-key"} 0
+`)); err != nil {
+		t.Error(err)
+	}
+	f.set(two, is, "")
+	expect("all have it", is, was)
+	f.expectEvent("Normal KeyRotated All 2 hosts have the key of the Secret.")
+	later := time.Now().Add(2 * f.ProbeTimeout)
+	f.now = func() time.Time { return later }
+	expect("for a while", is)
+	f.expectEvent("")
+
+	third, next := keyPair(t)
+	f.replace(clusterKey, third, map[string]string{v1alpha1.CompromisedKeysAnnotation: is})
+	expect("the former key is compromised", next)
+	f.expectEvent("Normal KeyRotationStarted")
+	f.replace(clusterKey, []byte("nonsense"), nil)
+	expect("what is no key changes nothing", next)
+	for _, i := range []*v1alpha1.WindowsInstance{one, two} {
+		if err := f.client.Delete(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("no host is left")
+	if n := testutil.CollectAndCount(f.hosts); n != 0 {
+		t.Errorf("the metric has %d lines", n)
+	}
+}
+
+// The keys of a tenant stay in the namespace of the tenant, also where they cannot be kept.
+func TestTenants(t *testing.T) {
+	ours, our := keyPair(t)
+	theirs, their := keyPair(t)
+	named := types.NamespacedName{Namespace: "tenant", Name: "team-key"}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "pool"}}
+	pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: named.Name}
+	one, two := instanceWith("one", our, ""), instanceWith("two", their, "")
+	two.Namespace, two.Spec.PoolRef = "tenant", &v1alpha1.PoolReference{Name: "pool"}
+	orphan := instanceWith("orphan", our, "")
+	orphan.Namespace, orphan.Spec.PoolRef = "tenant", &v1alpha1.PoolReference{Name: "gone"}
+	f := newFixture(t, secretWith(clusterKey, ours), secretWith(named, theirs), pool, one, two, orphan)
+	f.forbidden = true
+	if got := f.reconcile(named); got != nil {
+		t.Errorf("kept %v", got)
+	}
+	f.expectEvent("Warning KeyNotKept The key of this Secret cannot be kept, so that its 1 hosts get no other one. Let windows-controller keep it: " +
+		"kubectl create rolebinding windows-credentials-keeper -n tenant --clusterrole=windows-credentials-keeper --serviceaccount=operator:windows-controller")
+	f.reconcile(named)
+	f.expectEvent("") // once is enough
+	f.forbidden = false
+	for secret, want := range map[types.NamespacedName]string{clusterKey: our, named: their} {
+		if diff := cmp.Diff([]string{want}, f.reconcile(secret)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", secret, diff)
+		}
+	}
+	var found corev1.SecretList
+	if err := f.client.List(t.Context(), &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range found.Items {
+		for key, text := range s.Data {
+			if strings.Contains(string(text), their) && s.Namespace != "tenant" {
+				t.Errorf("Secret %s/%s has the key of the tenant in %s", s.Namespace, s.Name, key)
+			}
+		}
+	}
+}
+
+func TestPacer(t *testing.T) {
+	hosts := make([]client.Object, 0, 5)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		hosts = append(hosts, instanceWith(name, "A", ""))
+	}
+	f := newFixture(t, hosts...)
+	p := &Pacer{Client: f.client, Cluster: clusterKey}
+	var ends []func()
+	for i, h := range hosts {
+		end, wait, err := p.Begin(t.Context(), h.(*v1alpha1.WindowsInstance), "B")
+		if err != nil || (wait == "") != (i < firstHosts) || (end == nil) != (wait != "") {
+			t.Fatalf("host %d: %q, %v", i+1, wait, err)
+		}
+		if end != nil {
+			ends = append(ends, end)
+		}
+	}
+	// Those of another key are others.
+	if end, wait, err := p.Begin(t.Context(), hosts[0].(*v1alpha1.WindowsInstance), "C"); err != nil || wait != "" {
+		t.Errorf("%q, %v", wait, err)
+	} else {
+		end()
+	}
+	for _, end := range ends {
+		end()
+	}
+	if len(p.running) > 0 {
+		t.Errorf("still running: %v", p.running)
+	}
+	if _, wait, err := p.Begin(t.Context(), hosts[3].(*v1alpha1.WindowsInstance), "B"); err != nil || wait != "" {
+		t.Errorf("%q, %v", wait, err)
+	}
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agentclient
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/test/hostsite"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+)
+
+// keyed is a host that has the key that its Secret had, which was kept, and the Secret has another one.
+type keyed struct {
+	*site
+	former, current string // fingerprints
+	file            string // of authorized keys, on this machine
+}
+
+func newKeyed(t *testing.T, o winhost.Options) *keyed {
+	t.Helper()
+	k := &keyed{site: newSiteOn(t, o)}
+	was := k.Secrets[hostsite.ClusterCredentials.String()]
+	former, err := host.NewKeptCredential(was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, signer, err := winhost.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := map[string][]byte{"private-key.pem": private}
+	current, err := host.NewKeptCredential(is)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := host.Kept{Credentials: []host.KeptCredential{current, former}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Secrets[hostsite.ClusterCredentials.String()] = is
+	k.Secrets["operator/"+host.KeptSecret] = map[string][]byte{hostsite.ClusterCredentials.Name: text}
+	k.former, k.current = former.Fingerprint, ssh.FingerprintSHA256(signer.PublicKey())
+	k.Instance.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: k.former}
+	if k.file, err = k.Host.LocalPath(`C:\ProgramData\ssh\administrators_authorized_keys`); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// login logs in as a process does that has just been started, and returns the key that the host accepts.
+func (k *keyed) login(t *testing.T) string {
+	t.Helper()
+	k.client.Forget(k.Instance)
+	peer, err := k.connector.Login(t.Context(), k.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peer.Wanted != k.current {
+		t.Errorf("wanted is %s", peer.Wanted)
+	}
+	return peer.Accepted
+}
+
+func (k *keyed) rotation(t *testing.T) host.Rotation {
+	t.Helper()
+	r, err := k.connector.Rotation(t.Context(), k.Instance)
+	if err != nil || r.Key.Fingerprint() != k.current || len(r.Former) != 1 || r.Former[0].Fingerprint() != k.former || !r.Kept {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	return r
+}
+
+func (k *keyed) content(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(k.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestRotateKey(t *testing.T) {
+	for _, tier := range []string{winhost.TierInProcess, winhost.TierOpenSSH} {
+		t.Run(tier, func(t *testing.T) {
+			hosttest.Require(t, tier)
+			k := newKeyed(t, winhost.Options{Tier: tier})
+			before := k.content(t)
+			theirs := "# of others\r\n"
+			if err := errors.Join(os.WriteFile(k.file, []byte(theirs+before), 0o600), os.Chmod(k.file, 0o640)); err != nil {
+				t.Fatal(err)
+			}
+			if got := k.login(t); got != k.former {
+				t.Fatalf("the host accepts %s", got)
+			}
+			r := k.rotation(t)
+			if err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := k.content(t), theirs+r.Key.String()+"\r\n"; got != want {
+				t.Errorf("the file is %q, want %q", got, want)
+			}
+			if info, err := os.Stat(k.file); err != nil || info.Mode().Perm() != 0o640 {
+				t.Errorf("who may read the file: %v, %v", info.Mode(), err)
+			}
+			if got := k.login(t); got != k.current {
+				t.Errorf("then the host accepts %s", got)
+			}
+			// All of it once more changes nothing.
+			if err := k.client.RotateKey(t.Context(), k.Instance, r, k.current); err != nil {
+				t.Error(err)
+			}
+			if got, want := k.content(t), theirs+r.Key.String()+"\r\n"; got != want {
+				t.Errorf("the file is %q, want %q", got, want)
+			}
+			// With the status that says so, nothing else is needed.
+			k.Instance.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: k.current}
+			delete(k.Secrets, "operator/"+host.KeptSecret)
+			if got := k.login(t); got != k.current {
+				t.Errorf("in the end the host accepts %s", got)
+			}
+		})
+	}
+}
+
+// However far it came, it goes on.
+func TestRotateKeyResumes(t *testing.T) {
+	k := newKeyed(t, winhost.Options{})
+	r := k.rotation(t)
+	add := api.AuthorizeRequest{Key: r.Key.String(), Former: []string{r.Former[0].String()}}
+	if err := k.client.authorize(t.Context(), login{Target: r.Login}, add); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.login(t); got != k.current {
+		t.Fatalf("with both keys the host accepts %s", got)
+	}
+	if !strings.Contains(k.content(t), r.Former[0].String()) {
+		t.Fatal("the former key is gone before the proof")
+	}
+	if err := k.newClient(t).RotateKey(t.Context(), k.Instance, r, k.current); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := k.content(t), r.Key.String()+"\n"; got != want {
+		t.Errorf("the file is %q, want %q", got, want)
+	}
+}
+
+// Whatever fails, the host stays accessible with what it had.
+func TestRotateKeyFails(t *testing.T) {
+	t.Run("the disk is full", func(t *testing.T) {
+		k := newKeyed(t, winhost.Options{})
+		k.login(t)
+		if _, err := k.client.Facts(t.Context(), k.Instance); err != nil { // the agent is there
+			t.Fatal(err)
+		}
+		before := k.content(t)
+		k.SetFault(t, winhost.Fault{DiskFull: true})
+		err := k.client.RotateKey(t.Context(), k.Instance, k.rotation(t), k.former)
+		if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != StepRefused {
+			t.Errorf("got %v", err)
+		}
+		if k.content(t) != before || k.login(t) != k.former {
+			t.Errorf("the file became %q", k.content(t))
+		}
+	})
+	t.Run("sshd has its keys elsewhere", func(t *testing.T) {
+		k := newKeyed(t, winhost.Options{InProcess: winhost.InProcessOptions{KeysFile: `C:\ProgramData\keys`}})
+		err := k.client.RotateKey(t.Context(), k.Instance, k.rotation(t), k.former)
+		if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != StepRefused || !strings.Contains(err.Error(), "AuthorizedKeysFile") {
+			t.Errorf("got %v", err)
+		}
+		if k.login(t) != k.former {
+			t.Error("the host is lost")
+		}
+		// Somebody adds it by hand, and the connection is the one with the former key.
+		r := k.rotation(t)
+		file, err := k.Host.LocalPath(`C:\ProgramData\keys`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(r.Former[0].String()+"\n"+r.Key.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil {
+			t.Errorf("after it was added by hand: %v", err)
+		}
+	})
+	t.Run("sshd has some keys elsewhere, so that the new one is not accepted", func(t *testing.T) {
+		k := newKeyed(t, winhost.Options{InProcess: winhost.InProcessOptions{KeysFile: `C:\ProgramData\keys`}})
+		r := k.rotation(t)
+		if err := os.MkdirAll(filepath.Dir(k.file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(k.file, []byte(r.Former[0].String()+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := k.client.RotateKey(t.Context(), k.Instance, r, k.former)
+		if notProven, ok := errors.AsType[*NotProvenError](err); !ok || hostsite.Reason(notProven) != hostssh.ReasonCredentialsRefused {
+			t.Errorf("got %v", err)
+		}
+		if got, want := k.content(t), r.Former[0].String()+"\n"+r.Key.String()+"\n"; got != want {
+			t.Errorf("the file is %q, want %q", got, want)
+		}
+		if k.login(t) != k.former {
+			t.Error("the host is lost")
+		}
+	})
+}
+
+// A host that was logged in to with a password gets the key where the keys of administrators belong.
+func TestRotateFromPassword(t *testing.T) {
+	k := newKeyed(t, winhost.Options{Password: "correct horse"})
+	text, err := host.Kept{Credentials: []host.KeptCredential{{Data: map[string][]byte{"password": []byte("correct horse")}}}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Secrets["operator/"+host.KeptSecret] = map[string][]byte{hostsite.ClusterCredentials.Name: text}
+	k.Instance.Status.Credentials = &v1alpha1.CredentialsStatus{}
+	if err := k.Host.SetAuthorizedKeys(); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.login(t); got != "" {
+		t.Fatalf("the host accepts %s", got)
+	}
+	r, err := k.connector.Rotation(t.Context(), k.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.client.RotateKey(t.Context(), k.Instance, r, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := k.login(t); got != k.current {
+		t.Errorf("then the host accepts %s", got)
+	}
+}
