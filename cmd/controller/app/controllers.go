@@ -105,7 +105,7 @@ func (c *controllers) addSources(context.Context) error {
 	}
 	c.rollout = rollout.NewScheduler(c.GetClient(), rollout.Options{
 		Disruptions: c.options.MaxDisruptiveOperations, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
-		Update: c.update, Impact: c.impact,
+		Update: c.update, Impact: c.impact, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
 	})
 	return c.rollout.SetupWithManager(c)
 }

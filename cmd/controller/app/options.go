@@ -145,7 +145,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 
 	o.Desired.AddFlags(fs)
 	fs.DurationVar(&o.APIServerSettleTime, "api-server-settle-time", o.APIServerSettleTime, "For how long no API server may have answered with an older version before hosts get the kubelet of a newer payload, where --payload has several; 0 where there is one API server.")
-	fs.IntVar(&o.MaxDisruptiveOperations, "max-disruptive-operations", o.MaxDisruptiveOperations, "How many hosts of all pools are drained or restarted at one time because their desired configuration has changed; those beyond wait. Changes that disturb no pod do not count, nor does what people ask for.")
+	fs.IntVar(&o.MaxDisruptiveOperations, "max-disruptive-operations", o.MaxDisruptiveOperations, "How many hosts of all pools are drained, restarted or removed at one time; those beyond wait. Changes that disturb no pod do not count, nor do restarts that people ask for and removals that they confirm.")
 	fs.StringVar(&o.HostUploadLimit, "host-upload-limit", o.HostUploadLimit, "How many bytes a second are sent to each host while it is configured, as 10Mi. Default: no limit.")
 	fs.StringVar(&o.TotalUploadLimit, "total-upload-limit", o.TotalUploadLimit, "How many bytes a second are sent to all hosts together while they are configured, as 100Mi. Default: no limit.")
 }

@@ -139,7 +139,7 @@ func canceling(o *v1alpha1.Operation) { o.CancelRequestedAt = ago(time.Second) }
 // at is an operation whose steps ended in that state, in the given one.
 func at(step string, state v1alpha1.OperationStepState) func(*v1alpha1.Operation) {
 	return func(o *v1alpha1.Operation) {
-		for _, name := range []string{v1alpha1.StepConnect, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup} {
+		for _, name := range []string{v1alpha1.StepConnect, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup} {
 			if name == step {
 				o.Steps = append(o.Steps, v1alpha1.OperationStep{Name: name, State: state})
 				return
@@ -480,7 +480,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), snapshot{}, "Nothing, Removed=False/Removing, pending", nil},
 		{"setting up was canceled", was(ops(op(reconfigure, canceled, 0))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"about to be cleaned", was(ops(op(remove, pending, 0))), snapshot{}, "Nothing, Removed=False/Removing", nil},
-		{"being cleaned", was(ops(op(remove, running, 0, at(v1alpha1.StepDrain, v1alpha1.StepRunning)))), snapshot{}, "Nothing, Removed=False/Removing", []string{"step Drain (3 of 3)"}},
+		{"being cleaned", was(ops(op(remove, running, 0, at(v1alpha1.StepDrain, v1alpha1.StepRunning)))), snapshot{}, "Nothing, Removed=False/Removing", []string{"step Drain (4 of 4)"}},
 		{"clean", was(ops(op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", []string{"everything that was put on it has been removed"}},
 		{"clean, then drained", was(ops(op(drain, succeeded, 0), op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", nil},
 
@@ -496,6 +496,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"the namespace goes, abandoned", was(removal(abandon, 0)), snapshot{terminating: true}, "Release, tell HostLeft", nil},
 		{"the namespace goes, nothing was put on the host", newInstance(held, deleted(0)), snapshot{terminating: true}, "Release, tell HostLeft", nil},
 		{"the namespace goes, cleaning was recorded and not begun", was(ops(op(remove, pending, 0, notBegun))), snapshot{terminating: true}, "Release, tell HostLeft", nil},
+		{"it waits for a slot", was(ops(op(remove, running, 0, at(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)))), snapshot{}, "Nothing, Removed=False/Removing", []string{"remove-1 has not begun to remove the host. It did what it did."}},
 		{"the namespace goes, being cleaned", was(ops(op(remove, running, 0))), snapshot{terminating: true}, "Nothing, Removed=False/Removing", nil},
 		{"the namespace goes, being drained", was(ops(op(drain, running, 0))), snapshot{terminating: true}, "Cancel, Removed=False/Removing, pending", nil},
 		{"the namespace goes, cleaning failed and is about to be tried again", was(ops(v1alpha1.Operation{Type: remove, Phase: v1alpha1.OperationPending}, dirty)), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Its removal had begun and did not end:"}},

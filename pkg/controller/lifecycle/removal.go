@@ -242,9 +242,13 @@ func failure(o *v1alpha1.Operation) string {
 	return message.Cause(o.Message)
 }
 
-// progress says how far an operation is, in words that change only with its steps.
+// progress says how far an operation is, in words that change only with its steps, or with what it waits for.
 func progress(o *v1alpha1.Operation) string {
-	if step, number := o.Runs(); step != nil {
+	step, number := o.Runs()
+	switch {
+	case step != nil && step.Name == v1alpha1.StepWaitForSlot && o.AdmittedImpact == "":
+		return fmt.Sprintf("Operation %s has not begun to remove the host. %s", o.ID, o.Message)
+	case step != nil:
 		return fmt.Sprintf("Operation %s cleans the host: step %s (%d of %d).", o.ID, step.Name, number, len(o.Steps))
 	}
 	return fmt.Sprintf("Operation %s cleans the host.", o.ID)

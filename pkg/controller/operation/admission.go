@@ -26,12 +26,18 @@ type Policy interface {
 // whether that has a certificate.
 const certificateInterval = time.Minute
 
+// supersededInterval is how often it is asked whether a host that waits for its removal is still to be removed.
+const supersededInterval = time.Minute
+
 // waitForSlot waits until the host may be disrupted as far as was planned. Nothing is touched
 // before. Uncordon gives a slot for disruptions back; everything else does the end of the
 // execution, when it is known whether the host works with the change.
 func (e *execution) waitForSlot(ctx context.Context) (result, error) {
 	if e.operation().Node == nil {
 		return noNode, nil
+	}
+	if e.operation().Type == v1alpha1.OperationRemove {
+		return e.waitToRemove(ctx)
 	}
 	if e.joins() {
 		return result{skipped: true, message: "No slot is needed: the kubelet cannot report, so that the host is out of service already."}, nil
@@ -79,6 +85,43 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		}
 		if err := e.load(ctx); err != nil {
 			return "", err
+		}
+	}
+}
+
+// waitToRemove waits until the host may be removed. One whose removal has begun before is out of service by now.
+// Whoever wants the host meanwhile gets it as it is.
+func (e *execution) waitToRemove(ctx context.Context) (result, error) {
+	if e.instance.Status.RemovalBegun() {
+		return result{skipped: true, message: "No slot is needed: the removal has begun before, so that the host is out of service already."}, nil
+	}
+	delay := pollBackoff.DelayFunc()
+	for asked, waited := e.clock.Now(), e.interrupted; ; waited = true { // the step before has asked, too
+		admitted := e.operation().AdmittedImpact
+		if waited && admitted != "" || e.clock.Now().Sub(asked) >= supersededInterval {
+			if why, err := e.superseded(ctx); err != nil || why != "" {
+				return result{refusal: why, message: why}, err
+			}
+			asked = e.clock.Now()
+		}
+		switch admitted {
+		case "":
+		case v1alpha1.ImpactNone:
+			return result{skipped: true, message: "No slot is needed: the removal was confirmed, or its Machine is gone."}, nil
+		default:
+			return result{message: "The host may be removed now."}, nil
+		}
+		e.yield()
+		if waitsFor := e.Policy.WaitsFor(e.key); waitsFor != "" {
+			if err := e.recordMessage(ctx, "%s", waitsFor); err != nil {
+				return result{}, err
+			}
+		}
+		if err := sleep(ctx, e.clock, delay()); err != nil {
+			return result{}, err
+		}
+		if err := e.load(ctx); err != nil {
+			return result{}, err
 		}
 	}
 }

@@ -157,7 +157,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 // soon as hosts of other namespaces wait for the slot of this one: then it sets awaited. What needs no slot
 // has its own deadline only.
 func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
-	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure && op.Cause == "" {
+	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationRemove && op.Cause == "" {
 		return o
 	}
 	own := o.Deadline

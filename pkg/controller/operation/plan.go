@@ -106,7 +106,7 @@ func plan(op *v1alpha1.Operation, configured bool) []string {
 		return []string{v1alpha1.StepConnect, v1alpha1.StepRestartServices, v1alpha1.StepServices, v1alpha1.StepMetadataRoute, v1alpha1.StepNodeReady}
 	case v1alpha1.OperationRemove:
 		return []string{
-			v1alpha1.StepConnect, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup,
+			v1alpha1.StepConnect, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup,
 			v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepDeleteNode, v1alpha1.StepForget,
 		}
 	}

@@ -32,8 +32,8 @@ func TestPlan(t *testing.T) {
 			"reconfigure", reconfigureOperation(), true,
 			"Connect Facts Preflight Agent Plan Transfer WaitForSlot Cordon Drain Apply Restart Boot Finish Join Network NodeReady Uncordon Verify",
 		},
-		{"remove", removeOperation(), true, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
-		{"remove, the agent only", removeOperation(), false, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
+		{"remove", removeOperation(), true, "Connect WaitForSlot Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
+		{"remove, the agent only", removeOperation(), false, "Connect WaitForSlot Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
 		{"of another version", v1alpha1.Operation{Type: "Polish"}, true, ""},
 	}
 	for _, tt := range tests {

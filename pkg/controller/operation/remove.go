@@ -42,7 +42,7 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 		return nil, errors.New("it cannot be found out whether the host was configured: its inventory in " + api.Root + " cannot be read")
 	}
 	const why = "The host was never configured by this controller, so that only its agent is on it, and its Node is not touched."
-	return map[string]string{v1alpha1.StepCordon: why, v1alpha1.StepDrain: why, v1alpha1.StepDeleteNode: why}, nil
+	return map[string]string{v1alpha1.StepWaitForSlot: why, v1alpha1.StepCordon: why, v1alpha1.StepDrain: why, v1alpha1.StepDeleteNode: why}, nil
 }
 
 // superseded says why the host is not to be removed any more, empty if it is. A host that does not

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -60,34 +61,34 @@ func TestRemove(t *testing.T) {
 	}{
 		{
 			name: "a node", want: succeeded,
-			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
 			name: "no node", change: withoutNode, want: succeeded, wantNode: "uid-of-node",
-			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
 		},
 		{
 			name: "a host that was never configured", change: withoutNode, set: func(f *fixture) { f.host.is = "" }, want: succeeded, wantNode: "uid-of-node",
-			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
 		},
 		{
 			name: "a node of others", change: untouched, set: func(f *fixture) { f.host.is, f.host.recorded = "", "" }, want: succeeded, wantNode: "uid-of-node",
-			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
 		},
 		{
 			name: "a node of others that could not be taken over", change: notTakenOver, set: func(f *fixture) { f.host.is, f.host.recorded = "", "" }, want: succeeded, wantNode: "uid-of-node",
-			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
 		},
 		{
 			name: "a node of ours whose status was lost", change: untouched, set: func(f *fixture) { f.host.recorded = "old" }, want: succeeded,
-			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
 			name: "nothing is known, and the host does not say it", change: untouched, want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set: func(f *fixture) {
 				f.host.recorded, f.host.factErrors = "", []api.FactError{{Area: "configuration", Message: "damaged"}}
 			},
-			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantSteps:   "Connect=Failed WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 			wantMessage: []string{"cannot be found out whether the host was configured"},
 		},
 		{
@@ -100,7 +101,7 @@ func TestRemove(t *testing.T) {
 					return nil
 				}
 			},
-			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
 			name: "its kubelet registers the Node anew before it is cleaned", want: succeeded,
@@ -113,26 +114,26 @@ func TestRemove(t *testing.T) {
 					return nil
 				}
 			},
-			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
 			name: "Windows is restarted", set: func(f *fixture) { f.host.cleanupReboots, f.host.down = true, 1 }, want: succeeded, wantRestarts: 1,
-			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Succeeded Boot=Succeeded DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Succeeded Boot=Succeeded DeleteNode=Succeeded Forget=Succeeded",
 			wantStep:  "Nothing of ours is on the host any more. 1 change was made. Windows has to be restarted: Delete Environment HTTP_PROXY.",
 		},
 		{
 			name: "something stays in use", set: func(f *fixture) { f.host.leaves = []string{`C:\k\shim.exe`, "a", "b", "c", "d", "e"} }, want: succeeded,
-			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 			wantStep:  `Still in use, and removed when Windows restarts the next time: C:\k\shim.exe, a, b, c, d and 1 more.`,
 		},
 		{
 			name: "networks of others stay", set: func(f *fixture) { f.host.networks = []string{"cbr0", "flannel.4096"} }, want: succeeded,
-			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps:   "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 			wantMessage: []string{"others have made them: cbr0, flannel.4096.", "Remove-HnsNetwork"},
 		},
 		{
 			name: "the connection drops with the networks", set: func(f *fixture) { f.host.cuts = 2 }, want: succeeded,
-			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
 			name: "the Node has been deleted", set: func(f *fixture) {
@@ -141,17 +142,17 @@ func TestRemove(t *testing.T) {
 				f.updateNode(node)
 			},
 			want: succeeded, wantNode: "another",
-			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
 		},
 		{
 			name: "the host is away", set: func(f *fixture) { f.failWith("Login", errRefusedPort) }, want: failed, wantNode: "uid-of-node", wantIs: "old",
-			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantSteps:   "Connect=Failed WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 			wantMessage: []string{"ConnectionRefused"},
 		},
 		{
 			name: "another instance has the host by now", want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set:         func(f *fixture) { f.superseded = "Instance new has it." },
-			wantSteps:   "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantSteps:   "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 			wantMessage: []string{"Instance new has it."},
 		},
 		{
@@ -160,7 +161,7 @@ func TestRemove(t *testing.T) {
 				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
 				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
 			},
-			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Failed Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantSteps:   "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Failed Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 			wantMessage: []string{"a/b", "Node win-1 stays cordoned because its host is being removed", "kubectl drain win-1"},
 		},
 		{
@@ -170,7 +171,7 @@ func TestRemove(t *testing.T) {
 					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonStep, Error: "Delete Service kubelet: access is denied"}
 				}
 			},
-			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Failed Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantSteps:   "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Failed Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 			wantMessage: []string{"Delete Service kubelet: access is denied"},
 		},
 	}
@@ -212,6 +213,84 @@ func TestRemove(t *testing.T) {
 			}
 			if want := tt.name == "a budget keeps a pod"; want != (len(op.BlockedBy) == 1) {
 				t.Errorf("blocked by %v", op.BlockedBy)
+			}
+		})
+	}
+}
+
+// waitsToBeRemoved is another host of the pool, which is being updated, so that the removal has to wait.
+func waitsToBeRemoved() *v1alpha1.WindowsInstance {
+	return newInstance(reconfigureOperation(), inPool("pool"), func(i *v1alpha1.WindowsInstance) {
+		i.Name, i.UID = "win-2", "uid-2"
+		op := i.Status.Operation
+		op.Phase, op.AdmittedImpact, op.RequestedBy = v1alpha1.OperationRunning, v1alpha1.ImpactDrain, v1alpha1.ControllerRequester
+		op.Node = &v1alpha1.OperationNode{Name: "win-2"}
+	})
+}
+
+// TestRemovalWaitsForASlot: a host is removed when no other one of its pool is out of service, unless somebody has
+// confirmed its removal. Until then nothing was done to it, and whoever gets it from now on gets it as it is.
+func TestRemovalWaitsForASlot(t *testing.T) {
+	t.Parallel()
+	confirmed := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
+	confirmed.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "win-1", Time: metav1.Now(), Confirmed: true}}
+	ofMachines := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
+	ofMachines.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: "pool"}
+	const waits = "Waits for a slot to be removed: another host is being changed: win-2; at most 1 of all pools"
+	for _, tt := range []struct {
+		name   string
+		pool   *v1alpha1.WindowsNodePool
+		change change
+		waits  string
+		// meanwhile is what happens while it waits.
+		meanwhile func(*testing.T, *fixture)
+		want      string
+	}{
+		{name: "the other one is done", waits: waits, want: "Succeeded, WaitForSlot=Succeeded", meanwhile: func(t *testing.T, f *fixture) {
+			other := waitsToBeRemoved()
+			if err := f.raw.Delete(t.Context(), other); err != nil {
+				t.Error(err)
+			}
+		}},
+		{name: "another instance has the host by now", waits: waits, want: "Failed, WaitForSlot=Succeeded", meanwhile: func(_ *testing.T, f *fixture) { f.superseded = "Instance new has it." }},
+		{name: "it is canceled", waits: waits, want: "Canceled, WaitForSlot=Canceled", meanwhile: func(_ *testing.T, f *fixture) {
+			f.edit(func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.CancelRequestedBy, i.Status.Operation.CancelRequestedAt = "bob", new(metav1.Now())
+			})
+		}},
+		{name: "somebody has confirmed it", pool: confirmed, want: "Succeeded, WaitForSlot=Skipped"},
+		{name: "its Machine is gone", pool: ofMachines, want: "Succeeded, WaitForSlot=Skipped"},
+		{name: "it has begun before", change: func(i *v1alpha1.WindowsInstance) {
+			i.Status.History = append([]v1alpha1.Operation{{ID: "op-00", Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now())}}, i.Status.History...)
+		}, want: "Succeeded, WaitForSlot=Skipped"},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			if tt.change == nil {
+				tt.change = func(*v1alpha1.WindowsInstance) {}
+			}
+			others := []client.Object{waitsToBeRemoved()}
+			if tt.pool != nil {
+				others = append(others, tt.pool.DeepCopy())
+			}
+			f := newFixture(t, newInstance(removeOperation(), configuredBefore, inPool("pool"), tt.change, isBeingDeleted), others...)
+			f.configure()
+			f.host.agentThere = true
+			r, _ := f.process()
+			f.reconcile(r)
+			if tt.waits != "" {
+				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
+				if op := f.get().Status.Operation; !op.Untouched() || f.node().Spec.Unschedulable || f.host.count("Cleanup") > 0 {
+					t.Errorf("something was done: %v", states(op))
+				}
+				tt.meanwhile(t, f)
+				f.reconcile(r)
+			}
+			op := f.waitForEnd()
+			if got := string(op.Phase) + ", " + states(op)[1]; got != tt.want {
+				t.Errorf("it is %s: %s", got, op.Message)
+			}
+			if op.Phase != v1alpha1.OperationSucceeded && (f.node().Spec.Unschedulable || f.host.count("Cleanup") > 0) {
+				t.Error("something was done to the host")
 			}
 		})
 	}

@@ -33,7 +33,7 @@ type state struct {
 	hosts []host
 	// pools are those that have a policy of their own.
 	pools map[poolKey]policy
-	// disruptions is how many hosts of all pools may be drained or restarted at the same time.
+	// disruptions is how many hosts of all pools may be drained, restarted or removed at the same time.
 	disruptions int
 	now         time.Time
 }
@@ -71,7 +71,7 @@ type decision struct {
 // process, or in another one, where it was: all that was granted before is in the records of operations.
 //
 // What a person asked for goes first and waits for the bound of the cluster only. Then come hosts that are
-// broken, to which a correction has to get first, and then the others by namespace: those which have the
+// broken, to which a correction has to get first, and then the others, those to be removed among them, by namespace: those which have the
 // fewest slots, of these the one that has waited longest, and in a namespace by age. An update that costs
 // the workload nothing waits for nobody. One that restarts services reaches one host of a pool first, and
 // the others when that works.
@@ -80,6 +80,8 @@ func decide(s state) decision {
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		switch {
+		case h.removes && h.waits != "":
+			p.considerRemoval(h)
 		case h.leaving:
 		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
 			p.admit = append(p.admit, grant{key: h.key, impact: h.waits})
@@ -120,6 +122,19 @@ func decide(s state) decision {
 	}
 	p.describeAwaited()
 	return p.decision
+}
+
+// considerRemoval lets a host go whose removal was confirmed, and has others wait for their slot.
+func (p *pass) considerRemoval(h *host) {
+	if !h.confirmed {
+		p.queue = append(p.queue, candidate{host: h, impact: h.waits})
+		return
+	}
+	was := h.unavailable()
+	p.admit = append(p.admit, grant{key: h.key, impact: v1alpha1.ImpactNone})
+	if h.busy = true; !was && h.unavailable() {
+		p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
+	}
 }
 
 // consider finds out what is to be done to a host that nothing is done to.
@@ -198,6 +213,11 @@ func newPass(s state) *pass {
 		state: s, unavailable: map[poolKey][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
 		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName]()},
 	}
+	for key, policy := range p.pools {
+		if t := p.turns[key.namespace]; policy.removed.After(t) {
+			p.turns[key.namespace] = policy.removed
+		}
+	}
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		of := p.sums[h.pool]
@@ -250,7 +270,7 @@ func (p *pass) hold(h *host, s slot) {
 	default:
 		return
 	}
-	if h.repairs {
+	if h.repairs || h.removes {
 		return
 	}
 	of := p.sums[h.pool]
@@ -320,9 +340,10 @@ func (p *pass) compare(a, b candidate) int {
 		-compareBools(a.byPerson, b.byPerson),
 		-compareBools(a.cause == v1alpha1.CauseNodeNotReady, b.cause == v1alpha1.CauseNodeNotReady),
 		compareBroken(a.host, b.host),
-		compareBools(a.start, b.start), // what has begun is completed first
+		compareBools(a.start || a.removes, b.start || b.removes), // what has begun is completed first
 		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
 		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
+		-compareBools(a.removes, b.removes), // pods that leave others do not go there
 		compareAge(a.host, b.host),
 		compareBools(a.cause != "", b.cause != ""), // an update may restart the host as well
 	)
@@ -352,10 +373,10 @@ func (p *pass) keeps(c candidate) reason {
 	switch slotOf(c.impact) {
 	case slotDisruption:
 		if !c.byPerson && !c.unavailable() && len(p.unavailable[c.pool]) >= p.policy(c.pool).maxUnavailable {
-			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: p.unavailable[c.pool]}
+			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: p.unavailable[c.pool], removal: c.removes}
 		}
 		if len(p.held) >= p.disruptions {
-			return reason{kind: waitsForCluster, most: p.disruptions, hosts: p.held}
+			return reason{kind: waitsForCluster, most: p.disruptions, hosts: p.held, removal: c.removes}
 		}
 	case slotRestart:
 		of := p.sums[c.pool]
@@ -380,7 +401,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return p.keptByHealth(c)
 	case c.cause == v1alpha1.CauseCameBack:
 		return reason{}
-	case c.byPerson || c.broken != nil && c.cause == "":
+	case c.removes || c.byPerson || c.broken != nil && c.cause == "":
 		return reason{}
 	}
 	if len(of.broken) > policy.maxFailures {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -71,6 +72,7 @@ func TestDecide(t *testing.T) {
 		})
 	}
 	canary := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromString("50%")) })
+	removedLately := &v1alpha1.WindowsNodePool{Status: v1alpha1.WindowsNodePoolStatus{RecentRemovals: []v1alpha1.PoolRemoval{{Name: "gone", Time: metav1.NewTime(testNow)}}}}
 	proven := func(at time.Duration) func(*host) {
 		return func(h *host) { h.update, h.updated, h.proves = false, true, testNow.Add(at) }
 	}
@@ -107,10 +109,25 @@ func TestDecide(t *testing.T) {
 		{name: "a host whose Node is gone counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.node, h.lost = false, true })}, waits: map[string]string{"a": "b is out of service (its Node is gone)"}},
 		{name: "one thing at a time", hosts: []host{outdated("a", none, func(h *host) { h.cordoned, h.uncordon = true, true })}, start: "a"},
 		{name: "a host that is no Node does not count", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown, func(h *host) { h.node = false })}, start: "a"},
-		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained, restarted or removed)"}},
+		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained or restarted)"}},
 		{name: "another pool is another bound", most: 2, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "a b"},
 		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "names of other namespaces are nobody's business", hosts: []host{outdated("a", drains, in("other", "p"), changing(slotDisruption)), outdated("b", drains)}, waits: map[string]string{"b": "another host is being changed, in another namespace"}},
+
+		{name: "a host that is to be removed counts when that begins", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.leaving = true })}, start: "a"},
+		{name: "a removal takes a slot", hosts: []host{outdated("a", drains), toRemove("b")}, admit: "b", waits: map[string]string{"a": "b is out of service (it is being removed) of pool p; at most 1"}},
+		{name: "also of the cluster", hosts: []host{outdated("a", drains, in("ns", "q")), toRemove("b")}, admit: "b", waits: map[string]string{"a": "another host is being changed or removed: b; at most 1 of all pools"}},
+		{name: "and waits for one of its pool", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b")}, waits: map[string]string{"b": "Waits for a slot to be removed: a is out of service (it is being changed) of pool p; at most 1"}},
+		{name: "and of the cluster", hosts: []host{outdated("a", drains, in("other", "q"), changing(slotDisruption)), toRemove("b")}, waits: map[string]string{"b": "--max-disruptive-operations"}},
+		{name: "hosts are removed one after the other", hosts: []host{toRemove("b"), toRemove("a")}, admit: "a", waits: map[string]string{"b": "a is out of service (it is being removed)"}},
+		{name: "of two that wait none has a slot", hosts: []host{toRemove("a"), toRemove("b"), outdated("c", "", isUpToDate, isDown)}, waits: map[string]string{"a": "c is out of service", "b": "c is out of service"}},
+		{name: "what is out of service waits for the cluster only", hosts: []host{toRemove("a", isDown)}, admit: "a"},
+		{name: "neither policy nor failures keep it", pool: onRequest, hosts: []host{toRemove("a"), outdated("b", restart)}, admit: "a", waits: map[string]string{"b": "when somebody asks"}},
+		{name: "nor does a window", pool: window("0 14 * * *"), hosts: []host{toRemove("a")}, admit: "a"},
+		{name: "who confirms a removal waits for nobody", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c"},
+		{name: "and has others wait", pool: two, most: 2, hosts: []host{outdated("a", drains), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c", waits: map[string]string{"a": "2 hosts are out of service (b, c)"}},
+		{name: "but not other pools", hosts: []host{outdated("a", drains, in("ns", "q")), toRemove("b", isConfirmed)}, admit: "b", start: "a"},
+		{name: "a namespace that removes many takes turns", pool: removedLately, hosts: []host{toRemove("a"), outdated("z", drains, in("other", "p"))}, start: "z", waits: map[string]string{"a": "in another namespace"}},
 
 		{name: "a broken host is next", hosts: []host{outdated("a", drains), outdated("b", drains, breaks)}, start: "b", waits: map[string]string{"a": "No further host of pool p is updated or restarted while more than 0 are broken"}},
 		{name: "what waits goes before what has not begun", hosts: []host{outdated("a", drains), outdated("b", drains, operationWaits)}, admit: "b"},
@@ -188,6 +205,15 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+// toRemove is a host whose removal waits to begin.
+func toRemove(name string, edit ...func(*host)) host {
+	return outdated(name, "", append([]func(*host){isUpToDate, func(h *host) {
+		h.leaving, h.removes, h.waits = true, true, v1alpha1.ImpactDrain
+	}}, edit...)...)
+}
+
+func isConfirmed(h *host) { h.confirmed = true }
 
 // toRestart is a host that is up to date, and on which Windows is to be restarted.
 func toRestart(name string, edit ...func(*host)) host {

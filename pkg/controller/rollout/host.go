@@ -54,8 +54,10 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
-	// busy: something else than a configuration is being done to it.
+	// busy: something else than a configuration is being done to it. A removal that waits does nothing.
 	busy bool
+	// removes: its operation removes it. confirmed: somebody has confirmed that, or its Machine is gone, so that it waits for nobody.
+	removes, confirmed bool
 	// updated: it has its desired configuration.
 	updated bool
 	// proves is since when it is known to work with what it has, after a configuration that disturbed it.
@@ -101,17 +103,24 @@ type host struct {
 	uncordonDue time.Time
 }
 
-// newHost says what decides about the host of an instance. Whether it is to be updated, and what that costs,
-// is said by others.
+// newHost says what decides about the host of an instance. Whether it is to be updated, what that costs, and whether its
+// removal was confirmed, is said by others.
 func newHost(i *v1alpha1.WindowsInstance) host {
 	status, op := &i.Status, i.Status.Operation
 	h := host{
 		key: client.ObjectKeyFromObject(i), pool: poolKey{i.Namespace, object.PoolName(i)}, created: i.CreationTimestamp.Time,
-		leaving: !i.DeletionTimestamp.IsZero(), lost: status.Node == nil && status.CurrentRevision != "",
+		leaving: !i.DeletionTimestamp.IsZero(), lost: i.DeletionTimestamp.IsZero() && status.Node == nil && status.CurrentRevision != "",
 		node: status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon,
+		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "",
 		restarted: status.LastRestart(),
+	}
+	if h.removes {
+		h.busy = op.AdmittedImpact != "" || !op.Untouched()
+		if runs(op, v1alpha1.StepWaitForSlot) && op.AdmittedImpact == "" && op.Node != nil && !status.RemovalBegun() {
+			h.waits = v1alpha1.ImpactDrain
+		}
 	}
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
@@ -166,6 +175,9 @@ func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
 // holds is the slot that an operation has. One that found out that it costs less than it was admitted with
 // has the smaller one.
 func holds(op *v1alpha1.Operation) slot {
+	if op.Active() && op.Type == v1alpha1.OperationRemove {
+		return slotOf(op.AdmittedImpact)
+	}
 	if op.Active() && op.Cause != "" {
 		switch op.Type {
 		case v1alpha1.OperationUncordon:
@@ -216,9 +228,10 @@ func runs(op *v1alpha1.Operation, name string) bool {
 	return step != nil && step.State == v1alpha1.StepRunning
 }
 
-// unavailable says whether a Node of the pool is out of service, or about to be. That of a broken host is: it stays
+// unavailable says whether a Node of the pool is out of service, or about to be. One that is to be removed works until
+// that begins. That of a broken host is: it stays
 // cordoned until an update succeeds. One that somebody has cordoned takes no pods of others either, as for the Machine
 // Config Operator.
 func (h *host) unavailable() bool {
-	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.leaving || h.broken != nil || h.holds == slotDisruption)
+	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.broken != nil || h.holds == slotDisruption)
 }

@@ -81,6 +81,68 @@ func TestNewHost(t *testing.T) {
 	}
 }
 
+// TestNewHostToRemove: a host is out of service from when its removal may begin, and has a slot if it waited for one.
+func TestNewHostToRemove(t *testing.T) {
+	step := func(name string, s v1alpha1.OperationStepState) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Phase, op.StartedAt = v1alpha1.OperationRunning, new(metav1.Now())
+			for _, known := range []string{v1alpha1.StepConnect, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon} {
+				state := v1alpha1.StepPending
+				if name == known {
+					state = s
+				}
+				op.Steps = append(op.Steps, v1alpha1.OperationStep{Name: known, State: state})
+			}
+		}
+	}
+	admitted := func(impact v1alpha1.ChangeImpact) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)(i)
+			i.Status.Operation.AdmittedImpact = impact
+		}
+	}
+	for _, tt := range []struct {
+		name        string
+		edit        func(*v1alpha1.WindowsInstance)
+		holds       slot
+		waits       v1alpha1.ChangeImpact
+		unavailable bool
+	}{
+		{"it has not begun", nil, slotNone, "", false},
+		{"it connects", step(v1alpha1.StepConnect, v1alpha1.StepRunning), slotNone, "", false},
+		{"it waits", step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning), slotNone, v1alpha1.ImpactDrain, false},
+		{"it waits, and has begun before", func(i *v1alpha1.WindowsInstance) {
+			step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)(i)
+			i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now())}}
+		}, slotNone, "", false},
+		{"it waits, and is no Node", func(i *v1alpha1.WindowsInstance) {
+			step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)(i)
+			i.Status.Operation.Node = nil
+		}, slotNone, "", false},
+		{"it may begin", admitted(v1alpha1.ImpactDrain), slotDisruption, "", true},
+		{"it is confirmed", admitted(v1alpha1.ImpactNone), slotNone, "", true},
+		{"an earlier release has begun", step(v1alpha1.StepCordon, v1alpha1.StepRunning), slotNone, "", true},
+		{"it has failed", func(i *v1alpha1.WindowsInstance) {
+			admitted(v1alpha1.ImpactDrain)(i)
+			i.Status.Operation.Phase = v1alpha1.OperationFailed
+		}, slotNone, "", false},
+		{"its Node is gone", func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, slotNone, "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := works()
+			i.DeletionTimestamp, i.Status.History = new(metav1.Now()), nil
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationPending, Node: &v1alpha1.OperationNode{Name: "win-1"}}
+			if tt.edit != nil {
+				tt.edit(i)
+			}
+			if h := newHost(i); h.holds != tt.holds || h.waits != tt.waits || h.unavailable() != tt.unavailable {
+				t.Errorf("it holds %d, waits for %q, unavailable %v, want %d, %q and %v", h.holds, h.waits, h.unavailable(), tt.holds, tt.waits, tt.unavailable)
+			}
+		})
+	}
+}
+
 // TestUpdated: a host that was just given its desired configuration has it before it says so.
 func TestUpdated(t *testing.T) {
 	for _, tt := range []struct {

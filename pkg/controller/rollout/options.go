@@ -18,9 +18,11 @@ type UpdateFunc func(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsN
 
 // Options configure the controllers.
 type Options struct {
-	// Disruptions is how many hosts of all pools may be drained or restarted at the same time because of their
-	// configuration. Usually [DefaultDisruptions].
+	// Disruptions is how many hosts of all pools may be drained, restarted or removed at the same time, unless a person
+	// has asked for it. Usually [DefaultDisruptions].
 	Disruptions int
+	// RemoveWithoutConfirmation has no removal wait for other hosts.
+	RemoveWithoutConfirmation bool
 	// Update says which hosts are to be updated. Required.
 	Update UpdateFunc
 	// Impact asks a host what its update costs. Required.

@@ -22,6 +22,9 @@ type policy struct {
 	// maxUnhealthy is how many Nodes of the pool may be not ready while hosts are repaired, and maxUnhealthyPercent how many of a hundred
 	// of the cluster. Negative: any number.
 	maxUnhealthy, maxUnhealthyPercent int
+	// removed is when the removal of a host was begun last, as far as the pool remembers it. Those hosts are not there any more
+	// to say it. Zero: none was.
+	removed time.Time
 	// window is when hosts may be disturbed. Nil: at any time.
 	window *maintenance.Window
 	// unreadable is why the window cannot be read, which the API server refuses. Nil: it can, or there is none.
@@ -42,6 +45,11 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		canary:         -1,
 		maxFailures:    int(*strategy.RollingUpdate.MaxFailures),
 		maxUnhealthy:   -1, maxUnhealthyPercent: -1,
+	}
+	if pool != nil {
+		for _, record := range pool.Status.RecentRemovals {
+			p.removed = later(p.removed, record.Time.Time)
+		}
 	}
 	if pool != nil && pool.Spec.Remediation != nil {
 		remediation := *pool.Spec.Remediation.DeepCopy()

@@ -50,15 +50,21 @@ type reason struct {
 	at time.Time
 	// text is what a program or a host said of it.
 	text string
+	// removal: the host waits to be removed.
+	removal bool
 }
 
 // same says whether two hosts wait for the same.
 func (r reason) same(other reason) bool {
-	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && slices.Equal(r.hosts, other.hosts)
+	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.removal == other.removal && slices.Equal(r.hosts, other.hosts)
 }
 
 // describe says what is waited for, and what can be done, to those who may read what is in a namespace.
 func (r reason) describe(in poolKey) string {
+	waits := "Waits for a slot"
+	if r.removal {
+		waits = "Waits for a slot to be removed"
+	}
 	pool := "pool " + in.name
 	if in.name == "" {
 		pool = "the hosts in no pool"
@@ -83,9 +89,9 @@ func (r reason) describe(in poolKey) string {
 	case waitsForFailed:
 		return fmt.Sprintf("The update failed on more than %d hosts of %s: %s. Find out why: kubectl windows describe %s -n %s", r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
 	case waitsForPool:
-		return fmt.Sprintf("Waits for a slot: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).", r.outOfService(in), pool, r.most)
+		return fmt.Sprintf("%s: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).", waits, r.outOfService(in), pool, r.most)
 	case waitsForCluster:
-		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", r.beingChanged(in), r.most)
+		return fmt.Sprintf("%s: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", waits, r.beingChanged(in), r.most)
 	case waitsForFirst:
 		return fmt.Sprintf("Waits for a slot: one host of %s is updated first: %s. The others follow when it works.", pool, r.names(in))
 	case waitsForHealth:
@@ -104,19 +110,22 @@ func (r reason) describe(in poolKey) string {
 type holdup struct {
 	// text says it, for people. Empty: nothing does.
 	text string
-	// moves: some wait only for other hosts, so that it goes on by itself.
-	moves bool
+	// moves: some wait only for other hosts, so that it goes on by itself. stays: some wait for something else.
+	// Removals are neither.
+	moves, stays bool
 }
 
-// movesOn says whether some hosts wait only until it is their turn.
-func movesOn(waits map[types.NamespacedName]reason) bool {
+// movesOn says whether some hosts wait only until it is their turn, and whether some wait for something else.
+func movesOn(waits map[types.NamespacedName]reason) (moves, stays bool) {
 	for _, why := range waits {
 		switch why.kind {
 		case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts:
-			return true
+			moves = moves || !why.removal
+		default:
+			stays = true
 		}
 	}
-	return false
+	return moves, stays
 }
 
 // describeWaits says what the hosts of a pool wait for, the most common first.
@@ -187,15 +196,19 @@ func (r reason) known(in poolKey) (names []string, others int) {
 
 func (r reason) beingChanged(in poolKey) string {
 	names, others := r.known(in)
+	done := "changed"
+	if slices.ContainsFunc(r.hosts, func(h *host) bool { return h.removes }) {
+		done = "changed or removed"
+	}
 	switch {
 	case len(r.hosts) == 1 && others == 1:
-		return "another host is being changed, in another namespace"
+		return fmt.Sprintf("another host is being %s, in another namespace", done)
 	case len(r.hosts) == 1:
-		return "another host is being changed: " + names[0]
+		return fmt.Sprintf("another host is being %s: %s", done, names[0])
 	case len(names) == 0:
-		return fmt.Sprintf("%d hosts of other namespaces are being changed", others)
+		return fmt.Sprintf("%d hosts of other namespaces are being %s", others, done)
 	}
-	return fmt.Sprintf("%d other hosts are being changed: %s", len(r.hosts), r.names(in))
+	return fmt.Sprintf("%d other hosts are being %s: %s", len(r.hosts), done, r.names(in))
 }
 
 func (r reason) outOfService(in poolKey) string {
@@ -208,14 +221,14 @@ func (r reason) outOfService(in poolKey) string {
 // why says why a host is out of service.
 func (h *host) why() string {
 	switch {
+	case h.removes && (h.busy || h.holds == slotDisruption):
+		return "it is being removed"
 	case h.holds == slotDisruption && h.repairs:
 		return "it is being restarted"
 	case h.holds == slotDisruption:
 		return "it is being changed"
-	case h.leaving:
-		return "it is being removed"
 	case h.busy:
-		return "it is being drained, restarted or removed"
+		return "it is being drained or restarted"
 	case h.broken != nil:
 		return "an update or a restart broke it"
 	case h.lost:

@@ -19,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 )
 
 // conflictDelay is when to decide again after somebody else has changed an object that was to be written.
@@ -59,6 +60,7 @@ type grantWritten struct {
 	before  string
 	slot    slot
 	repairs bool
+	removes bool
 }
 
 var _ reconcile.Reconciler = (*Scheduler)(nil)
@@ -175,10 +177,11 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		node := nodeOf(instance, nodes)
 		h.cordoned = node != nil && node.Spec.Unschedulable
 		if written, ok := s.unseen(instance); ok {
-			h.holds, h.waits, h.repairs = max(h.holds, written.slot), "", written.repairs
+			h.holds, h.waits, h.repairs, h.busy = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes
 			in.hosts = append(in.hosts, h)
 			continue
 		}
+		h.confirmed = h.removes && s.confirmed(instance, byName[h.pool])
 		if due, ok := s.Update(instance, byName[h.pool], in.now); ok {
 			h.update, h.due = true, due
 			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
@@ -193,6 +196,12 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	}
 	s.asker.keep(wanted)
 	return instances, decide(in), nil
+}
+
+// confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the
+// Machine API, which has decided it, does not wait either.
+func (s *Scheduler) confirmed(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
+	return s.RemoveWithoutConfirmation || pool != nil && (pool.Spec.Source.MachineSet != nil || ration.Confirmed(pool.Status.RecentRemovals, instance))
 }
 
 // unseen returns what was granted to a host if the cache does not have that yet.
@@ -216,7 +225,7 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		return true, nil //nolint:nilerr // another operation has been recorded, which is decided about anew
 	}
 	s.mu.Lock()
-	s.written[g.key] = grantWritten{instance.ResourceVersion, slotOf(g.impact), g.cause != ""}
+	s.written[g.key] = grantWritten{instance.ResourceVersion, slotOf(g.impact), g.cause != "", changed.Status.Operation.Type == v1alpha1.OperationRemove}
 	s.mu.Unlock()
 	err = s.client.Status().Update(ctx, changed)
 	if err == nil {
@@ -255,7 +264,8 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 		byPool[pool][key] = why
 	}
 	for pool, waits := range byPool {
-		blocked[pool] = holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: movesOn(waits)}
+		moves, stays := movesOn(waits)
+		blocked[pool] = holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: moves, stays: stays}
 	}
 	s.mu.Lock()
 	before := s.blocked

@@ -285,3 +285,61 @@ func TestScheduleARestart(t *testing.T) {
 		})
 	}
 }
+
+// TestRemovals: one host is removed after the other, and those whose removal was confirmed at once, also before the cache
+// has what was written.
+func TestRemovals(t *testing.T) {
+	toRemove := func(name string) *v1alpha1.WindowsInstance {
+		i := works()
+		i.Name, i.UID, i.Finalizers, i.DeletionTimestamp = name, types.UID(name), []string{v1alpha1.HostFinalizer}, new(metav1.Now())
+		i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
+		i.Status.History, i.Status.Operation = nil, &v1alpha1.Operation{
+			ID: "op-" + name, Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationRunning, StartedAt: new(metav1.Now()), Node: &v1alpha1.OperationNode{Name: name},
+			Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepSucceeded}, {Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning}},
+		}
+		return i
+	}
+	const none, drains = v1alpha1.ImpactNone, v1alpha1.ImpactDrain
+	for _, tt := range []struct {
+		name  string
+		pool  func(*v1alpha1.WindowsNodePool)
+		flag  bool
+		wants [3]v1alpha1.ChangeImpact
+	}{
+		{"nobody has confirmed it", func(*v1alpha1.WindowsNodePool) {}, false, [3]v1alpha1.ChangeImpact{drains, "", ""}},
+		{"one was confirmed", func(p *v1alpha1.WindowsNodePool) {
+			p.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "b", Time: metav1.Now(), Confirmed: true}, {Name: "c", Time: metav1.Now()}}
+		}, false, [3]v1alpha1.ChangeImpact{"", none, ""}},
+		{"their Machines are gone", func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: "set"}
+		}, false, [3]v1alpha1.ChangeImpact{none, none, none}},
+		{"nobody is to be asked", func(*v1alpha1.WindowsNodePool) {}, true, [3]v1alpha1.ChangeImpact{none, none, none}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, b, c := toRemove("a"), toRemove("b"), toRemove("c")
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "pool"}}
+			tt.pool(pool)
+			f := newScheduled(t, nil, pool, a, b, c)
+			f.RemoveWithoutConfirmation = tt.flag
+			before := &v1alpha1.WindowsInstanceList{}
+			if err := f.client.List(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			for _, stale := range []*v1alpha1.WindowsInstanceList{nil, before} {
+				f.stale = stale
+				if _, err := f.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+					t.Fatal(err)
+				}
+				f.stale = nil
+				for n, i := range []*v1alpha1.WindowsInstance{a, b, c} {
+					if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(i), i); err != nil {
+						t.Fatal(err)
+					}
+					if got := i.Status.Operation.AdmittedImpact; got != tt.wants[n] {
+						t.Errorf("%s has %q, want %q", i.Name, got, tt.wants[n])
+					}
+				}
+			}
+		})
+	}
+}

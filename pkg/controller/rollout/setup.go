@@ -79,7 +79,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Named(schedulerName).
 		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(cordonChanges)).
-		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, removalsChange))).
 		WatchesRawSource(source.Channel(answered, all)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
 		Complete(s); err != nil {
@@ -132,6 +132,16 @@ var cordonChanges = predicate.Funcs{
 		after, okAfter := e.ObjectNew.(*corev1.Node)
 		return okBefore && okAfter && (before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 			before.Annotations[drain.CordonedByAnnotation] != after.Annotations[drain.CordonedByAnnotation])
+	},
+}
+
+// removalsChange lets pass that a pool remembers other removals, some of which may wait for no other host.
+var removalsChange = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }, GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsNodePool)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsNodePool)
+		return okBefore && okAfter && !reflect.DeepEqual(before.Status.RecentRemovals, after.Status.RecentRemovals)
 	},
 }
 

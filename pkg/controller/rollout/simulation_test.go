@@ -69,8 +69,9 @@ func TestSimulation(t *testing.T) {
 				h.cordoned = !h.cordoned
 			},
 			"a Node is deleted or made again": func(t *rapid.T) {
-				h := s.any(t)
-				h.lost, h.node = h.node, !h.node
+				if h := s.any(t); !h.leaving {
+					h.lost, h.node = h.node, !h.node
+				}
 			},
 			"a failed restart has left a Node cordoned": func(t *rapid.T) {
 				h := s.any(t)
@@ -95,6 +96,12 @@ func TestSimulation(t *testing.T) {
 						h.waits = ""
 						s.ends[h.key] = s.state.now
 					}
+				}
+			},
+			"a host is to be removed": func(t *rapid.T) {
+				if h := s.any(t); !h.leaving {
+					h.leaving, h.confirmed = true, rapid.Bool().Draw(t, "confirmed")
+					h.lost, h.broken, h.failed = false, nil, nil
 				}
 			},
 			"a pool gets another policy": func(t *rapid.T) {
@@ -175,6 +182,10 @@ func (s *simulated) finish() {
 			continue
 		}
 		delete(s.ends, h.key)
+		if h.removes {
+			s.finishRemoval(h)
+			continue
+		}
 		if h.uncordon && h.repairs && h.holds == slotNone {
 			h.repairs, h.uncordon, h.cordoned = false, false, false
 			h.update = !h.updated
@@ -198,6 +209,15 @@ func (s *simulated) finish() {
 		default:
 			h.failed, h.update, h.impact = &v1alpha1.Operation{ID: "op"}, true, ""
 		}
+	}
+}
+
+// finishRemoval ends the removal of a host: it is gone, or it is tried again and its Node stays cordoned.
+func (s *simulated) finishRemoval(h *host) {
+	h.holds, h.busy, h.removes = slotNone, false, false
+	if h.cordoned = !s.well && rapid.IntRange(0, 4).Draw(s.t, "outcome") == 0; !h.cordoned {
+		*h = host{key: h.key, pool: h.pool, leaving: true, updated: true}
+		s.down.Delete(h.key)
 	}
 }
 
@@ -226,8 +246,12 @@ func (s *simulated) pass() decision {
 	for i := range s.state.hosts {
 		h := &s.state.hosts[i]
 		byKey[h.key] = h
-		if _, runs := s.ends[h.key]; runs { // nothing is wanted of a host to which something is done
+		if _, runs := s.ends[h.key]; runs || h.leaving { // nothing is wanted of a host to which something is done, or that goes
 			seen.hosts[i].update, seen.hosts[i].restart, seen.hosts[i].remedy, seen.hosts[i].uncordon = false, "", remedy{}, false
+		}
+		if _, runs := s.ends[h.key]; h.leaving && h.node && !runs { // its removal is recorded, when what was done to it has ended
+			h.removes, h.waits, h.byPerson = true, v1alpha1.ImpactDrain, false
+			seen.hosts[i].removes, seen.hosts[i].waits, seen.hosts[i].byPerson = true, v1alpha1.ImpactDrain, false
 		}
 	}
 	d := decide(seen)
@@ -238,6 +262,10 @@ func (s *simulated) pass() decision {
 		h := byKey[g.key]
 		s.allowed(h, g)
 		s.ends[g.key] = s.state.now.Add(10 * time.Minute)
+		if h.removes {
+			h.waits, h.busy, h.holds = "", true, slotOf(g.impact)
+			continue
+		}
 		if g.cause != "" {
 			h.holds, h.repairs = slotOf(g.impact), true
 			continue
@@ -266,6 +294,9 @@ func (s *simulated) allowed(h *host, g grant) {
 	if _, runs := s.ends[h.key]; runs || g.cause != "" && g.cause != h.restart && h.remedy.action == "" && !h.uncordon {
 		s.t.Fatalf("%s gets %+v, which nobody asked for, or while something else runs: %+v", h.key, g, h)
 	}
+	if h.removes && h.confirmed != (g.impact == v1alpha1.ImpactNone) {
+		s.t.Fatalf("%s is removed as %+v, confirmed: %v", h.key, g, h.confirmed)
+	}
 	unavailable, broken, updated, unready := 0, 0, 0, 0
 	for i := range s.state.hosts {
 		o := &s.state.hosts[i]
@@ -284,6 +315,12 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.node && !o.ready {
 			unready++
 		}
+	}
+	if h.removes {
+		if !h.confirmed && !h.unavailable() && unavailable >= policy.maxUnavailable {
+			s.t.Fatalf("%s is removed though %d are out of service", h.key, unavailable)
+		}
+		return
 	}
 	switch g.cause {
 	case v1alpha1.CauseCameBack:
@@ -348,13 +385,15 @@ func (s *simulated) settle() {
 	for _, h := range s.state.hosts {
 		why, waits := d.waits[h.key]
 		switch {
-		case h.updated || h.holds != slotNone:
+		case h.leaving && !h.node: // it is gone, or nothing has to be waited for
+			continue
+		case !h.leaving && h.updated || h.holds != slotNone:
 			continue
 		case !waits:
 			if _, runs := s.ends[h.key]; runs {
 				continue
 			}
-			s.t.Fatalf("%s is not updated, and nothing says why: %+v", h.key, h)
+			s.t.Fatalf("%s is not updated, or not removed, and nothing says why: %+v", h.key, h)
 		}
 		policy := s.state.pools[h.pool]
 		ok := false

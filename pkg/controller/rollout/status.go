@@ -106,7 +106,7 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 		c.Reason, c.Message = v1alpha1.ReasonPaused, "spec.paused is true."
 	case held.moves:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, "Hosts are next; see status.blockedBy."
-	case held.text != "":
+	case held.stays:
 		c.Reason, c.Message = v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time; see status.blockedBy."
 	case updated.Status == metav1.ConditionTrue:
 		c.Reason, c.Message = v1alpha1.ReasonAllUpdated, updated.Message

@@ -14,8 +14,8 @@ const (
 	StepConnect string = "Connect"
 	// StepCheckPending finds out whether Windows waits for a restart.
 	StepCheckPending string = "CheckPending"
-	// StepWaitForSlot waits until the host may be disrupted by its new configuration. Neither the
-	// host nor its Node is touched meanwhile.
+	// StepWaitForSlot waits until the host may be disrupted by its new configuration, or removed. Neither
+	// the host nor its Node is touched meanwhile.
 	StepWaitForSlot string = "WaitForSlot"
 	// StepCordon makes the Node unschedulable.
 	StepCordon string = "Cordon"
@@ -101,12 +101,12 @@ func (o *Operation) HostUnreached() bool {
 }
 
 // Untouched says whether the operation has done nothing to the host nor to its Node: it has not
-// begun, or no further than to connect.
+// begun, or no further than to connect, or to wait until a host may be removed.
 func (o *Operation) Untouched() bool {
 	if len(o.Steps) == 0 {
 		return o.HostUntouched || o.StartedAt == nil
 	}
 	return !slices.ContainsFunc(o.Steps, func(s OperationStep) bool {
-		return s.Name != StepConnect && s.State != StepPending && s.State != StepSkipped
+		return s.Name != StepConnect && s.Name != StepWaitForSlot && s.State != StepPending && s.State != StepSkipped
 	})
 }

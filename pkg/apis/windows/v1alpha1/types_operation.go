@@ -183,7 +183,8 @@ type Operation struct {
 	// +k8s:optional
 	Impact ChangeImpact `json:"impact,omitempty"`
 	// The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed:
-	// None, Restart, Drain or Reboot. One that costs more waits. Empty: nothing was allowed yet, or need be.
+	// None, Restart, Drain or Reboot. One that costs more waits. A removal waits for Drain, or for None if it waits for no
+	// other host. Empty: nothing was allowed yet, or need be.
 	// +optional
 	// +k8s:optional
 	AdmittedImpact ChangeImpact `json:"admittedImpact,omitempty"`

@@ -167,7 +167,8 @@ type PoolRollingUpdate struct {
 	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
 	// the hosts that the pool should have, which allows at least one. A host counts while its Node is not
 	// ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller
-	// drains no host for an update that would exceed it. All pools together are bounded by the flag
+	// drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the
+	// Machine of the host is deleted. All pools together are bounded by the flag
 	// --max-disruptive-operations of windows-controller. Default 1.
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`

@@ -128,8 +128,18 @@ func (l Limit) Decide(q Request, recent []v1alpha1.PoolRemoval, now time.Time) R
 
 // Find returns what the pool remembers of the removal of an instance. Nil: nothing.
 func (r *Removals) Find(instance *v1alpha1.WindowsInstance) *v1alpha1.PoolRemoval {
-	for i := range r.Recent {
-		if record := &r.Recent[i]; record.Name == instance.Name && !instance.CreationTimestamp.After(record.Time.Time) {
+	return find(r.Recent, instance)
+}
+
+// Confirmed says whether, by what a pool remembers, somebody has confirmed the removal of an instance.
+func Confirmed(recent []v1alpha1.PoolRemoval, instance *v1alpha1.WindowsInstance) bool {
+	record := find(recent, instance)
+	return record != nil && record.Confirmed
+}
+
+func find(recent []v1alpha1.PoolRemoval, instance *v1alpha1.WindowsInstance) *v1alpha1.PoolRemoval {
+	for i := range recent {
+		if record := &recent[i]; record.Name == instance.Name && !instance.CreationTimestamp.After(record.Time.Time) {
 			return record
 		}
 	}

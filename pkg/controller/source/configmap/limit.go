@@ -42,6 +42,7 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 	d.Held = d.Held || r.unguarded && len(d.Waiting) > 0
 	d.Record(now, false, d.Now...)
 	if confirm.Covers(pool, d.Waiting) {
+		d.Record(now, true, d.Waiting...) // those wait for no other host
 		d.Now, d.Waiting = append(d.Now, d.Waiting...), nil
 	}
 	return d, nil

@@ -193,6 +193,10 @@ func TestConfirmationCoversWhatWasAsked(t *testing.T) {
 		}
 	}
 	f.confirm(all)
+	f.pass()
+	if begun := f.pool().Status.RecentRemovals; len(begun) != 42 || slices.ContainsFunc(begun, func(r v1alpha1.PoolRemoval) bool { return !r.Confirmed }) {
+		t.Errorf("removals that were confirmed are remembered as others, which wait: %v", begun)
+	}
 	f.settle()
 	f.wantInstances(slices.Sorted(maps.Keys(fleet(20, 0, 9)))...)
 	f.wantSynced(v1alpha1.ReasonSynced, 18)

@@ -377,7 +377,11 @@ func (r *Reconciler) setStatus(ctx context.Context, pool *v1alpha1.WindowsNodePo
 		WithConditions(apply.Condition(before, condition, r.now()))
 	status.RecentRemovals = []acwindowsv1alpha1.PoolRemovalApplyConfiguration{}
 	for _, removal := range recent {
-		status.WithRecentRemovals(acwindowsv1alpha1.PoolRemoval().WithName(removal.Name).WithTime(removal.Time))
+		record := acwindowsv1alpha1.PoolRemoval().WithName(removal.Name).WithTime(removal.Time)
+		if removal.Confirmed {
+			record.WithConfirmed(true)
+		}
+		status.WithRecentRemovals(record)
 	}
 	_, err := r.applier.PoolStatus(ctx, pool, status)
 	return err
