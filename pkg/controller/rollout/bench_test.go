@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ func BenchmarkDecide(b *testing.B) {
 					pool.Spec.Restarts.Policy = v1alpha1.RestartWhenPending
 					pools[poolKey{i.Namespace, i.Spec.PoolRef.Name}] = pool
 				}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
 				for b.Loop() {
 					s := state{hosts: make([]host, 0, count), pools: map[poolKey]policy{}, disruptions: atOnce, now: testNow}
 					for key, pool := range pools {
@@ -53,6 +56,8 @@ func BenchmarkDecide(b *testing.B) {
 					}
 					(&Scheduler{changed: func(context.Context, types.NamespacedName) {}}).publish(b.Context(), d)
 				}
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N*count), "B/host")
 				b.ReportMetric(float64(b.Elapsed())/float64(time.Microsecond)/float64(b.N*count), "µs/host")
 			})
 		}

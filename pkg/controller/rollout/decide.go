@@ -18,7 +18,7 @@ import (
 const (
 	// DefaultDisruptions is how many hosts are drained or restarted at the same time by default.
 	DefaultDisruptions = 1
-	// maxRestarts is on how many hosts services are restarted at the same time.
+	// maxRestarts is on how many hosts services are restarted at the same time, unless more may even be drained.
 	maxRestarts = 10
 	// maxAsked is how many hosts are asked at the same time what their update costs.
 	maxAsked = 16
@@ -386,8 +386,8 @@ func (p *pass) keeps(c candidate) reason {
 		if c.cause == "" && c.broken == nil && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
 			return reason{kind: waitsForFirst, hosts: of.changing}
 		}
-		if len(p.restarting) >= maxRestarts {
-			return reason{kind: waitsForRestarts, most: maxRestarts, hosts: p.restarting}
+		if most := max(maxRestarts, p.disruptions); len(p.restarting) >= most {
+			return reason{kind: waitsForRestarts, most: most, hosts: p.restarting}
 		}
 	}
 	return reason{}

@@ -140,6 +140,7 @@ func TestDecide(t *testing.T) {
 		{name: "and on the others when it works", hosts: []host{outdated("a", "", proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b c"},
 		{name: "what it did before proves nothing", hosts: []host{outdated("a", "", proven(-2*time.Hour)), outdated("b", restart), outdated("c", restart)}, start: "b"},
 		{name: "on ten at a time", hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(12, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09", waits: map[string]string{"h11": "10 other hosts are being changed: h00, h01, h02, h03, h04 and 5 more; at most 10"}},
+		{name: "on more if as many may be drained", most: 12, hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(13, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11", waits: map[string]string{"h12": "12 other hosts are being changed: h00, h01, h02, h03, h04 and 7 more; at most 12"}},
 		{name: "each pool has a first one", hosts: []host{outdated("a", restart), outdated("b", restart, in("ns", "q"))}, start: "a b"},
 
 		{name: "only on request", pool: onRequest, hosts: []host{outdated("a", restart), outdated("b", drains)}, waits: map[string]string{"a": "kubectl windows reconfigure NAME -n ns", "b": "Pool p is updated when somebody asks"}},

@@ -282,7 +282,7 @@ func (s *simulated) pass() decision {
 			restarting++
 		}
 	}
-	if held > s.state.disruptions || restarting > maxRestarts {
+	if held > s.state.disruptions || restarting > max(maxRestarts, s.state.disruptions) {
 		s.t.Fatalf("%d are out of service, allowed are %d; on %d services are restarted", held, s.state.disruptions, restarting)
 	}
 	return d
