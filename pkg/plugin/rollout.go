@@ -100,12 +100,25 @@ one is completed; to end that as well: kubectl windows cancel NAME.`)
 
 func newRolloutResume(e *env) *cobra.Command {
 	p := &poolChange{e: e, did: "resumed", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
-		if !pool.Spec.Paused {
-			return nil, fmt.Errorf("windowsnodepool/%s is not paused", pool.Name)
+		spec := map[string]any{}
+		if pool.Spec.Paused {
+			spec["paused"] = false
 		}
-		return map[string]any{"paused": false}, nil
+		if back := pool.RolledBack(pool.Status.UpdateRevision); back != nil {
+			at := time.Now()
+			if at.Before(back.Time.Time) { // by a clock that is behind that of the controller
+				at = back.Time.Time
+			}
+			spec["updateStrategy"] = map[string]any{"rollingUpdate": map[string]any{"resumedAt": at.UTC().Format(time.RFC3339)}}
+		}
+		if len(spec) == 0 {
+			return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back", pool.Name)
+		}
+		return spec, nil
 	}}
-	return p.command("resume", "End the pause of a pool", "Set spec.paused of a pool to false: the controller goes on with its hosts.")
+	return p.command("resume", "End the pause of a pool, or the rollback of its revision",
+		`Set spec.paused of a pool to false: the controller goes on with its hosts. If the revision of the pool was rolled back
+because it broke hosts (status.rolledBack), they get it again (spec.updateStrategy.rollingUpdate.resumedAt).`)
 }
 
 func newRolloutRestart(e *env) *cobra.Command {

@@ -130,6 +130,11 @@ func TestRolloutStatusFollows(t *testing.T) {
 // TestRolloutChanges: each command changes what it says, of the pool that was read, and nothing in vain.
 func TestRolloutChanges(t *testing.T) {
 	paused := func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }
+	// By a controller whose clock is ahead.
+	rolledBack := func(p *v1alpha1.WindowsNodePool) {
+		p.Status.UpdateRevision = "p-2"
+		p.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Time: metav1.NewTime(time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC))}
+	}
 	for _, tt := range []struct {
 		name, command string
 		edit          func(*v1alpha1.WindowsNodePool)
@@ -138,7 +143,12 @@ func TestRolloutChanges(t *testing.T) {
 		{"pause", "pause p", nil, `"spec":{"paused":true}`, "windowsnodepool/p paused\n"},
 		{"pause once more", "pause p", paused, "", "windowsnodepool/p is paused already\n"},
 		{"resume", "resume p", paused, `"spec":{"paused":false}`, "windowsnodepool/p resumed\n"},
-		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused\n"},
+		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, and nothing was rolled back\n"},
+		{"resume what was rolled back", "resume p", rolledBack, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z"}}}`, "windowsnodepool/p resumed\n"},
+		{"resume once more", "resume p", func(p *v1alpha1.WindowsNodePool) {
+			rolledBack(p)
+			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(p.Status.RolledBack.Time)
+		}, "", "windowsnodepool/p is not paused, and nothing was rolled back\n"},
 		{"restart", "restart windowsnodepools/p --dry-run=server", nil, `"spec":{"restarts":{"after":"20`, "windowsnodepool/p restarted (server dry run)\n"},
 		{"restart what is paused", "restart p", paused, "", "windowsnodepool/p is paused: kubectl windows rollout resume p -n hosts\n"},
 		{"a pool that does not exist", "restart q", nil, "", "windowsnodepools not found"},

@@ -27,9 +27,9 @@ func newRolloutHistory(e *env) *cobra.Command {
 	var revision int64
 	cmd := &cobra.Command{
 		Use:   "history POOL",
-		Short: "Show the templates that a pool had",
-		Long: `Show which templates (spec.template) a pool had, the newest one last. The controller keeps ten. They are
-ControllerRevisions, which it needs the rights to get and list for.`,
+		Short: "Show the revisions that a pool had",
+		Long: `Show which revisions a pool had, the newest one last: its template (spec.template) and the programs of its hosts. The
+controller keeps ten, and those that hosts have. They are ControllerRevisions, which it needs the rights to get and list for.`,
 		Example: `  kubectl windows rollout history windows-instances
   kubectl windows rollout history windows-instances --revision=3`,
 		Args:              cobra.ExactArgs(1),
@@ -96,7 +96,7 @@ func (e *env) undo(ctx context.Context, name string, number int64, dryRunFlag st
 	if err != nil {
 		return err
 	}
-	if found.Name == pool.Status.UpdateRevision {
+	if found.Name == pool.Status.UpdateRevision || hasTemplate(pool, found) {
 		return fmt.Errorf("windowsnodepool/%s has the template of revision %d already", pool.Name, found.Revision)
 	}
 	template, err := templateOf(found)
@@ -219,7 +219,10 @@ func formatHistory(pool *v1alpha1.WindowsNodePool, revisions []appsv1.Controller
 		switch r.Name {
 		case pool.Status.UpdateRevision:
 			state = "the present one"
-			if r.Name != pool.Status.CurrentRevision {
+			switch {
+			case pool.RolledBack(r.Name) != nil:
+				state += ", rolled back"
+			case r.Name != pool.Status.CurrentRevision:
 				state += ", not on all hosts"
 			}
 		case pool.Status.CurrentRevision:

@@ -37,7 +37,7 @@ func newRolloutStatus(e *env) *cobra.Command {
 		Short: "Show how far a pool is, until all its hosts are updated and restarted",
 		Long: `Show what is done to each host of a pool, and what the others wait for, until all of them have the desired
 configuration and no restart is outstanding. It ends with code 1 when it does not go on by itself: the pool is paused,
-the canaries are done, an update broke a host, its window is closed. The reason is the last that it says.`,
+the canaries are done, an update broke a host, a revision was rolled back, its window is closed. The reason is the last that it says.`,
 		Example: `  kubectl windows rollout status windows-instances
   kubectl windows rollout status windows-instances --watch=false`,
 		Args:              cobra.ExactArgs(1),
@@ -271,6 +271,14 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 		text = "not configured"
 	case status.CurrentRevision != status.DesiredRevision:
 		text = "outdated"
+	}
+	if back := pool.RolledBack(pool.Status.UpdateRevision); back != nil && text == "up to date" {
+		switch {
+		case back.Broke(host.Name):
+			text = "rolled back"
+		case host.Status.PoolRevision != back.Revision:
+			text = "kept from a revision that was rolled back"
+		}
 	}
 	if awaitsRestart(host, pool) {
 		text += ", to be restarted"

@@ -8,10 +8,12 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,7 +23,7 @@ import (
 )
 
 // TestRollout: Windows is restarted on all hosts of a pool, once on each and one after the other, also when the
-// controller is killed meanwhile; and a host whose kubelet hangs is repaired.
+// controller is killed meanwhile; a template that breaks a host goes back; and a host whose kubelet hangs is repaired.
 func TestRollout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
@@ -163,6 +165,80 @@ func TestRollout(t *testing.T) {
 		eventually(t, "the revision is made again", func() error {
 			_, err := revisions.Get(t.Context(), found.Status.UpdateRevision, metav1.GetOptions{})
 			return err
+		})
+	})
+
+	t.Run("rollback", func(t *testing.T) {
+		refuses := `"maxPods":13`
+		starts := make([]int32, len(hosts))
+		for n, h := range hosts {
+			starts[n] = h.kubelets.Load()
+			h.refuses.Store(&refuses)
+		}
+		patch := []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"onFailure":"Rollback"}},"template":{"kubelet":{"maxPods":13}}}}`)
+		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var back *v1alpha1.PoolRollback
+		eventually(t, "it is rolled back", func() error {
+			found, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if back = found.Status.RolledBack; back == nil {
+				return fmt.Errorf("blocked by %q", found.Status.BlockedBy)
+			}
+			return nil
+		})
+		s.Controller.Kill9()
+		if err := s.Controller.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for n, h := range hosts {
+			broke := slices.Contains(back.Instances, h.name)
+			i := h.wait(t, "it works with what it had", func(i *v1alpha1.WindowsInstance) error {
+				if op := i.Status.Operation; op.Active() || op.Phase != v1alpha1.OperationSucceeded || i.Status.PoolRevision != back.To || !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionReady) {
+					return fmt.Errorf("revision %s, want %s\n%s\n%s", i.Status.PoolRevision, back.To, describeConditions(i), describeOperation(i))
+				}
+				return nil
+			})
+			if tried := h.kubelets.Load() != starts[n]; tried != broke || i.Status.CurrentRevision != i.Status.DesiredRevision || h.node(t, h.name).Spec.Unschedulable {
+				t.Errorf("%s: it was tried: %v, and broken: %v", h.name, tried, broke)
+			}
+		}
+		if len(back.Instances) != 1 {
+			t.Errorf("it broke %v", back.Instances)
+		}
+		stdout, stderr, code := plugin(t, s.System, "rollout", "-n", namespace, "status", "fleet")
+		if code == 0 || !strings.Contains(stdout+stderr, "kubectl windows rollout resume fleet") || !strings.Contains(stdout+stderr, back.Instances[0]+": rolled back") {
+			t.Errorf("code %d\n%s%s", code, stdout, stderr)
+		}
+		if got := run("history", "fleet"); !strings.Contains(got, "the present one, rolled back") {
+			t.Error(got)
+		}
+		for _, h := range hosts {
+			h.refuses.Store(nil)
+		}
+		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\n" {
+			t.Errorf("it says %q", got)
+		}
+		for _, h := range hosts {
+			h.wait(t, "it has what was rolled back", func(i *v1alpha1.WindowsInstance) error {
+				if i.Status.PoolRevision != back.Revision {
+					return fmt.Errorf("revision %s, want %s\n%s", i.Status.PoolRevision, back.Revision, describeOperation(i))
+				}
+				return nil
+			})
+		}
+		eventually(t, "the rollback is over", func() error {
+			found, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if found.Status.RolledBack != nil || found.Status.CurrentRevision != back.Revision || found.Status.UpdatedReplicas != int32(len(hosts)) {
+				return fmt.Errorf("status %+v", found.Status)
+			}
+			return nil
 		})
 	})
 

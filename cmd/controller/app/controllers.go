@@ -66,9 +66,10 @@ func (c *controllers) configure(p *payload.Set) error {
 	}
 	c.desired, err = cluster.NewSource(cluster.Options{
 		Live: cluster.Live{
-			Cluster:  c.GetAPIReader(),
-			ReadPool: poolReader(c.GetClient()),
-			Settings: settings,
+			Cluster:   c.GetAPIReader(),
+			ReadPool:  poolReader(c.GetClient()),
+			Revisions: c.GetClient(),
+			Settings:  settings,
 		},
 		Client:   c.GetClient(),
 		Metadata: c.metadata,
@@ -103,10 +104,14 @@ func (c *controllers) addSources(context.Context) error {
 	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder}); err != nil {
 		return err
 	}
-	c.rollout = rollout.NewScheduler(c.GetClient(), rollout.Options{
+	o := rollout.Options{
 		Disruptions: c.options.MaxDisruptiveOperations, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		Update: c.update, Impact: c.impact, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
-	})
+	}
+	if c.desired != nil {
+		o.Payload, o.Changed = c.desired.Payload, c.desired.Changed()
+	}
+	c.rollout = rollout.NewScheduler(c.GetClient(), o)
 	return c.rollout.SetupWithManager(c)
 }
 

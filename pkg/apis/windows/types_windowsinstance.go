@@ -79,6 +79,7 @@ type WindowsInstanceStatus struct {
 	Version            string
 	CurrentRevision    string
 	DesiredRevision    string
+	PoolRevision       string
 	RestartedAt        *metav1.Time
 	Operation          *Operation
 	History            []Operation

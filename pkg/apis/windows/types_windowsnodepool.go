@@ -63,11 +63,16 @@ type PoolUpdateStrategy struct {
 // PoolUpdateStrategyType is when the hosts of a pool get a new configuration.
 type PoolUpdateStrategyType string
 
+// PoolFailurePolicy is what happens to hosts that an update broke.
+type PoolFailurePolicy string
+
 // PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
 type PoolRollingUpdate struct {
 	MaxUnavailable *intstr.IntOrString
 	Canary         *intstr.IntOrString
 	MaxFailures    *int32
+	OnFailure      PoolFailurePolicy
+	ResumedAt      *metav1.Time
 	SettleSeconds  *int32
 }
 
@@ -160,6 +165,15 @@ type PoolRemoval struct {
 	Confirmed bool
 }
 
+// PoolRollback says that a pool does not roll out a revision, because that broke hosts.
+type PoolRollback struct {
+	Revision  string
+	To        string
+	Time      metav1.Time
+	Instances []string
+	Message   string
+}
+
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatus struct {
 	ObservedGeneration  int64
@@ -171,6 +185,7 @@ type WindowsNodePoolStatus struct {
 	UnavailableReplicas int32
 	UpdateRevision      string
 	CurrentRevision     string
+	RolledBack          *PoolRollback
 	BlockedBy           string
 	RecentRemovals      []PoolRemoval
 	Conditions          []metav1.Condition

@@ -31,6 +31,8 @@ type Desired interface {
 	// which settings of the cluster cannot hold on the host as they are.
 	// An error says what of the cluster is missing or wrong, and what to do about it.
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
+	// PoolRevision names the ControllerRevision of the pool that this configuration is of. Empty: that is not known.
+	PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string
 }
 
 // inputsRetry is when to ask again for the desired configuration of a host after it could
@@ -62,6 +64,9 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 		return
 	}
 	s.revision, s.waiting, s.warnings, s.inputs = r.Desired.Revision(ctx, instance, pool, s.node)
+	if pool != nil && s.inputs == nil {
+		s.poolRevision = r.Desired.PoolRevision(instance, pool, s.node)
+	}
 }
 
 // switched drops what was found out while hosts were only watched, or while they were
@@ -138,6 +143,19 @@ func (e *evaluation) foreign() bool {
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
 	return e.managed && e.node != nil && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
 		(last == nil || last.Revision == "" && !last.Active())
+}
+
+// worked records which revision of its pool the host works with: it has it completely, and its Node is ready.
+func (e *evaluation) worked() {
+	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
+	switch {
+	case e.instance.Spec.PoolRef == nil:
+		e.status.PoolRevision = ""
+	case e.poolRevision == "" || last.Active() || last.BrokenOff() && !e.unharmed(),
+		!e.holds(v1alpha1.ConditionUpToDate) || e.status.CurrentRevision != e.status.DesiredRevision || !e.holds(v1alpha1.ConditionNodeReady):
+	default:
+		e.status.PoolRevision = e.poolRevision
+	}
 }
 
 func (e *evaluation) setConfigured() {

@@ -351,6 +351,10 @@ func (d *scriptedDesired) Revision(_ context.Context, instance *v1alpha1.Windows
 	return d.revision, nil, nil, d.err
 }
 
+func (*scriptedDesired) PoolRevision(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, *corev1.Node) string {
+	return "p-1"
+}
+
 func TestReconcileManaged(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	desired := &scriptedDesired{revision: revision1}
@@ -476,4 +480,43 @@ func TestEveryone(t *testing.T) {
 func heldBy(instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
 	instance.Finalizers = append(instance.Finalizers, v1alpha1.HostFinalizer)
 	return instance
+}
+
+// TestEvaluatePoolRevision: a host worked with a revision of its pool when it had it completely, its Node was ready, and nothing
+// has failed since.
+func TestEvaluatePoolRevision(t *testing.T) {
+	node := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	observed := func(applied string) *observation {
+		return healthy(func(f *api.Facts) { f.Configuration = api.ConfigurationFacts{AppliedRevision: applied} })
+	}
+	for _, tt := range []struct {
+		name   string
+		of     *v1alpha1.WindowsInstance
+		s      snapshot
+		noPool bool
+		want   string
+	}{
+		{name: "it works", of: known(t), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-2"},
+		{name: "an update succeeded", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-2"},
+		{name: "it has another one", of: known(t), s: snapshot{observation: observed(revision2), node: node, poolRevision: "p-2"}, want: "p-1"},
+		{name: "its Node is not ready", of: known(t), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2"}, want: "p-1"},
+		{name: "it is being changed", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
+		{name: "the update failed when all was changed", of: reconfigured(t, revision1, v1alpha1.OperationFailed), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
+		{name: "which one it is is not known", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1"},
+		{name: "it is in no pool", of: known(t), s: snapshot{observation: observed(revision1), node: node}, noPool: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.of.Status.PoolRevision, tt.of.Spec.PoolRef = "p-1", &v1alpha1.PoolReference{Name: "p"}
+			if tt.noPool {
+				tt.of.Spec.PoolRef = nil
+			}
+			if op := tt.of.Status.Operation; op != nil {
+				op.HostChanged = true
+			}
+			tt.s.instance, tt.s.managed, tt.s.revision, tt.s.now = tt.of, true, revision1, testNow
+			if got := evaluate(tt.s); got.PoolRevision != tt.want {
+				t.Errorf("it works with %q, want %q: %v", got.PoolRevision, tt.want, conditionsOf(&got))
+			}
+		})
+	}
 }

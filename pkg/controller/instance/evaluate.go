@@ -46,6 +46,8 @@ type snapshot struct {
 	// revision names the desired configuration of the host: where hosts are only watched, the
 	// agent. Empty: not known.
 	revision string
+	// poolRevision names the ControllerRevision that this is of. Empty: it is not known, or there is no pool.
+	poolRevision string
 	// waiting is what cannot be configured yet.
 	waiting []string
 	// warnings say which settings of the cluster cannot hold on the host as they are.
@@ -119,6 +121,7 @@ func evaluate(s snapshot) v1alpha1.WindowsInstanceStatus {
 		(*evaluation).reboot,
 		(*evaluation).upToDate,
 		(*evaluation).nodeReady,
+		(*evaluation).worked,
 		(*evaluation).ready,
 		(*evaluation).phase,
 	} {

@@ -58,7 +58,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.sharingHost), builder.WithPredicates(endpointsChanged)).
-		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(watch.PoolChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})

@@ -146,6 +146,8 @@ func (p *pass) consider(h *host) {
 		p.unknown = append(p.unknown, h)
 	case h.update:
 		p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
+	case h.heldBack:
+		p.wait(h, reason{kind: waitsForResume})
 	}
 	switch r := h.remedy; {
 	case r.tried:
@@ -349,7 +351,9 @@ func (p *pass) compare(a, b candidate) int {
 	)
 }
 
-func compareBroken(a, b *host) int { return -compareBools(a.broken != nil, b.broken != nil) }
+func compareBroken(a, b *host) int {
+	return -compareBools(a.broken != nil || a.rollsBack, b.broken != nil || b.rollsBack)
+}
 
 func compareAge(a, b *host) int {
 	return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
@@ -383,7 +387,7 @@ func (p *pass) keeps(c candidate) reason {
 		if c.byPerson {
 			break
 		}
-		if c.cause == "" && c.broken == nil && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
+		if c.cause == "" && c.broken == nil && !c.rollsBack && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
 			return reason{kind: waitsForFirst, hosts: of.changing}
 		}
 		if most := max(maxRestarts, p.disruptions); len(p.restarting) >= most {
@@ -401,8 +405,11 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return p.keptByHealth(c)
 	case c.cause == v1alpha1.CauseCameBack:
 		return reason{}
-	case c.removes || c.byPerson || c.broken != nil && c.cause == "":
+	case c.removes || c.byPerson || (c.broken != nil || c.rollsBack) && c.cause == "":
 		return reason{}
+	}
+	if c.heldBack && c.cause == "" && slotOf(c.impact) != slotNone {
+		return reason{kind: waitsForResume}
 	}
 	if len(of.broken) > policy.maxFailures {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: of.broken}

@@ -67,6 +67,10 @@ type host struct {
 	broken *v1alpha1.Operation
 	// failed is a configuration that should have cost its workload nothing, changed it, and failed. Nil: there is none.
 	failed *v1alpha1.Operation
+	// heldBack: it keeps or gets another revision than that of its pool, which is rolled back.
+	heldBack bool
+	// rollsBack: it is to get that because the one of its pool broke it.
+	rollsBack bool
 	// turn is when a host was disturbed last. Zero: not known.
 	turn time.Time
 

@@ -8,8 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // UpdateFunc says whether a host that works as a node is to get another configuration, and from when on it may.
@@ -27,6 +29,10 @@ type Options struct {
 	Update UpdateFunc
 	// Impact asks a host what its update costs. Required.
 	Impact ImpactFunc
+	// Payload is what new hosts are to get. It reports false while that is not known. Nil: hosts get none.
+	Payload func() (document.Payload, bool)
+	// Changed says when that may have changed. Nil: it does not.
+	Changed <-chan event.GenericEvent
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
 	// Registerer takes the metrics. Nil: there are none.

@@ -37,6 +37,7 @@ const (
 	waitsForHealth   waitKind = "Health"
 	waitsForPerson   waitKind = "Person"
 	waitsForTime     waitKind = "Time"
+	waitsForResume   waitKind = "Resume"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -100,6 +101,8 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s", pool, in.namespace)
 	case waitsForTime:
 		return fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
+	case waitsForResume:
+		return fmt.Sprintf("The revision of %s was rolled back, because it broke hosts (status.rolledBack). Change spec.template or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}

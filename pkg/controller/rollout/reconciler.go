@@ -7,17 +7,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -31,6 +36,9 @@ type Reconciler struct {
 	now     func() time.Time
 	// blockedBy says what the hosts of a pool wait for.
 	blockedBy func(poolKey) holdup
+	// payload and recorder are as in [Options].
+	payload  func() (document.Payload, bool)
+	recorder record.EventRecorder
 
 	mu   sync.Mutex // guards what follows
 	seen map[types.NamespacedName]revisionSeen
@@ -64,11 +72,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			instances = append(instances, &all.Items[i])
 		}
 	}
-	revision, revisionErr := r.keepRevision(ctx, pool)
+	revision, revisionErr := r.keepRevision(ctx, pool, instances)
 	if revisionErr != nil {
 		revision = pool.Status.UpdateRevision // the rest is told all the same
 	}
-	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}))
+	settles := r.settles(req.NamespacedName, revision)
+	to := ""
+	if settles == 0 {
+		if to, err = r.goesBackTo(ctx, pool, revision); err != nil {
+			revisionErr = errors.Join(revisionErr, err)
+		}
+	}
+	back := rollback(pool, instances, revision, to, r.now())
+	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back)
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
 		WithPhase(status.Phase).
@@ -80,8 +96,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if revision != "" {
 		want.WithUpdateRevision(revision)
 	}
-	settles := r.settles(req.NamespacedName, revision)
-	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0 {
+	if back != nil {
+		want.WithRolledBack(acwindowsv1alpha1.PoolRollback().WithRevision(back.Revision).WithTo(back.To).WithTime(back.Time).
+			WithInstances(back.Instances...).WithMessage(back.Message))
+	}
+	broken := slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return newHost(i).broken != nil })
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0 && !broken {
 		want.WithCurrentRevision(revision)
 	} else if pool.Status.CurrentRevision != "" {
 		want.WithCurrentRevision(pool.Status.CurrentRevision)
@@ -93,6 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		want.WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
 	}
 	_, err = r.applier.PoolStatus(ctx, pool, want)
+	if err == nil && back != nil && pool.RolledBack(back.Revision) == nil {
+		r.recorder.Event(pool, corev1.EventTypeWarning, eventRolledBack, message.EventNote(back.Message))
+	}
 	if err := errors.Join(err, revisionErr); err != nil {
 		return reconcile.Result{}, err
 	}

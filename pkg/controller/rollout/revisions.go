@@ -6,33 +6,41 @@ package rollout
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
 // maxRevisions is how many templates of a pool are kept, as of Deployments by default.
 const maxRevisions = 10
 
-// keepRevision keeps the template that a pool has now as a ControllerRevision, so that people can see what was changed and go
-// back, and returns its name. The newest one has the highest number. Nothing in it is secret.
-func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNodePool) (name string, err error) {
-	data, err := templateData(pool)
+// keepRevision keeps the template that a pool has now, with the programs that its hosts are to have, as a
+// ControllerRevision, so that people can see what was changed and go back, and returns its name. The newest one has the highest
+// number. Those that instances have are kept in any case. Nothing in it is secret.
+func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) (name string, err error) {
+	var programs document.Payload
+	if r.payload != nil {
+		var known bool
+		if programs, known = r.payload(); !known {
+			return pool.Status.UpdateRevision, nil
+		}
+	}
+	now := revision.Of(pool, programs)
+	data, err := now.Encode()
 	if err != nil {
 		return "", err
 	}
-	if name = revisionName(pool, data); name == pool.Status.UpdateRevision {
+	if name = revision.Name(pool, data); name == pool.Status.UpdateRevision {
 		// Somebody may have deleted it.
 		known, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
 		if err != nil {
@@ -66,6 +74,9 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 		return "", fmt.Errorf("keeping the template of the pool as ControllerRevision %s: %w", name, err)
 	}
 	for i := range revisions[:max(0, len(revisions)+1-maxRevisions)] {
+		if inUse(pool, instances, revisions[i].Name) {
+			continue
+		}
 		if err := r.client.Delete(ctx, &revisions[i]); err != nil && !apierrors.IsNotFound(err) {
 			return "", fmt.Errorf("deleting an old ControllerRevision: %w", err)
 		}
@@ -94,22 +105,9 @@ func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, numbe
 	}
 }
 
-// templateData is what is kept of a pool, in the format of the revisions of a DaemonSet. With what the controller logs in to
-// hosts is no part of it: going back to an earlier template must not bring back a key that somebody has replaced.
-func templateData(pool *v1alpha1.WindowsNodePool) ([]byte, error) {
-	template := pool.Spec.Template
-	template.CredentialsSecretRef = nil
-	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the template of the pool: %w", err)
-	}
-	return data, nil
-}
-
-// revisionName is different for each pool and template.
-func revisionName(pool *v1alpha1.WindowsNodePool, data []byte) string {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(pool.UID)) // it never fails
-	_, _ = hash.Write(data)
-	return pool.Name[:min(len(pool.Name), 200)] + "-" + rand.SafeEncodeString(fmt.Sprint(hash.Sum64()))
+// inUse says whether hosts of a pool have a revision, or can go back to it.
+func inUse(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, name string) bool {
+	back := pool.Status.RolledBack
+	return name == pool.Status.CurrentRevision || back != nil && name == back.To ||
+		slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision == name })
 }

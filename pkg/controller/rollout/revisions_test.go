@@ -17,6 +17,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
 // TestRevisions: each template that a pool gets is kept once, the newest one with the highest number, and ten at most.
@@ -30,10 +32,11 @@ func TestRevisions(t *testing.T) {
 	former := newRevision(&v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "former"}}, "p-former", []byte("{}"), 70)
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool, former).Build()
 	r := &Reconciler{client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}}
+	var instances []*v1alpha1.WindowsInstance
 	keep := func(rack string) string {
 		t.Helper()
 		pool.Spec.Template.NodeLabels = map[string]string{"rack": rack}
-		name, err := r.keepRevision(t.Context(), pool)
+		name, err := r.keepRevision(t.Context(), pool, instances)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,5 +90,27 @@ func TestRevisions(t *testing.T) {
 	}
 	if name, got := keep("24"), list(); len(got) != maxRevisions || got[maxRevisions-1].Name != name {
 		t.Errorf("%s was not made again: %d are kept", name, len(got))
+	}
+	// Hosts can go back to what they have, however long ago that was.
+	has := list()[0].Name
+	instances = []*v1alpha1.WindowsInstance{{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: has}}}
+	for n := range 15 {
+		keep(strconv.Itoa(n + 50))
+	}
+	if got := list(); got[0].Name != has {
+		t.Errorf("%s is not among the %d that are kept", has, len(got))
+	}
+	// The programs are part of it, as far as they are known.
+	programs, known := document.Payload{}, false
+	r.payload = func() (document.Payload, bool) { return programs, known }
+	before := pool.Status.UpdateRevision
+	if name := keep("64"); name != before {
+		t.Errorf("it is %s while it is not known what hosts get, want %s", name, before)
+	}
+	known, programs.Files = true, []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36.1", SHA256: "12"}}
+	after := keep("64")
+	newest := list()[len(list())-1]
+	if kept, ok := revision.Kept(pool, &newest); after == before || newest.Name != after || !ok || kept.Programs[0].Version != "v1.36.1" || kept.Template.NodeLabels["rack"] != "64" {
+		t.Errorf("%s is %s: %s", after, newest.Name, newest.Data.Raw)
 	}
 }

@@ -187,6 +187,11 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
 			wanted.Insert(h.key)
 		}
+		if pool := byName[h.pool]; pool != nil {
+			back := pool.RolledBack(pool.Status.UpdateRevision)
+			h.heldBack = !h.leaving && heldBack(instance, back)
+			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update
+		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
 		if h.remedy = remedyOf(instance, byName[h.pool]); h.remedy.action != "" {
 			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))

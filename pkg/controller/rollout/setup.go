@@ -21,12 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -79,7 +81,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Named(schedulerName).
 		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(cordonChanges)).
-		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, removalsChange))).
+		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(watch.PoolChanged, removalsChange))).
 		WatchesRawSource(source.Channel(answered, all)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
 		Complete(s); err != nil {
@@ -87,9 +89,10 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{},
+		payload: s.Payload, recorder: s.Recorder,
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
-	err := ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsNodePool{}).
 		// An instance that goes over to another pool concerns both: the handler maps
@@ -97,12 +100,27 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
 		Owns(&appsv1.ControllerRevision{}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
-	if err != nil {
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if s.Changed != nil {
+		b = b.WatchesRawSource(source.Channel(s.Changed, handler.EnqueueRequestsFromMapFunc(r.everyPool)))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding the rollout controller: %w", err)
 	}
 	return nil
+}
+
+// everyPool is every pool.
+func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) []reconcile.Request {
+	var pools v1alpha1.WindowsNodePoolList
+	if err := r.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Pools cannot be listed")
+	}
+	requests := make([]reconcile.Request, len(pools.Items))
+	for i := range pools.Items {
+		requests[i].NamespacedName = client.ObjectKeyFromObject(&pools.Items[i])
+	}
+	return requests
 }
 
 // wake sends an event to a channel that a controller watches, unless ctx ends before it is received.

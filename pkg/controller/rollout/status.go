@@ -19,7 +19,7 @@ import (
 // computeStatus returns the status of a pool from its instances. Of the status that
 // the pool has it keeps what the controller of its source wrote. The times of the
 // conditions are not set.
-func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup) v1alpha1.WindowsNodePoolStatus {
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback) v1alpha1.WindowsNodePoolStatus {
 	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
@@ -29,14 +29,15 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	var staying, current int32
 	var failed, outdated, changing []string
 	for _, instance := range instances {
-		if isUpdated(instance) {
+		updated := isUpdated(instance) && !heldBack(instance, back)
+		if updated {
 			status.UpdatedReplicas++
 		}
 		if !instance.DeletionTimestamp.IsZero() {
 			continue // it is on its way out, however ready it still is
 		}
 		staying++
-		if isUpdated(instance) {
+		if updated {
 			current++
 		}
 		if op := instance.Status.Operation; op.Active() && (op.Type == v1alpha1.OperationReconfigure && instance.Status.Node != nil || op.Cause != "") {
@@ -63,9 +64,9 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(synced, failed, outdated)
+	degraded := degradedCondition(pool, synced, failed, outdated, back)
 	paused := pausedCondition(pool)
-	updated := updatedCondition(current, staying)
+	updated := updatedCondition(current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
 	if c := credentialsCondition(instances); c != nil {
 		status.Conditions = append(status.Conditions, *c)
@@ -82,11 +83,17 @@ func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 }
 
 // updatedCondition says whether all hosts have what is desired.
-func updatedCondition(current, of int32) metav1.Condition {
+func updatedCondition(current, of int32, back *v1alpha1.PoolRollback) metav1.Condition {
 	if current == of {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAllUpdated,
 			Message: "All hosts of the pool have the desired configuration.",
+		}
+	}
+	if back != nil {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRolledBack,
+			Message: fmt.Sprintf("%d of %d hosts of the pool have revision %s, which is not rolled out any more.", current, of, back.Revision),
 		}
 	}
 	return metav1.Condition{
@@ -122,7 +129,7 @@ const maxFailed = 10
 // degradedCondition sums up what somebody has to act on: what the source has
 // trouble with, and instances that failed. Hosts that work as they did because an update
 // failed are named, and do not degrade the pool.
-func degradedCondition(synced *metav1.Condition, failed, outdated []string) metav1.Condition {
+func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, failed, outdated []string, back *v1alpha1.PoolRollback) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
@@ -131,6 +138,12 @@ func degradedCondition(synced *metav1.Condition, failed, outdated []string) meta
 	if synced != nil && synced.Status == metav1.ConditionFalse {
 		condition.Status, condition.Reason = metav1.ConditionTrue, synced.Reason
 		messages = append(messages, synced.Message)
+	}
+	if back != nil {
+		if condition.Status == metav1.ConditionFalse {
+			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
+		}
+		messages = append(messages, back.Message+" "+resumes(pool.Namespace, pool.Name))
 	}
 	if len(failed) > 0 {
 		if condition.Status == metav1.ConditionFalse {
@@ -148,6 +161,11 @@ func degradedCondition(synced *metav1.Condition, failed, outdated []string) meta
 		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
 	}
 	return condition
+}
+
+// resumes says how the rollback of a pool ends.
+func resumes(namespace, pool string) string {
+	return fmt.Sprintf("Those hosts go back to the revision that they worked with, and no further host gets this one. Change spec.template of pool %s or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, pool, namespace)
 }
 
 func pausedCondition(pool *v1alpha1.WindowsNodePool) metav1.Condition {

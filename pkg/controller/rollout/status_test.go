@@ -167,7 +167,7 @@ func TestComputeStatus(t *testing.T) {
 				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
 				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
-			got := computeStatus(pool, tt.instances, holdup{})
+			got := computeStatus(pool, tt.instances, holdup{}, nil)
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -232,7 +232,7 @@ func TestUpdating(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: tt.paused}}
-			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held)
+			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil)
 			updated, updating := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdated), meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdating)
 			if updated.Reason != tt.updated || updating.Reason != tt.updating || got.BlockedBy != tt.held.text ||
 				(updated.Status == metav1.ConditionTrue) != (tt.updated == v1alpha1.ReasonAllUpdated) || (updating.Status == metav1.ConditionTrue) != (tt.updating == v1alpha1.ReasonUpdateInProgress) {
@@ -248,9 +248,33 @@ func TestManyFailedInstances(t *testing.T) {
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
-	status := computeStatus(pool, instances, holdup{})
+	status := computeStatus(pool, instances, holdup{}, nil)
 	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)
+	}
+}
+
+// TestComputeStatusRolledBack: hosts that a rollback keeps from the revision of their pool are not updated, however much they
+// have what is desired of them, and somebody has to act.
+func TestComputeStatusRolledBack(t *testing.T) {
+	with := func(name, revision string) *v1alpha1.WindowsInstance {
+		return edited(ready(name), func(i *v1alpha1.WindowsInstance) { i.Status.PoolRevision = revision })
+	}
+	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
+	pool.Namespace, pool.Name = "ns", "p"
+	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}, Message: "Revision p-2 broke c."}
+	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits"}, back)
+	if status.UpdatedReplicas != 1 || status.ReadyReplicas != 3 || status.Phase != v1alpha1.PoolDegraded {
+		t.Errorf("got %+v", status)
+	}
+	for condition, want := range map[string][2]string{
+		v1alpha1.ConditionUpdated:  {v1alpha1.ReasonRolledBack, "1 of 3 hosts of the pool have revision p-2"},
+		v1alpha1.ConditionDegraded: {v1alpha1.ReasonRolledBack, "Revision p-2 broke c. Those hosts go back to the revision that they worked with"},
+		v1alpha1.ConditionUpdating: {v1alpha1.ReasonUpdateBlocked, "blockedBy"},
+	} {
+		if c := meta.FindStatusCondition(status.Conditions, condition); c.Reason != want[0] || !strings.Contains(c.Message, want[1]) {
+			t.Errorf("%s: %+v", condition, c)
+		}
 	}
 }

@@ -23,6 +23,8 @@ type Live struct {
 	Cluster client.Reader
 	// ReadPool reads a pool. Required.
 	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
+	// Revisions reads ControllerRevisions of pools, perhaps from a cache. Nil: Cluster does.
+	Revisions client.Reader
 	// Settings are what is not read from the cluster.
 	Settings Settings
 }
@@ -39,6 +41,9 @@ func (l *Live) Build(ctx context.Context, instance *v1alpha1.WindowsInstance) (r
 		return nil, false, err
 	}
 	if host.Node, err = l.node(ctx, instance); err != nil {
+		return nil, false, err
+	}
+	if host.Back, err = l.back(ctx, snapshot, instance, host.Pool); err != nil {
 		return nil, false, err
 	}
 	result, err = snapshot.Build(host)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -38,6 +39,8 @@ type Host struct {
 	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it, and with the version of its
 	// kubelet in its status. Nil: it is none yet.
 	Node *corev1.Node
+	// Back is what the host gets in place of the template of its pool and the payload of now. Nil: it gets those.
+	Back *revision.Revision
 	// Join is what the host joins the cluster with. Nil: it has joined, or does not join now.
 	Join *Credentials
 }
@@ -50,7 +53,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 		return nil, &InputError{Findings: s.kept}
 	}
 	inputs := s.common
-	payloadWarnings, err := s.choosePayload(&inputs, h.Node)
+	payloadWarnings, err := s.choosePayload(&inputs, h.Node, h.Back)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +79,9 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	if h.Pool != nil {
 		template = h.Pool.Spec.Template
 	}
+	if h.Back != nil {
+		template = h.Back.Template
+	}
 	applyTemplate(&inputs, &template)
 	r, err := document.Build(inputs)
 	if err != nil {
@@ -88,8 +94,18 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	return r, nil
 }
 
-// choosePayload sets the payload for a host with that Node.
-func (s *Snapshot) choosePayload(in *document.Inputs, node *corev1.Node) (warnings []string, err error) {
+// choosePayload sets the payload for a host with that Node, which goes back to a revision; nil: it does not.
+func (s *Snapshot) choosePayload(in *document.Inputs, node *corev1.Node, back *revision.Revision) (warnings []string, err error) {
+	if back != nil {
+		payload, why, ok := s.backPayload(back, node)
+		if ok {
+			in.Payload, in.Cluster.CredentialProvider = payload, payload.CredentialProvider(in.Cluster.Platform)
+			return nil, nil
+		}
+		if why != "" {
+			defer func() { warnings = append(slices.Clone(warnings), why) }()
+		}
+	}
 	var running *utilversion.Version
 	if node != nil {
 		running = release(node.Status.NodeInfo.KubeletVersion)

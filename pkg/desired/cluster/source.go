@@ -331,7 +331,11 @@ func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if err != nil {
 		return "", nil, nil, err
 	}
-	result, err := snapshot.Build(Host{Instance: instance, Pool: pool, Node: node})
+	back, err := s.o.Live.back(ctx, snapshot, instance, pool)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	result, err := snapshot.Build(Host{Instance: instance, Pool: pool, Node: node, Back: back})
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -351,6 +355,9 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	}
 	host := Host{Instance: instance, Node: node}
 	if host.Pool, err = s.o.Live.pool(ctx, instance); err != nil {
+		return nil, err
+	}
+	if host.Back, err = s.o.Live.back(ctx, snapshot, instance, host.Pool); err != nil {
 		return nil, err
 	}
 	if joinAs != "" {

@@ -53,6 +53,9 @@ func Funcs(serializer.CodecFactory) []any {
 			if s.RollingUpdate.MaxFailures == nil {
 				s.RollingUpdate.MaxFailures = new(int32(1))
 			}
+			if s.RollingUpdate.OnFailure == "" {
+				s.RollingUpdate.OnFailure = "Stop"
+			}
 			if s.Window != nil && s.Window.TimeZone == "" {
 				s.Window.TimeZone = "UTC"
 			}

@@ -199,6 +199,9 @@ const (
 	ReasonAllUpdated = "AllUpdated"
 	// ReasonUpdateOutstanding (Updated=False): some hosts have another configuration than the desired one.
 	ReasonUpdateOutstanding = "UpdateOutstanding"
+	// ReasonRolledBack (Updated=False, Degraded=True): the revision that the pool has now broke hosts, and is not rolled
+	// out; see status.rolledBack.
+	ReasonRolledBack = "RolledBack"
 	// ReasonUpdateInProgress (Updating=True).
 	ReasonUpdateInProgress = "UpdateInProgress"
 	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time; see status.blockedBy.

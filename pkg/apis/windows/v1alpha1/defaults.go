@@ -52,6 +52,9 @@ func SetDefaults_PoolUpdateStrategy(s *PoolUpdateStrategy) {
 	if s.RollingUpdate.MaxFailures == nil {
 		s.RollingUpdate.MaxFailures = new(int32(0))
 	}
+	if s.RollingUpdate.OnFailure == "" {
+		s.RollingUpdate.OnFailure = FailureStop
+	}
 }
 
 // SetDefaults_PoolRestarts fills in what a user may leave out: nothing is restarted that nobody asked for.

@@ -24,7 +24,7 @@ func newScheme() *runtime.Scheme {
 func allOfIt() v1alpha1.PoolUpdateStrategy {
 	return v1alpha1.PoolUpdateStrategy{
 		Type:          v1alpha1.OnRequest,
-		RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromString("10%")), Canary: new(intstr.FromInt32(0)), MaxFailures: new(int32(2))},
+		RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromString("10%")), Canary: new(intstr.FromInt32(0)), MaxFailures: new(int32(2)), OnFailure: v1alpha1.FailureRollback},
 		Window:        &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * SAT", DurationSeconds: 3600, TimeZone: "Europe/Berlin"},
 		Drain: v1alpha1.PoolDrainOptions{
 			GracePeriodSeconds: new(int64(0)), TimeoutSeconds: new(int64(0)), DeleteEmptyDirData: new(false), Force: new(false),
@@ -78,7 +78,7 @@ func TestDefaults(t *testing.T) {
 			&v1alpha1.WindowsNodePool{},
 			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{
 				Type:          v1alpha1.RollingUpdate,
-				RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromInt32(1)), MaxFailures: new(int32(0))},
+				RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromInt32(1)), MaxFailures: new(int32(0)), OnFailure: v1alpha1.FailureStop},
 				Drain:         v1alpha1.PoolDrainOptions{TimeoutSeconds: new(int64(600)), DeleteEmptyDirData: &yes, Force: &yes},
 			}, Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartNever}}},
 		},

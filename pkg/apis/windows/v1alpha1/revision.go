@@ -26,3 +26,16 @@ func SortRevisions(pool *WindowsNodePool, revisions []appsv1.ControllerRevision)
 	slices.SortFunc(out, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
 	return out
 }
+
+// RolledBack is the rollback of a revision, if that is the one of the pool now. Nil: it is rolled out, or is to be
+// again because somebody has resumed it.
+func (p *WindowsNodePool) RolledBack(revision string) *PoolRollback {
+	back, resumed := p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt
+	if back == nil || back.Revision != revision || resumed != nil && !resumed.Before(&back.Time) {
+		return nil
+	}
+	return back
+}
+
+// Broke says whether the revision broke the host of an instance.
+func (r *PoolRollback) Broke(instance string) bool { return slices.Contains(r.Instances, instance) }

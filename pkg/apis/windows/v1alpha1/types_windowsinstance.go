@@ -255,6 +255,12 @@ type WindowsInstanceStatus struct {
 	// the digest of the agent. The host is up to date when it equals currentRevision.
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`
+	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
+	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=253
+	PoolRevision string `json:"poolRevision,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
 	// with another boot. Empty: never, or not since it is recorded.
 	// +optional

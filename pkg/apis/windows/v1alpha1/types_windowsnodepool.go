@@ -162,6 +162,18 @@ type PoolUpdateStrategy struct {
 	Drain PoolDrainOptions `json:"drain,omitempty"`
 }
 
+// PoolFailurePolicy is what happens to hosts that an update broke.
+// +enum
+// +k8s:enum
+type PoolFailurePolicy string
+
+const (
+	// FailureStop leaves broken hosts to people. They are still tried again with what is desired.
+	FailureStop PoolFailurePolicy = "Stop"
+	// FailureRollback takes broken hosts back to the revision that they worked with.
+	FailureRollback PoolFailurePolicy = "Rollback"
+)
+
 // PoolRollingUpdate describes how the hosts of a pool are updated one after the other.
 type PoolRollingUpdate struct {
 	// How many hosts of the pool may be out of service at the same time: a number, or a percentage of
@@ -184,6 +196,18 @@ type PoolRollingUpdate struct {
 	// +k8s:optional
 	// +k8s:minimum=0
 	MaxFailures *int32 `json:"maxFailures,omitempty"`
+	// What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the
+	// broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the
+	// programs that they worked with, and the pool stays so until its template or the payload changes, or until
+	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does
+	// not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
+	// +optional
+	// +k8s:optional
+	OnFailure PoolFailurePolicy `json:"onFailure,omitempty"`
+	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. The
+	// command kubectl windows rollout resume sets it. Empty: none is ended.
+	// +optional
+	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
 	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
@@ -467,6 +491,33 @@ type PoolRemoval struct {
 	Confirmed bool `json:"confirmed,omitempty"`
 }
 
+// PoolRollback says that a pool does not roll out a revision, because that broke hosts.
+type PoolRollback struct {
+	// Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it. When updateRevision is another one, this no
+	// longer holds. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Revision string `json:"revision"`
+	// Name of the ControllerRevision that new hosts get, and broken ones that had no other before. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	To string `json:"to"`
+	// When it was decided, by the clock of windows-controller. Required.
+	Time metav1.Time `json:"time"`
+	// Names of the WindowsInstances that the revision broke.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=1024
+	Instances []string `json:"instances,omitempty"`
+	// Why, for people.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
+	Message string `json:"message,omitempty"`
+}
+
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatus struct {
 	// The generation of the spec that this status is about.
@@ -486,23 +537,29 @@ type WindowsNodePoolStatus struct {
 	// Number of them that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// Number of them whose current revision is the desired one.
+	// Number of them whose current revision is the desired one. Those that a rollback keeps from updateRevision do not
+	// count.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 	// Number of hosts in the source that are not ready.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
-	// Name of the ControllerRevision with the template that the pool has now. Those before it, at most nine,
-	// are kept as well: kubectl windows rollout history.
+	// Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts
+	// are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
 	UpdateRevision string `json:"updateRevision,omitempty"`
-	// Name of the ControllerRevision with the template that all hosts of the pool had last. Empty: none yet.
+	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken. Empty: none yet.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
 	CurrentRevision string `json:"currentRevision,omitempty"`
+	// Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure
+	// asks for a rollback. Empty: nothing was rolled back, or that is over.
+	// +optional
+	// +k8s:optional
+	RolledBack *PoolRollback `json:"rolledBack,omitempty"`
 	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
 	// hosts that it is about, and what to do. Empty: none waits.
 	// +optional

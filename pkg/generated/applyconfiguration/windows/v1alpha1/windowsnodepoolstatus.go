@@ -26,15 +26,19 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Number of them that are ready.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// Number of them whose current revision is the desired one.
+	// Number of them whose current revision is the desired one. Those that a rollback keeps from updateRevision do not
+	// count.
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
-	// Name of the ControllerRevision with the template that the pool has now. Those before it, at most nine,
-	// are kept as well: kubectl windows rollout history.
+	// Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts
+	// are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.
 	UpdateRevision *string `json:"updateRevision,omitempty"`
-	// Name of the ControllerRevision with the template that all hosts of the pool had last. Empty: none yet.
+	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken. Empty: none yet.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
+	// Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure
+	// asks for a rollback. Empty: nothing was rolled back, or that is over.
+	RolledBack *PoolRollbackApplyConfiguration `json:"rolledBack,omitempty"`
 	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
 	// hosts that it is about, and what to do. Empty: none waits.
 	BlockedBy *string `json:"blockedBy,omitempty"`
@@ -123,6 +127,14 @@ func (b *WindowsNodePoolStatusApplyConfiguration) WithUpdateRevision(value strin
 // If called multiple times, the CurrentRevision field is set to the value of the last call.
 func (b *WindowsNodePoolStatusApplyConfiguration) WithCurrentRevision(value string) *WindowsNodePoolStatusApplyConfiguration {
 	b.CurrentRevision = &value
+	return b
+}
+
+// WithRolledBack sets the RolledBack field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RolledBack field is set to the value of the last call.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithRolledBack(value *PoolRollbackApplyConfiguration) *WindowsNodePoolStatusApplyConfiguration {
+	b.RolledBack = value
 	return b
 }
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// eventRolledBack is the reason of the event that a revision is not rolled out any more.
+const eventRolledBack = "RolledBack"
+
+// maxRolledBack bounds how many hosts a rollback names, as its field does.
+const maxRolledBack = 1024
+
+// brokenWith returns the hosts of a pool that its newest revision broke, which is what is desired of them: they were to get it,
+// or went down with it. One that worked with it, and was broken by something else, is not one of them, nor is one that was
+// broken by a revision before and did not get this one yet.
+func brokenWith(newest string, instances []*v1alpha1.WindowsInstance) []host {
+	var broken []host
+	for _, i := range instances {
+		h := newHost(i)
+		if h.broken != nil && h.broken.Type == v1alpha1.OperationReconfigure && h.broken.Revision == i.Status.DesiredRevision &&
+			(i.Status.PoolRevision != newest || h.broken.Phase == v1alpha1.OperationSucceeded) {
+			broken = append(broken, h)
+		}
+	}
+	slices.SortFunc(broken, compareHosts)
+	return broken
+}
+
+// wentDownSince returns the hosts that were changed before a revision was rolled back, and went down with it since.
+func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance) []string {
+	var down []string
+	for _, i := range instances {
+		op := wentDownWith(&i.Status)
+		if op != nil && i.Status.PoolRevision == known.Revision && !op.RequestedAt.After(known.Time.Time) && !known.Broke(i.Name) {
+			down = append(down, i.Name)
+		}
+	}
+	slices.Sort(down)
+	return down
+}
+
+func compareHosts(a, b host) int { return compareAge(&a, &b) }
+
+// rollback returns what is rolled back of a pool whose newest revision is that one: what is already, with the hosts
+// that went down with it since, or a new one, to the revision that to is. Nil: nothing is. To is empty if there is nothing to go back to, or if what is
+// desired of the hosts may not be known yet.
+func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest, to string, now time.Time) *v1alpha1.PoolRollback {
+	if known := pool.RolledBack(newest); known != nil {
+		known = known.DeepCopy()
+		down := wentDownSince(known, instances)
+		known.Instances = append(known.Instances, down[:max(0, min(len(down), maxRolledBack-len(known.Instances)))]...)
+		return known
+	}
+	broken := brokenWith(newest, instances)
+	strategy := *pool.Spec.UpdateStrategy.DeepCopy()
+	v1alpha1.SetDefaults_PoolUpdateStrategy(&strategy)
+	if strategy.RollingUpdate.OnFailure != v1alpha1.FailureRollback || to == "" || to == newest || len(broken) <= int(*strategy.RollingUpdate.MaxFailures) {
+		return nil
+	}
+	at := metav1.NewTime(now.Truncate(time.Second))
+	if resumed := strategy.RollingUpdate.ResumedAt; resumed != nil && !resumed.Before(&at) { // it was tried again, and breaks hosts again
+		at = metav1.NewTime(resumed.Add(time.Second))
+	}
+	back := &v1alpha1.PoolRollback{Revision: newest, To: to, Time: at}
+	for _, h := range broken[:min(len(broken), maxRolledBack)] {
+		back.Instances = append(back.Instances, h.key.Name)
+	}
+	first := broken[0]
+	back.Message = message.ConditionMessage(fmt.Sprintf("Revision %s broke %s: operation %s changed host %s %s.",
+		newest, words.Enumerate(back.Instances, maxNamed), first.broken.ID, first.key.Name, outcomeOf(first.broken)))
+	return back
+}
+
+// goesBackTo is the revision that the hosts of a pool can go back to from its newest one: the last that all of them worked
+// with. Empty: there is none, or it is not kept as it was, or it differs in nothing that is known.
+func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodePool, newest string) (string, error) {
+	to := pool.Status.CurrentRevision
+	if to == "" || to == newest || pool.Spec.UpdateStrategy.RollingUpdate.OnFailure != v1alpha1.FailureRollback {
+		return "", nil
+	}
+	kept, err := r.kept(ctx, pool, to)
+	if kept == nil || err != nil {
+		return "", err
+	}
+	if of, err := r.kept(ctx, pool, newest); of == nil || err != nil ||
+		len(kept.Programs) == 0 && equality.Semantic.DeepEqual(of.Template, kept.Template) {
+		return "", err
+	}
+	return to, nil
+}
+
+// kept is a revision of a pool, nil if there is none of that name.
+func (r *Reconciler) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (*revision.Revision, error) {
+	found, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
+	if err != nil {
+		return nil, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+	}
+	if found == nil {
+		return nil, nil //nolint:nilnil // none is an ordinary answer
+	}
+	if kept, ok := revision.Kept(pool, found); ok {
+		return kept, nil
+	}
+	return nil, nil //nolint:nilnil // likewise
+}
+
+// heldBack says whether the host of an instance keeps or gets another revision than that of its pool, which is rolled back.
+func heldBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
+	return back != nil && (i.Status.PoolRevision != back.Revision || back.Broke(i.Name))
+}

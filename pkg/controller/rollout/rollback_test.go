@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+)
+
+// rollbackStart is when the tests of this file begin.
+var rollbackStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// hadRevision is a host of a pool that works with a revision.
+func hadRevision(name, had string) *v1alpha1.WindowsInstance {
+	return edited(ready(name), func(i *v1alpha1.WindowsInstance) {
+		i.Status.PoolRevision, i.Status.Node = had, &v1alpha1.NodeReference{Name: name}
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue})
+	})
+}
+
+// breaksAt has an update of a host fail after it has changed it.
+func breaksAt(at time.Time) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		op := reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactRestart)
+		op.RequestedAt, op.FinishedAt, op.Revision = metav1.NewTime(at), &metav1.Time{Time: at}, i.Status.DesiredRevision
+		i.Status.Operation = &op
+	}
+}
+
+// goesDown has an update of a host succeed, and its Node go down.
+func goesDown(at time.Time) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactRestart)
+		op.RequestedAt, op.FinishedAt, op.Revision = metav1.NewTime(at), &metav1.Time{Time: at}, i.Status.DesiredRevision
+		i.Status.Operation = &op
+		for n := range i.Status.Conditions {
+			if c := &i.Status.Conditions[n]; c.Type == v1alpha1.ConditionNodeReady {
+				c.Status, c.Reason, c.LastTransitionTime = metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, metav1.NewTime(at)
+			}
+		}
+	}
+}
+
+// TestRollback: what broke hosts is rolled back if the pool asks for it and there is something to go back to, once, and
+// again only after somebody has resumed it.
+func TestRollback(t *testing.T) {
+	asks := func(p *v1alpha1.WindowsNodePool) {
+		p.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
+	}
+	earlier := rollbackStart.Add(-time.Hour)
+	known := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Time: metav1.NewTime(earlier), Instances: []string{"a"}, Message: "m"}
+	for _, tt := range []struct {
+		name  string
+		pool  []func(*v1alpha1.WindowsNodePool)
+		hosts []*v1alpha1.WindowsInstance
+		to    string
+		// want are the hosts that go back. Nil: nothing is rolled back.
+		want []string
+		at   time.Time
+	}{
+		{"an update fails", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), hadRevision("b", "p-1")}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(rollbackStart))}, "p-1", []string{"a"}, rollbackStart},
+		{"it is broken by what was desired before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" })}, "p-1", nil, rollbackStart},
+		{"nobody asks for it", nil, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
+		{"there is nothing to go back to", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "", nil, rollbackStart},
+		{"it worked with it, and something else broke it", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
+		{"it may break one", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
+		{"it is rolled back already", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), hadRevision("b", "p-1")}, "", []string{"a"}, earlier},
+		{"one was being changed", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier))}, "p-1", []string{"a", "b"}, earlier},
+		{"one was broken since by something else", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, earlier},
+		{"somebody has resumed it", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
+			p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = known, new(metav1.NewTime(earlier))
+		}}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1")}, "p-1", nil, earlier},
+		{"it breaks hosts again", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
+			p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = known, new(metav1.NewTime(rollbackStart))
+		}}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, rollbackStart.Add(time.Second)},
+		{"it has another revision", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
+			old := *known
+			old.Revision = "p-0"
+			p.Status.RolledBack = &old
+		}}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1")}, "p-1", nil, earlier},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+			for _, edit := range tt.pool {
+				edit(pool)
+			}
+			got := rollback(pool, tt.hosts, "p-2", tt.to, rollbackStart)
+			if (got == nil) != (tt.want == nil) {
+				t.Fatalf("got %+v", got)
+			}
+			if got == nil {
+				return
+			}
+			if got.Revision != "p-2" || got.To != "p-1" || !slices.Equal(got.Instances, tt.want) || !got.Time.Time.Equal(tt.at) || got.Message == "" {
+				t.Errorf("got %+v", got)
+			}
+			pool.Status.RolledBack = got
+			if pool.RolledBack("p-2") == nil {
+				t.Errorf("%s does not hold", got.Time)
+			}
+		})
+	}
+}
+
+// TestDecideRolledBack: hosts that a rollback takes back are next, outside of the window too, and the others of their pool are
+// left as they are, with the reason.
+func TestDecideRolledBack(t *testing.T) {
+	pool := poolKey{"ns", "p"}
+	of := func(name string, edit func(*host)) host {
+		h := host{key: types.NamespacedName{Namespace: "ns", Name: name}, pool: pool, node: true, ready: true}
+		edit(&h)
+		return h
+	}
+	d := decide(state{
+		now: rollbackStart, disruptions: 1,
+		pools: map[poolKey]policy{pool: policyOf(&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{
+			Window: &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 3600},
+		}}}, 3)},
+		hosts: []host{
+			of("a", func(h *host) { h.heldBack = true }),
+			of("b", func(h *host) { h.heldBack, h.update, h.impact = true, true, v1alpha1.ImpactDrain }),
+			of("c", func(h *host) { h.heldBack, h.update, h.impact = true, true, v1alpha1.ImpactNone }),
+			of("d", func(h *host) {
+				h.heldBack, h.rollsBack, h.update, h.impact, h.ready = true, true, true, v1alpha1.ImpactDrain, false
+			}),
+			of("e", func(h *host) { h.updated = true }),
+		},
+	})
+	var started []string
+	for _, g := range d.start {
+		started = append(started, g.key.Name)
+	}
+	slices.Sort(started)
+	if !slices.Equal(started, []string{"c", "d"}) {
+		t.Errorf("started are %v", started)
+	}
+	for _, name := range []string{"a", "b"} {
+		if why := d.waits[types.NamespacedName{Namespace: "ns", Name: name}]; why.kind != waitsForResume || !strings.Contains(why.describe(pool), "kubectl windows rollout resume p -n ns") {
+			t.Errorf("%s waits for %q", name, why.describe(pool))
+		}
+	}
+	if len(d.waits) != 2 || movesOn(d.waits) {
+		t.Errorf("got %+v", d.waits)
+	}
+}
+
+// simulatedRollback is a pool whose revisions break hosts.
+type simulatedRollback struct {
+	pool  *v1alpha1.WindowsNodePool
+	hosts []*v1alpha1.WindowsInstance
+	now   time.Time
+	// bad are revisions that break hosts, tries how often each was rolled back, and chances how often somebody wanted it.
+	bad            map[string]bool
+	tries, chances map[string]int
+}
+
+// newest is the revision of the pool.
+func (s *simulatedRollback) newest(t *rapid.T) string {
+	name, err := revision.NameOf(s.pool, document.Payload{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// reconcile does what the controller of pools does.
+func (s *simulatedRollback) reconcile(t *rapid.T) {
+	newest, status := s.newest(t), &s.pool.Status
+	before := s.pool.RolledBack(newest)
+	for _, i := range s.hosts { // which the controller of instances has done by then
+		i.Status.DesiredRevision = s.desired(i, newest)
+	}
+	status.UpdateRevision, status.RolledBack = newest, rollback(s.pool, s.hosts, newest, status.CurrentRevision, s.now)
+	if status.RolledBack != nil && before == nil {
+		if s.tries[newest]++; s.tries[newest] > s.chances[newest] {
+			t.Fatalf("%s was rolled back %d times, and wanted %d times", newest, s.tries[newest], s.chances[newest])
+		}
+	}
+	if !slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool {
+		return i.Status.PoolRevision != newest || newHost(i).broken != nil
+	}) {
+		status.CurrentRevision = newest
+	}
+}
+
+// desired is what a host is to have.
+func (s *simulatedRollback) desired(i *v1alpha1.WindowsInstance, newest string) string {
+	if back := revision.BackTo(i, s.pool, newest); back != "" {
+		return back
+	}
+	return newest
+}
+
+// configure gives a host what it is to have.
+func (s *simulatedRollback) configure(t *rapid.T, i *v1alpha1.WindowsInstance) {
+	newest := s.newest(t)
+	gets := s.desired(i, newest)
+	if s.pool.RolledBack(newest) != nil && gets == newest && i.Status.PoolRevision != newest {
+		t.Fatalf("%s gets %s, which was rolled back", i.Name, newest)
+	}
+	s.now = s.now.Add(time.Minute)
+	i.Status.DesiredRevision = gets
+	switch broken := s.bad[gets]; {
+	case broken && rapid.Bool().Draw(t, "fails"):
+		breaksAt(s.now)(i)
+	case broken:
+		i.Status.PoolRevision = gets // it was ready for a moment
+		goesDown(s.now)(i)
+	default:
+		fresh := hadRevision(i.Name, gets)
+		i.Status = fresh.Status
+		i.Status.CurrentRevision, i.Status.DesiredRevision = gets, gets
+	}
+}
+
+// TestSimulationOfRollbacks: whatever revisions break hosts, no host gets one again that was rolled back before somebody
+// resumes it, nothing is rolled back twice, and in the end all hosts work, or the pool says why not.
+func TestSimulationOfRollbacks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &simulatedRollback{
+			pool: &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "1"}}, now: rollbackStart,
+			bad: map[string]bool{}, tries: map[string]int{}, chances: map[string]int{},
+		}
+		s.pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
+		for n := range rapid.IntRange(1, 6).Draw(t, "hosts") {
+			i := hadRevision(fmt.Sprintf("win-%d", n), s.newest(t))
+			i.Status.CurrentRevision, i.Status.DesiredRevision = i.Status.PoolRevision, i.Status.PoolRevision
+			s.hosts = append(s.hosts, i)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": s.reconcile,
+			"the template changes": func(t *rapid.T) {
+				before := s.newest(t)
+				s.pool.Spec.Template.NodeLabels = map[string]string{"rack": fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "rack"))}
+				newest := s.newest(t)
+				if newest != before {
+					s.chances[newest]++
+				}
+				if len(s.bad) == 0 || rapid.Bool().Draw(t, "bad") {
+					if !slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision == newest }) && s.pool.Status.CurrentRevision != newest {
+						s.bad[newest] = true
+					}
+				}
+			},
+			"a host is configured": func(t *rapid.T) { s.configure(t, rapid.SampledFrom(s.hosts).Draw(t, "host")) },
+			"somebody resumes": func(t *rapid.T) {
+				if newest := s.newest(t); s.pool.RolledBack(newest) != nil {
+					s.now = s.now.Add(time.Second)
+					s.chances[newest]++
+					s.pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(s.now))
+				}
+			},
+		})
+		for range 3 {
+			for _, i := range s.hosts {
+				s.configure(t, i)
+				s.reconcile(t)
+			}
+		}
+		newest := s.newest(t)
+		for _, i := range s.hosts {
+			switch h := newHost(i); {
+			case h.broken != nil && s.pool.RolledBack(newest) == nil && s.pool.Status.CurrentRevision != newest:
+				t.Fatalf("%s is broken, and nothing is rolled back: %+v", i.Name, s.pool.Status)
+			case h.broken != nil && s.pool.RolledBack(newest) != nil && !s.bad[i.Status.DesiredRevision]:
+				t.Fatalf("%s is broken with %s", i.Name, i.Status.DesiredRevision)
+			}
+		}
+	})
+}

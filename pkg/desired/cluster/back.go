@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// kubeletPath is where the kubelet is on hosts.
+const kubeletPath = wmco.KubernetesDir + `\kubelet.exe`
+
+// back returns the revision that the host goes back to, or stays with, while the one of its pool now is rolled back. Nil:
+// it is to have that of now. One that somebody has made or changed by hand is not used: it says which programs run
+// as administrators of hosts.
+func (l *Live) back(ctx context.Context, s *Snapshot, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (*revision.Revision, error) {
+	if pool == nil || pool.Status.RolledBack == nil {
+		return nil, nil //nolint:nilnil // that of now is an ordinary answer
+	}
+	newest, err := revision.NameOf(pool, s.common.Payload)
+	if err != nil {
+		return nil, err
+	}
+	name := revision.BackTo(instance, pool, newest)
+	if name == "" {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	reader := l.Revisions
+	if reader == nil {
+		reader = l.Cluster
+	}
+	kept := &appsv1.ControllerRevision{}
+	err = reader.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: name}, kept)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+	}
+	if err == nil {
+		if found, ok := revision.Kept(pool, kept); ok {
+			return found, nil
+		}
+	}
+	return nil, &InputError{Findings: []Finding{{
+		Problem: fmt.Sprintf("the host goes back to ControllerRevision %s of pool %s, which no longer exists as it was kept", name, pool.Name),
+		Remedy:  fmt.Sprintf("change spec.template of the pool, or have it rolled out again: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace),
+	}}}
+}
+
+// backPayload is the payload of a host that goes back to a revision. It reports false, and why, if the host gets that of now.
+func (s *Snapshot) backPayload(to *revision.Revision, node *corev1.Node) (p document.Payload, why string, ok bool) {
+	if len(to.Programs) == 0 {
+		return p, "", false
+	}
+	p = to.Payload()
+	var kubelet *utilversion.Version
+	for _, f := range p.Files {
+		if f.Path == kubeletPath {
+			kubelet = release(f.Version)
+		}
+	}
+	switch {
+	case newer(kubelet, s.servers.Lowest) || skewWarning(kubelet, s.servers, newest) != "":
+		return p, fmt.Sprintf("the host does not go back to the programs that it had: the kubelet %s does not suit the API server %s", kubelet, s.servers.Lowest), false
+	case node == nil && !s.ships(p): // there is nothing on the host to go back to
+		return p, "the host gets the programs of now, as this controller does not have those that the pool was rolled back to", false
+	}
+	return p, "", true
+}
+
+// ships says whether each program of a payload is in one of those of this process.
+func (s *Snapshot) ships(p document.Payload) bool {
+	for _, f := range p.Files {
+		if !slices.ContainsFunc(s.candidates, func(c candidate) bool {
+			return slices.ContainsFunc(c.payload.Files, func(other document.PayloadFile) bool { return other.Name == f.Name && other.SHA256 == f.SHA256 })
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Payload is what new hosts get. It reports false while the cluster was not read, or has not what hosts need.
+func (s *Source) Payload() (document.Payload, bool) {
+	snapshot, err := s.latest()
+	if snapshot == nil || err != nil {
+		return document.Payload{}, false
+	}
+	return snapshot.common.Payload, true
+}
+
+// PoolRevision names the ControllerRevision that the desired configuration of a host is of, see Revision. Pool and node are nil
+// when there is none. Empty: it is not known.
+func (s *Source) PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string {
+	snapshot, err := s.latest()
+	if snapshot == nil || err != nil || pool == nil {
+		return ""
+	}
+	if pool.Status.RolledBack != nil {
+		newest, err := revision.NameOf(pool, snapshot.common.Payload)
+		if err != nil {
+			return ""
+		}
+		if back := revision.BackTo(instance, pool, newest); back != "" {
+			return back
+		}
+	}
+	own := snapshot.common
+	if _, err := snapshot.choosePayload(&own, node, nil); err != nil {
+		return ""
+	}
+	name, err := revision.NameOf(pool, own.Payload)
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// TestBack: a host that a revision broke gets back the template and the programs that it had, and everything else as it is
+// now. Programs that do not suit the API server stay away, and so do those that a new host could not be sent.
+func TestBack(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "node-1"}}
+	for _, tt := range []struct {
+		name, kubelet string
+		// edit changes the pool and the host, which was broken.
+		edit func(pool *v1alpha1.WindowsNodePool, host *v1alpha1.WindowsInstance)
+		// back: it gets the template that it had, and programs: the programs as well.
+		back, programs bool
+		warns          string
+	}{
+		{name: "broken", kubelet: "v1.36.1", back: true, programs: true},
+		{name: "works", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision, p.Status.RolledBack.Instances = p.Status.RolledBack.Revision, nil
+		}},
+		{name: "somebody has resumed", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, _ *v1alpha1.WindowsInstance) {
+			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = &p.Status.RolledBack.Time
+		}},
+		{name: "another template", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, _ *v1alpha1.WindowsInstance) {
+			p.Spec.Template.NodeLabels = map[string]string{"rack": "7"}
+		}},
+		{name: "too old", kubelet: "v1.32.9", back: true, warns: "the kubelet 1.32.9 does not suit the API server 1.36.0"},
+		{name: "oldest", kubelet: "v1.33.0", back: true, programs: true},
+		{name: "too new", kubelet: "v1.37.0", back: true, warns: "the kubelet 1.37.0 does not suit the API server 1.36.0"},
+		{name: "new host", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.Node, i.Status.PoolRevision = nil, ""
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool", UID: "uid"}}
+			pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(66))}
+			now := document.Payload{Files: payloadFiles(manifest())}
+			earlier := document.Payload{Files: slices.Clone(now.Files)}
+			for i := range earlier.Files {
+				if f := &earlier.Files[i]; f.Path == kubeletPath {
+					f.Version, f.SHA256 = tt.kubelet, strings.Repeat("cd", 32)
+				}
+			}
+			had := revision.Of(pool, earlier)
+			data, err := had.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := &appsv1.ControllerRevision{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: revision.Name(pool, data), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "p", Name: "pool", UID: "uid", Controller: new(true)}}},
+				Data:       runtime.RawExtension{Raw: data},
+			}
+			pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
+			newest, err := revision.NameOf(pool, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host := instance()
+			host.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
+			host.Status.Node, host.Status.PoolRevision = &v1alpha1.NodeReference{Name: "win-1", UID: "node-1"}, kept.Name
+			pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: kept.Name, Time: metav1.Unix(1_700_000_000, 0), Instances: []string{host.Name}}
+			if tt.edit != nil {
+				tt.edit(pool, host)
+			}
+			live, c := newLive(t, pool, node, kept)
+			live.Settings.ServerVersion = func(context.Context) (Servers, error) {
+				return Servers{Lowest: utilversion.MustParseGeneric("1.36.0"), Settled: true}, nil
+			}
+			result, _, err := live.Build(t.Context(), host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods := `"maxPods":77`
+			if tt.back {
+				pods = `"maxPods":66`
+			}
+			for _, file := range result.Bundle.Document.Files {
+				switch {
+				case file.Path == wmco.KubeletConfigPath && !strings.Contains(*file.Source.Text, pods):
+					t.Errorf("the kubelet has no %s: %s", pods, *file.Source.Text)
+				case file.Path == kubeletPath && (file.Digest == "sha256:"+strings.Repeat("cd", 32)) != tt.programs:
+					t.Errorf("the kubelet is %s", file.Digest)
+				}
+			}
+			if got := strings.Join(result.Warnings, "\n"); !strings.Contains(got, tt.warns) || (tt.warns == "") != (got == "") {
+				t.Errorf("warnings %q", got)
+			}
+			hostNode := node
+			if host.Status.Node == nil {
+				hostNode = nil
+			}
+			source := newSource(t, c, &issuer{})
+			source.o.Live.Settings = live.Settings
+			built, err := source.Build(t.Context(), host, hostNode, "")
+			if err != nil || built.Revision != result.Revision {
+				t.Errorf("the controller builds something else: %v", err)
+			}
+			want := map[bool]string{true: kept.Name, false: newest}[tt.back]
+			if tt.name == "another template" {
+				if want, err = revision.NameOf(pool, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := source.PoolRevision(host, pool, hostNode); got != want {
+				t.Errorf("it is of %s, want %s", got, want)
+			}
+
+			if err := c.Delete(t.Context(), kept); err != nil {
+				t.Fatal(err)
+			}
+			var missing *InputError
+			if _, _, err := live.Build(t.Context(), host); errors.As(err, &missing) != tt.back || tt.back && !strings.Contains(err.Error(), "kubectl windows rollout resume pool -n hosts") {
+				t.Errorf("what it goes back to is gone: %v", err)
+			}
+		})
+	}
+}

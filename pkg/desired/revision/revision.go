@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package revision is what is kept of a pool, so that its hosts can go back: its template, and the programs that they
+// were to have with it. It is kept as a ControllerRevision, whose name tells one from the other. Nothing in it is secret.
+//
+// The package must not import controllers.
+package revision
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+)
+
+// Revision is what hosts of a pool have in common and can go back to.
+type Revision struct {
+	// Template of the pool. With what the controller logs in to hosts is no part of it: going back to an earlier template
+	// must not bring back a key that somebody has replaced.
+	Template v1alpha1.PoolTemplate
+	// Programs of its hosts. Empty: it is not known which those were, as of revisions of earlier releases.
+	Programs []Program
+}
+
+// Program is a file of the payload. See [document.PayloadFile] for its fields.
+type Program struct {
+	Name      string `json:"name"`
+	Component string `json:"component,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Path      string `json:"path"`
+	Size      int64  `json:"size"`
+	SHA256    string `json:"sha256"`
+}
+
+// content is how a revision is encoded: as that of a DaemonSet, with the programs besides.
+type content struct {
+	Spec     spec      `json:"spec"`
+	Programs []Program `json:"programs,omitempty"`
+}
+
+type spec struct {
+	Template v1alpha1.PoolTemplate `json:"template"`
+}
+
+// Of is the revision of a pool whose hosts are to have the programs of a payload. Pool is nil for hosts in none.
+func Of(pool *v1alpha1.WindowsNodePool, p document.Payload) Revision {
+	r := Revision{Programs: make([]Program, len(p.Files))}
+	if pool != nil {
+		r.Template = pool.Spec.Template
+		r.Template.CredentialsSecretRef = nil
+	}
+	for i, f := range p.Files {
+		r.Programs[i] = Program{Name: f.Name, Component: f.Component, Version: f.Version, Path: f.Path, Size: f.Size, SHA256: f.SHA256}
+	}
+	return r
+}
+
+// Payload is the payload that has the programs.
+func (r *Revision) Payload() document.Payload {
+	p := document.Payload{Files: make([]document.PayloadFile, len(r.Programs))}
+	for i, f := range r.Programs {
+		p.Files[i] = document.PayloadFile{Name: f.Name, Component: f.Component, Version: f.Version, Path: f.Path, Size: f.Size, SHA256: f.SHA256}
+	}
+	return p
+}
+
+// Encode returns the data of the ControllerRevision.
+func (r *Revision) Encode() ([]byte, error) {
+	data, err := json.Marshal(content{Spec: spec{r.Template}, Programs: r.Programs})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the template of the pool: %w", err)
+	}
+	return data, nil
+}
+
+// Decode is the inverse of Encode.
+func Decode(data []byte) (*Revision, error) {
+	var c content
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("decoding a revision: %w", err)
+	}
+	return &Revision{Template: c.Spec.Template, Programs: c.Programs}, nil
+}
+
+// Kept is what a ControllerRevision of a pool has. It reports false for one that is not of this pool, or has another name than
+// the controller gave it for what is in it.
+func Kept(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) (*Revision, bool) {
+	r, err := Decode(kept.Data.Raw)
+	if err != nil || !metav1.IsControlledBy(kept, pool) {
+		return nil, false
+	}
+	data, err := r.Encode()
+	return r, err == nil && Name(pool, data) == kept.Name
+}
+
+// Name is the name of the ControllerRevision of a pool with encoded data: another one for each pool, template and
+// programs.
+func Name(pool *v1alpha1.WindowsNodePool, data []byte) string {
+	sum := sha256.Sum256(append([]byte(pool.UID+"\n"), data...))
+	return prefix(pool) + hex.EncodeToString(sum[:digestLength/2])
+}
+
+// digestLength is that of the end of a name.
+const digestLength = 32
+
+// prefix is how the names of the revisions of a pool begin.
+func prefix(pool *v1alpha1.WindowsNodePool) string { return pool.Name[:min(len(pool.Name), 200)] + "-" }
+
+// NameOf is the name of the revision of a pool whose hosts are to have the programs of a payload.
+func NameOf(pool *v1alpha1.WindowsNodePool, p document.Payload) (string, error) {
+	r := Of(pool, p)
+	data, err := r.Encode()
+	if err != nil {
+		return "", err
+	}
+	return Name(pool, data), nil
+}
+
+// BackTo is the name of the revision that the host of an instance has or gets in place of newest, which is that of its
+// pool now, because that was rolled back. Empty: the host is to have newest.
+func BackTo(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, newest string) string {
+	if pool == nil {
+		return ""
+	}
+	back := pool.RolledBack(newest)
+	had := instance.Status.PoolRevision
+	if len(had) <= digestLength || had[:len(had)-digestLength] != prefix(pool) {
+		had = "" // of the pool that the host was in before
+	}
+	switch {
+	case back == nil:
+		return ""
+	case had != "" && had != newest: // it never worked with that
+		return had
+	case had == newest && !back.Broke(instance.Name):
+		return ""
+	}
+	return back.To
+}

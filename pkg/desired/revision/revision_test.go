@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package revision_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+)
+
+var programs = document.Payload{Files: []document.PayloadFile{
+	{Name: "kubelet.exe", Component: "kubelet", Version: "v1.36.1", Path: `C:\k\kubelet.exe`, Size: 7, SHA256: strings.Repeat("1", 64)},
+}}
+
+func newPool() *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	pool.Spec.Template.NodeLabels = map[string]string{"rack": "7"}
+	pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "key"}
+	return pool
+}
+
+// TestKept: what is kept is found again, without credentials; what somebody has made or changed is not used.
+func TestKept(t *testing.T) {
+	pool := newPool()
+	r := revision.Of(pool, programs)
+	data, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := func() *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: revision.Name(pool, data), OwnerReferences: []metav1.OwnerReference{{UID: "uid", Controller: new(true)}}},
+			Data:       runtime.RawExtension{Raw: data},
+		}
+	}
+	kept, ok := revision.Kept(pool, object())
+	if !ok || strings.Contains(string(data), "key") {
+		t.Fatalf("%s is not kept", data)
+	}
+	if diff := cmp.Diff(programs, kept.Payload()); diff != "" || kept.Template.NodeLabels["rack"] != "7" || pool.Spec.Template.CredentialsSecretRef == nil {
+		t.Errorf("got %+v (-want +got)\n%s", kept, diff)
+	}
+	if name, err := revision.NameOf(pool, programs); err != nil || name != object().Name {
+		t.Errorf("its name is %s: %v", name, err)
+	}
+	for what, edit := range map[string]func(*appsv1.ControllerRevision){
+		"other programs": func(o *appsv1.ControllerRevision) {
+			o.Data.Raw = []byte(strings.ReplaceAll(string(data), "111", "222"))
+		},
+		"of another pool":   func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].UID = "former" },
+		"of nobody":         func(o *appsv1.ControllerRevision) { o.OwnerReferences = nil },
+		"what is no object": func(o *appsv1.ControllerRevision) { o.Data.Raw = []byte("[") },
+	} {
+		forged := object()
+		if edit(forged); cmp.Equal(forged, object()) {
+			t.Fatal("nothing was changed")
+		}
+		if _, ok := revision.Kept(pool, forged); ok {
+			t.Errorf("%s is used", what)
+		}
+	}
+}
+
+// TestBackTo: which host has which revision while one is rolled back.
+func TestBackTo(t *testing.T) {
+	const digest = "0123456789abcdef0123456789abcdef"
+	newest, before, older := "p-9"+digest[1:], "p-8"+digest[1:], "p-7"+digest[1:]
+	pool := newPool()
+	pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: before, Instances: []string{"broken"}}
+	for _, tt := range []struct{ name, had, want string }{
+		{"works", newest, ""},
+		{"broken", newest, before},
+		{"broken", before, before},
+		{"waited", older, older},
+		{"new", "", before},
+		{"was in another pool", "q-1" + digest[1:], before},
+	} {
+		i := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: tt.name}, Status: v1alpha1.WindowsInstanceStatus{PoolRevision: tt.had}}
+		if got := revision.BackTo(i, pool, newest); got != tt.want {
+			t.Errorf("%s, which had %q, gets %q, want %q", tt.name, tt.had, got, tt.want)
+		}
+		if got := revision.BackTo(i, pool, older); got != "" {
+			t.Errorf("the pool has another revision, and %s gets %q", tt.name, got)
+		}
+		if got := revision.BackTo(i, nil, newest); got != "" {
+			t.Errorf("a host in no pool gets %q", got)
+		}
+	}
+}
