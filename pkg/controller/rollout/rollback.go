@@ -58,9 +58,9 @@ func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsIn
 
 func compareHosts(a, b host) int { return compareAge(&a, &b) }
 
-// rollback returns what is rolled back of a pool whose newest revision is that one: what is already, with the hosts
-// that went down with it since, or a new one, to the revision that to is. Nil: nothing is. To is empty if there is nothing to go back to, or if what is
-// desired of the hosts may not be known yet.
+// rollback returns what is rolled back of a pool whose newest revision is that one: what is already, with the hosts that went
+// down with it since, or a new one, to the revision that to is. Nil: nothing is. To is empty if there is nothing to go back
+// to, or if what is desired of the hosts may not be known yet.
 func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest, to string, now time.Time) *v1alpha1.PoolRollback {
 	if known := pool.RolledBack(newest); known != nil {
 		known = known.DeepCopy()

@@ -104,6 +104,16 @@ func TestSimulation(t *testing.T) {
 					h.lost, h.broken, h.failed = false, nil, nil
 				}
 			},
+			"a revision is rolled back": func(t *rapid.T) { s.rollBack(s.any(t).pool) },
+			"a rollback is over": func(t *rapid.T) {
+				of := s.any(t).pool
+				for i := range s.state.hosts {
+					if h := &s.state.hosts[i]; h.pool == of && h.heldBack {
+						h.heldBack, h.rollsBack, h.updated = false, false, false
+						s.want(h, s.costs[h.key])
+					}
+				}
+			},
 			"a pool gets another policy": func(t *rapid.T) {
 				h := s.any(t)
 				s.state.pools[h.pool] = policyOf(anyPolicy(t), len(s.state.hosts))
@@ -146,6 +156,18 @@ func anyPolicy(t *rapid.T) *v1alpha1.WindowsNodePool {
 		pool.Spec.Remediation = &v1alpha1.PoolRemediation{MaxUnhealthy: rapid.SampledFrom([]*intstr.IntOrString{nil, new(intstr.FromInt32(3))}).Draw(t, "maxUnhealthy")}
 	}
 	return pool
+}
+
+// rollBack has the hosts of a pool that are not updated keep what they have, or get it back where their Nodes are down.
+func (s *simulated) rollBack(of poolKey) {
+	for i := range s.state.hosts {
+		h := &s.state.hosts[i]
+		if _, runs := s.ends[h.key]; h.pool != of || h.updated || runs || h.waits != "" {
+			continue
+		}
+		h.heldBack, h.rollsBack, h.impact = true, h.node && !h.ready, ""
+		h.update = h.rollsBack
+	}
 }
 
 func (s *simulated) goesDown(h *host) {
@@ -199,7 +221,7 @@ func (s *simulated) finish() {
 		h.holds, h.byPerson, h.broken, h.failed = slotNone, false, nil, nil
 		switch {
 		case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
-			h.updated, h.update = true, false
+			h.updated, h.update, h.rollsBack = true, false, false
 			if disturbed {
 				h.proves = s.state.now
 			}
@@ -339,7 +361,10 @@ func (s *simulated) allowed(h *host, g grant) {
 			s.t.Fatalf("%s is broken, and restarted", h.key)
 		}
 	}
-	if h.byPerson || h.broken != nil {
+	if h.heldBack && !h.rollsBack && h.broken == nil && !h.byPerson && g.cause == "" && slotOf(g.impact) != slotNone {
+		s.t.Fatalf("%s is updated, and a rollback keeps it from that", h.key)
+	}
+	if h.byPerson || h.broken != nil || h.rollsBack && g.cause == "" {
 		if slotOf(g.impact) == slotDisruption && !h.byPerson && !h.unavailable() && unavailable >= policy.maxUnavailable {
 			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, policy.maxUnavailable)
 		}
@@ -404,6 +429,8 @@ func (s *simulated) settle() {
 			ok = policy.canary >= 0
 		case waitsForWindow:
 			ok = policy.window != nil
+		case waitsForResume:
+			ok = h.heldBack
 		case waitsForHealth:
 			ok = s.down.Len() > 0
 		case waitsForBroken: // by a restart; everything else is tried again
