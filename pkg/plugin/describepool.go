@@ -90,6 +90,9 @@ func updatesOf(s *v1alpha1.PoolUpdateStrategy) string {
 	if w := s.Window; w != nil {
 		text += fmt.Sprintf(", for %s from %q (%s)", time.Duration(w.DurationSeconds)*time.Second, w.Schedule, w.TimeZone)
 	}
+	if s.RollingUpdate.OnFailure == v1alpha1.FailureRollback {
+		text += "; hosts that it breaks go back"
+	}
 	return text
 }
 

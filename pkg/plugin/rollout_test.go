@@ -185,6 +185,7 @@ func TestDescribePool(t *testing.T) {
 	pool.Status.BlockedBy = "b: Waits for a slot."
 	pool.Spec.Restarts.Policy = v1alpha1.RestartWhenPending
 	pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 7200, TimeZone: "UTC"}
+	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
 	pool.Spec.Remediation = &v1alpha1.PoolRemediation{AfterSeconds: new(int64(600)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestart}, MaxUnhealthy: new(intstr.FromString("40%"))}
 	a.servePool(pool)
 	a.handle(http.MethodGet, "/api/v1/namespaces/hosts/events", func(w http.ResponseWriter, _ *http.Request) {
@@ -192,7 +193,7 @@ func TestDescribePool(t *testing.T) {
 	})
 	got := a.run("describe", "wnp/p")
 	for _, want := range []string{
-		"ConfigMap p", "at most 1 of the pool out of service, for 2h0m0s from \"0 2 * * *\" (UTC)", "when Windows waits for one", "Restart, after 10m0s, unless more than 40% are not ready",
+		"ConfigMap p", "at most 1 of the pool out of service, for 2h0m0s from \"0 2 * * *\" (UTC); hosts that it breaks go back", "when Windows waits for one", "Restart, after 10m0s, unless more than 40% are not ready",
 		"p: 2 of 2 hosts are up to date, 2 ready\n├─ a   up to date\n└─ b   outdated, not ready: Its Node is not ready.\n\nWaiting:\n  b: Waits for a slot.\n", "\nEvents: <none>\n",
 	} {
 		if !strings.Contains(got.stdout, want) {
@@ -204,6 +205,26 @@ func TestDescribePool(t *testing.T) {
 	}
 	if status := a.run("rollout", "status", "p", "--watch=false"); !strings.HasPrefix(status.stdout, "p: 2 of 2 hosts") || !strings.Contains(got.stdout, status.stdout) {
 		t.Errorf("status: %s%s", status.stdout, status.stderr)
+	}
+}
+
+// TestHostLine: what a rollback does to a host.
+func TestHostLine(t *testing.T) {
+	pool := finishedPool()
+	pool.Status.UpdateRevision = "p-2"
+	for _, tt := range []struct{ name, had, want string }{
+		{"a", "p-2", "up to date"}, {"b", "p-1", "kept from a revision that was rolled back"}, {"c", "p-1", "rolled back"},
+	} {
+		host := hostOfPool(tt.name)
+		host.Status.PoolRevision = tt.had
+		if got := hostLine(host, pool); got != "up to date" {
+			t.Errorf("%s: nothing is rolled back, and it is %q", tt.name, got)
+		}
+		back := pool.DeepCopy()
+		back.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}}
+		if got := hostLine(host, back); got != tt.want {
+			t.Errorf("%s is %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 
