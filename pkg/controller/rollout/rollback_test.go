@@ -4,19 +4,29 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 )
 
 // rollbackStart is when the tests of this file begin.
@@ -280,4 +290,98 @@ func TestSimulationOfRollbacks(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReconcileRollsBack: what all hosts worked with is what broken ones go back to, as long as it is kept, and an event says
+// so once.
+func TestReconcileRollsBack(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	pool := &v1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Generation: 1},
+		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
+	}
+	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
+	c := fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
+		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
+		WithReturnManagedFields().
+		WithObjects(pool, hadRevision("a", ""), hadRevision("b", "")).
+		Build()
+	now, recorder := rollbackStart, record.NewFakeRecorder(10)
+	r := &Reconciler{
+		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, recorder: recorder,
+		now: func() time.Time { return now }, blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{},
+	}
+	key := client.ObjectKeyFromObject(pool)
+	pass := func() *v1alpha1.WindowsNodePool {
+		t.Helper()
+		got := &v1alpha1.WindowsNodePool{}
+		for range 2 {
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			now = now.Add(settleTime)
+		}
+		if err := c.Get(t.Context(), key, got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	worked := pass().Status.CurrentRevision
+	changed := pass()
+	changed.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(13))}
+	if err := c.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	broken := &v1alpha1.WindowsInstance{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, broken); err != nil {
+		t.Fatal(err)
+	}
+	broken.Status.DesiredRevision = "r2"
+	breaksAt(now)(broken)
+	if err := c.Status().Update(t.Context(), broken); err != nil {
+		t.Fatal(err)
+	}
+	got := pass()
+	back := got.Status.RolledBack
+	if worked == "" || back == nil || back.To != worked || back.Revision != got.Status.UpdateRevision || !slices.Equal(back.Instances, []string{"a"}) {
+		t.Fatalf("%s worked; status %+v", worked, got.Status)
+	}
+	pass()
+	if event := <-recorder.Events; !strings.Contains(event, "RolledBack Revision "+back.Revision+" broke a: operation op-failed changed host a and failed.") || len(recorder.Events) > 0 {
+		t.Errorf("event %q, and %d more", event, len(recorder.Events))
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(*appsv1.ControllerRevision)
+	}{
+		{"changed by hand", func(o *appsv1.ControllerRevision) {
+			o.Data.Raw = []byte(`{"spec":{"template":{"nodeLabels":{"rack":"7"}}}}`)
+		}},
+		{"of nobody", func(o *appsv1.ControllerRevision) { o.OwnerReferences = nil }},
+	} {
+		kept := &appsv1.ControllerRevision{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: worked}, kept); err != nil {
+			t.Fatal(err)
+		}
+		if to, err := r.goesBackTo(t.Context(), got, back.Revision); err != nil || to != worked {
+			t.Fatalf("it goes back to %q: %v", to, err)
+		}
+		forged := kept.DeepCopy()
+		tt.edit(forged)
+		if err := c.Update(t.Context(), forged); err != nil {
+			t.Fatal(err)
+		}
+		if to, err := r.goesBackTo(t.Context(), got, back.Revision); err != nil || to != "" {
+			t.Errorf("%s: it goes back to %q: %v", tt.name, to, err)
+		}
+		kept.ResourceVersion = ""
+		if err := errors.Join(c.Delete(t.Context(), forged), c.Create(t.Context(), kept)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
