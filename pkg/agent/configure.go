@@ -11,10 +11,12 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
 // errNotDone means that the result, which was printed, is a failure.
@@ -84,15 +86,22 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 	return nil
 }
 
-// collectConfiguration adds the applied configuration. A host whose inventory is damaged still
+// collectConfiguration adds the applied configuration, and what the service knows of updates. A host whose inventory is damaged still
 // has its other facts.
 func collectConfiguration(host Host, f *api.Facts) {
 	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(host.System(), host.Now()) })
+	Collect(f, "updates", &f.Updates, func() (*api.WindowsUpdates, error) { return updates.Read(host.System()) })
 }
 
 // runCommand runs the service.
 func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 	return host.Serve(ctx, func(ctx context.Context) error {
+		updater := &updates.Updater{System: host.System(), Source: host.Updates(), Now: host.Now, Report: func(err error) {
+			fmt.Fprintf(stderr, "windows-node-agent run: updates: %v\n", err) //nolint:errcheck // there is no other place to report it
+		}}
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { updater.Run(ctx) })
 		return (&engine.Engine{System: host.System()}).Run(ctx, engine.RunOptions{
 			Service:     api.ServiceName,
 			EnsureRoute: host.EnsureRoute,

@@ -25,7 +25,8 @@
 //	restart-services  restarts the services of the applied configuration, prints lines of
 //	         [api.Progress]
 //	cleanup  removes what apply has created, prints lines of [api.Progress]
-//	run      is the service that keeps the host at its applied configuration and rotates logs
+//	run      is the service that keeps the host at its applied configuration, rotates logs and
+//	         searches for updates of Windows
 //
 // [Main] is the whole program. Everything that it needs of the operating system is in
 // [Host], so that the same code runs on Windows and on the hosts of tests.

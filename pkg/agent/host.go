@@ -8,6 +8,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
 // Host is the operating system as the agent needs it. Package windows has the
@@ -58,6 +59,9 @@ type Host interface {
 	// and otherwise just calls it. The context of run ends with ctx and when the service is to
 	// stop.
 	Serve(ctx context.Context, run func(context.Context) error) error
+
+	// Updates is the Windows Update Agent.
+	Updates() updates.Source
 
 	// ReportDrift writes an event that the host differed from its desired configuration.
 	ReportDrift(message string) error

@@ -23,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
 type fakeHost struct {
@@ -70,6 +71,7 @@ func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) e
 	return run(ctx)
 }
 func (h *fakeHost) ReportDrift(string) error { return nil }
+func (h *fakeHost) Updates() updates.Source  { return nil }
 func (h *fakeHost) LowerPriority()           { h.lowered = true }
 func (h *fakeHost) MachineID() string        { return "firmware/windows" }
 

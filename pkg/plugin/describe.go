@@ -133,6 +133,7 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 		{"Phase:", phaseOf(instance)},
 		{"Node:", nodeAndName(spec, status)},
 		{"System:", systemOf(status.System, now)},
+		{"Updates:", pendingUpdates(status.WindowsUpdates, now)},
 		{"Version:", orNone(status.Version)},
 		{"Revision:", revisionOf(status)},
 	}
@@ -145,6 +146,21 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 	describeOperations(&b, status, now)
 	describeEvents(&b, events, now)
 	return b.String()
+}
+
+// pendingUpdates says which updates of Windows wait.
+func pendingUpdates(u *v1alpha1.WindowsUpdatesStatus, now time.Time) string {
+	if u == nil {
+		return none
+	}
+	text := "not searched for yet"
+	if u.SearchedAt != nil {
+		text = fmt.Sprintf("%d pending, %d of them for security, searched for %s ago", u.Pending, u.Security, ago(u.SearchedAt.Time, now))
+	}
+	if u.Message != "" {
+		text += "; the last search failed: " + oneLine(u.Message)
+	}
+	return text
 }
 
 func addressOf(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInstanceStatus) string {

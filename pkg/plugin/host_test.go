@@ -34,6 +34,7 @@ func TestDescribe(t *testing.T) {
 	i.Status.Phase = v1alpha1.InstanceDraining
 	i.Status.Version, i.Status.CurrentRevision, i.Status.DesiredRevision = "v1", strings.Repeat("a", 64), strings.Repeat("b", 64)
 	i.Status.System = &v1alpha1.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", CPUs: 4, Memory: new(resource.MustParse("8Gi")), BootTime: new(before(48 * time.Hour))}
+	i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(before(time.Hour)), Pending: 3, Security: 2, Message: "no\nnetwork"}
 	i.Status.HostKeys = []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", TrustedBy: v1alpha1.TrustedOnFirstUse, FirstSeen: before(time.Hour)}}
 	i.Status.Conditions = []metav1.Condition{
 		{Type: "Resolved", Status: "True", Reason: "AddressResolved", Message: "fine", LastTransitionTime: before(time.Hour)},
@@ -62,6 +63,7 @@ Paused:        no
 Phase:         Draining
 Node:          node-1
 System:        Windows Server 2022 Datacenter 10.0.20348.2700, amd64, 4 CPUs, 8.0 GiB memory, win-1, started 2d ago
+Updates:       3 pending, 2 of them for security, searched for 60m ago; the last search failed: no network
 Version:       v1
 Revision:      aaaaaaaaaaaa, will become bbbbbbbbbbbb
 

@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
 // defaultDrive is where drive C is unless [Options] say otherwise.
@@ -88,12 +89,17 @@ func KeyFiles(user string) []string {
 }
 
 // System is the host as the engine changes it.
-func (h *Host) System() agent.System {
+func (h *Host) System() agent.System { return h.stateOf() }
+
+func (h *Host) stateOf() *System {
 	return NewSystem(h.drive, func() (string, error) {
 		boot, err := h.Boot(context.Background())
 		return boot.ID, err
 	})
 }
+
+// Updates is the Windows Update Agent of the stand-in.
+func (h *Host) Updates() updates.Source { return h.stateOf().Updates() }
 
 // Serve calls run: the host has no service control manager.
 func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error { return run(ctx) }

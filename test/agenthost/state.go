@@ -29,6 +29,7 @@ type hostState struct {
 	Services     map[string]*hostService
 	Networks     map[string]bool
 	Endpoints    map[string]bool
+	Updates      []Update
 }
 
 type hostService struct {

@@ -72,6 +72,7 @@ func Checks() []Check {
 		{Name: "restart", Run: restart},
 
 		{Name: "the service puts right what others change", Run: driftIsRepaired},
+		{Name: "updates of Windows are searched for", Needs: apiUpdates, Run: updatesAreFound},
 		{Name: "drift is in the event log", Needs: apiEvents, Run: driftIsLogged},
 		{Name: "logs that a program keeps open are rotated", Run: logIsRotated},
 

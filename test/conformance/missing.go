@@ -13,6 +13,7 @@ const (
 	apiHNS          = "vmcompute.dll, HNSCall"
 	apiEvents       = "wevtapi.dll, EvtQuery"
 	apiShutdown     = "shutdown.exe /t"
+	apiUpdates      = "wuapi.dll, IUpdateSearcher"
 )
 
 // MissingInWine says which APIs Wine lacks, by their names, and why checks that need them
@@ -25,6 +26,7 @@ var MissingInWine = map[string]string{
 	apiRecovery:     "recovery actions are neither kept nor carried out",
 	apiNetsh:        "there is a program of the name, and it does nothing",
 	apiHNS:          "there is no Host Networking Service",
+	apiUpdates:      "its Windows Update Agent has the interfaces, and finds nothing: Search is not implemented",
 	apiShutdown:     "there is a program of the name, and it does nothing",
 	apiEvents:       "there is no event log: it takes events, keeps none, and finds none",
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
@@ -118,6 +119,9 @@ func (a *agentHost) LowerPriority() {}
 
 // ReportDrift implements [agent.Host].
 func (a *agentHost) ReportDrift(string) error { return nil }
+
+// Updates implements [agent.Host].
+func (a *agentHost) Updates() updates.Source { return a.system().Updates() }
 
 // MachineID implements [agent.Host].
 func (a *agentHost) MachineID() string { return agenthost.MachineID(a.driveC) }

@@ -34,6 +34,9 @@ type Facts struct {
 	User UserFacts `json:"user"`
 	// PendingReboot says whether the system waits for a restart.
 	PendingReboot PendingReboot `json:"pendingReboot"`
+	// Updates is what the service on the host knows of the updates of Windows. Nil: it has not said
+	// anything, for example because the host is not configured.
+	Updates *WindowsUpdates `json:"updates,omitempty"`
 	// Sessions are those of people, which the system does not end unless a restart is forced.
 	Sessions []Session `json:"sessions,omitempty"`
 	// Services are the services of interest that exist, in the order of

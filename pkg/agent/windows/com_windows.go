@@ -4,6 +4,9 @@
 package windows
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -17,7 +20,7 @@ var (
 	procSysFreeString    = oleaut32.NewProc("SysFreeString")
 )
 
-// The tables of methods have their fields in the order of netfw.h, so that one can be read
+// The tables of methods have their fields in the order of netfw.h, and those of updates in that of wuapi.h, so that one can be read
 // beside the other; docs/decisions explains why they are written by hand.
 
 // iDispatch begins every table: IUnknown and IDispatch.
@@ -78,6 +81,30 @@ func comCall(object unsafe.Pointer, method uintptr, args ...uintptr) error {
 	return hresult(r)
 }
 
+// getObject calls a method whose only argument is where it puts an interface, the one whose table is M.
+func getObject[M, O any](from *comObject[O], method uintptr) (*comObject[M], error) {
+	var object *comObject[M]
+	if err := comCall(unsafe.Pointer(from), method, uintptr(unsafe.Pointer(&object))); err != nil {
+		return nil, err
+	}
+	if object == nil {
+		return nil, errors.New("the method returned no object")
+	}
+	return object, nil
+}
+
+// withCOM calls use in a thread in which COM is there.
+func withCOM(use func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const alreadyInitialized = windows.Errno(1) // S_FALSE
+	if err := windows.CoInitializeEx(0, windows.COINIT_MULTITHREADED); err != nil && !errors.Is(err, alreadyInitialized) {
+		return fmt.Errorf("initializing COM: %w", err)
+	}
+	defer windows.CoUninitialize()
+	return use()
+}
+
 // hresult returns the error of an HRESULT, nil for success of every kind.
 func hresult(r uintptr) error {
 	if int32(r) >= 0 {
@@ -120,8 +147,13 @@ func (o *comObject[M]) getString(method uintptr) (string, error) {
 	if err := comCall(unsafe.Pointer(o), method, uintptr(unsafe.Pointer(&bstr))); err != nil || bstr == nil {
 		return "", err
 	}
-	defer procSysFreeString.Call(uintptr(unsafe.Pointer(bstr))) //nolint:errcheck // it returns nothing
+	defer freeString(bstr)
 	return windows.UTF16PtrToString(bstr), nil
+}
+
+// freeString frees a BSTR that a method has returned.
+func freeString(bstr *uint16) {
+	_, _, _ = procSysFreeString.Call(uintptr(unsafe.Pointer(bstr))) // it returns nothing
 }
 
 func (o *comObject[M]) getInt(method uintptr) (int32, error) {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"unsafe"
 
@@ -41,24 +40,19 @@ const rulePrefix = "windows-node-agent "
 
 // withRules calls use with the rules of the firewall.
 func withRules(use func(rules *comObject[netFwRules]) error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	const alreadyInitialized = windows.Errno(1) // S_FALSE
-	if err := windows.CoInitializeEx(0, windows.COINIT_MULTITHREADED); err != nil && !errors.Is(err, alreadyInitialized) {
-		return fmt.Errorf("initializing COM: %w", err)
-	}
-	defer windows.CoUninitialize()
-	policy, err := createObject[netFwPolicy2](&clsidNetFwPolicy2, &iidNetFwPolicy2)
-	if err != nil {
-		return fmt.Errorf("finding the firewall: %w", err)
-	}
-	defer policy.release()
-	var rules *comObject[netFwRules]
-	if err := comCall(unsafe.Pointer(policy), policy.methods.GetRules, uintptr(unsafe.Pointer(&rules))); err != nil {
-		return fmt.Errorf("finding the rules of the firewall: %w", err)
-	}
-	defer rules.release()
-	return use(rules)
+	return withCOM(func() error {
+		policy, err := createObject[netFwPolicy2](&clsidNetFwPolicy2, &iidNetFwPolicy2)
+		if err != nil {
+			return fmt.Errorf("finding the firewall: %w", err)
+		}
+		defer policy.release()
+		rules, err := getObject[netFwRules](policy, policy.methods.GetRules)
+		if err != nil {
+			return fmt.Errorf("finding the rules of the firewall: %w", err)
+		}
+		defer rules.release()
+		return use(rules)
+	})
 }
 
 // FirewallRule implements [engine.System].

@@ -17,6 +17,21 @@ func (e hresultError) Error() string {
 		text += ": Windows does not have the files of the feature, and cannot get them from Windows Update. " +
 			"Let the host reach it, or mount the installation medium of its version and run: " +
 			`Install-WindowsFeature NAME -Source D:\sources\sxs`
+	case 0x8024402c, 0x8024401c, 0x80244022, 0x80240438, 0x80072ee2, 0x80072ee7, 0x80072efd, 0x80072efe, 0x80072f8f:
+		text += ": the host does not reach the server of its updates: let it reach Windows Update, or the WSUS server that its policy names, " +
+			"and set the proxy that services need for that (netsh winhttp set proxy)"
+	case 0x8024002e, 0x8024500c, 0x80240042:
+		text += ": a policy of the host forbids Windows Update: see SOFTWARE\\Policies\\Microsoft\\Windows\\WindowsUpdate in its registry"
+	case 0x80070422:
+		text += ": the service wuauserv is disabled: sc.exe config wuauserv start= demand"
+	case 0x80073712, 0x800f0831, 0x800736b3:
+		text += ": Windows has lost files that its updates build upon: DISM.exe /Online /Cleanup-Image /RestoreHealth"
+	case 0x800f0922:
+		text += ": the system partition is full, or the update cannot start what it needs"
+	case 0x80070070:
+		text += ": the system drive is full"
+	case 0x80240016:
+		text += ": another installation runs, or Windows has to be restarted first"
 	}
 	return text
 }

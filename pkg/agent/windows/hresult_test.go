@@ -8,6 +8,18 @@ import (
 	"testing"
 )
 
+// TestAdviceAboutUpdates: what administrators have to do about Windows Update is in the error.
+func TestAdviceAboutUpdates(t *testing.T) {
+	for code, want := range map[hresultError]string{
+		0x8024402c: "netsh winhttp", 0x80240438: "WSUS", 0x8024002e: `SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate`,
+		0x80070422: "sc.exe config wuauserv start= demand", 0x80073712: "/RestoreHealth", 0x80240017: "HRESULT 0x80240017",
+	} {
+		if text := code.Error(); !strings.Contains(text, want) {
+			t.Errorf("%#x: got %q", uint32(code), text)
+		}
+	}
+}
+
 // TestFeatureWithoutFiles: on a host without Windows Update, the error says what to do.
 func TestFeatureWithoutFiles(t *testing.T) {
 	for code, want := range map[hresultError]bool{0x800f0950: true, 0x800f081f: true, 0x80004005: false} {

@@ -16,22 +16,23 @@ type WindowsInstanceInspection struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
 
-	Time          metav1.Time
-	ClockSkew     metav1.Duration
-	TimeZone      string
-	Agent         AgentInspection
-	Configuration ConfigurationInspection
-	System        SystemInspection
-	Boot          BootInspection
-	PendingReboot RebootInspection
-	CPUs          int32
-	Memory        MemoryInspection
-	Disks         []DiskInspection
-	Services      []ServiceInspection
-	Network       NetworkInspection
-	Certificates  []CertificateInspection
-	RecentErrors  []ErrorInspection
-	Unknown       []UnknownInspection
+	Time           metav1.Time
+	ClockSkew      metav1.Duration
+	TimeZone       string
+	Agent          AgentInspection
+	Configuration  ConfigurationInspection
+	System         SystemInspection
+	Boot           BootInspection
+	PendingReboot  RebootInspection
+	WindowsUpdates *WindowsUpdatesInspection
+	CPUs           int32
+	Memory         MemoryInspection
+	Disks          []DiskInspection
+	Services       []ServiceInspection
+	Network        NetworkInspection
+	Certificates   []CertificateInspection
+	RecentErrors   []ErrorInspection
+	Unknown        []UnknownInspection
 }
 
 // AgentInspection is this project's program on a host.
@@ -80,6 +81,24 @@ type BootInspection struct {
 type RebootInspection struct {
 	Pending bool
 	Reasons []string
+}
+
+// WindowsUpdatesInspection describes the updates of Windows that wait to be installed.
+type WindowsUpdatesInspection struct {
+	SearchedAt *metav1.Time
+	Pending    int32
+	Security   int32
+	Updates    []UpdateInspection
+	Message    string
+}
+
+// UpdateInspection is an update of Windows that waits to be installed.
+type UpdateInspection struct {
+	Title      string
+	Articles   []string
+	Security   bool
+	Severity   string
+	Downloaded bool
 }
 
 // MemoryInspection is physical memory.

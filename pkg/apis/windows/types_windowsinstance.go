@@ -76,6 +76,7 @@ type WindowsInstanceStatus struct {
 	Node               *NodeReference
 	MachineID          string
 	System             *SystemStatus
+	WindowsUpdates     *WindowsUpdatesStatus
 	Version            string
 	CurrentRevision    string
 	DesiredRevision    string
@@ -107,6 +108,14 @@ type HostKeyStatus struct {
 type NodeReference struct {
 	Name string
 	UID  types.UID
+}
+
+// WindowsUpdatesStatus counts the updates of Windows that wait to be installed on a host.
+type WindowsUpdatesStatus struct {
+	SearchedAt *metav1.Time
+	Pending    int32
+	Security   int32
+	Message    string
 }
 
 // SystemStatus is what a host reports about itself. Values that change all the time

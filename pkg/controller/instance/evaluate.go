@@ -252,6 +252,7 @@ func (e *evaluation) system() {
 	}
 	e.status.MachineID = mergeMachine(e.status.MachineID, o.report.machineID)
 	e.status.System = mergeSystem(e.status.System, o.report.system)
+	e.status.WindowsUpdates = o.report.updates
 	e.status.Version = o.report.agentVersion
 	if e.managed {
 		e.status.CurrentRevision = o.report.configuration.AppliedRevision

@@ -76,6 +76,8 @@ type report struct {
 	agentDigest  string
 	// configuration is what the host was configured with.
 	configuration api.ConfigurationFacts
+	// updates of Windows that wait. Nil: the host does not say.
+	updates *v1alpha1.WindowsUpdatesStatus
 }
 
 // outcome sums an observation up for the schedule.

@@ -50,6 +50,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		if err := o.Registerer.Register(phases{mgr.GetClient()}); err != nil {
 			return fmt.Errorf("registering the metric of phases: %w", err)
 		}
+		if err := o.Registerer.Register(pendingUpdates{mgr.GetClient()}); err != nil {
+			return fmt.Errorf("registering the metric of updates: %w", err)
+		}
 	}
 	if err := mgr.Add(r.prober); err != nil {
 		return fmt.Errorf("adding the prober: %w", err)

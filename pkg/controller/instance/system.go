@@ -14,6 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
@@ -33,7 +34,21 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
+		updates:       updatesStatus(facts.Updates),
 	}
+}
+
+// updatesStatus is what a host says of updates of Windows, nil if it says nothing. Who searches only now and then says
+// when, so that an unchanged host causes two writes a day for it.
+func updatesStatus(u *api.WindowsUpdates) *v1alpha1.WindowsUpdatesStatus {
+	if u == nil {
+		return nil
+	}
+	s := &v1alpha1.WindowsUpdatesStatus{Pending: int32(u.Total), Security: int32(u.Security), Message: message.Shorten(u.Error, maxCause)}
+	if !u.SearchedAt.IsZero() {
+		s.SearchedAt = &metav1.Time{Time: u.SearchedAt.UTC().Truncate(time.Minute)}
+	}
+	return s
 }
 
 func systemStatus(facts *api.Facts) v1alpha1.SystemStatus {

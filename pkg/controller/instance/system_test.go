@@ -7,8 +7,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
+
+// TestUpdatesStatus: what a host says of its updates gets into the status as it is, and causes no write each minute.
+func TestUpdatesStatus(t *testing.T) {
+	if got := updatesStatus(nil); got != nil {
+		t.Errorf("a host that says nothing: %+v", got)
+	}
+	at := time.Date(2026, 3, 5, 12, 30, 10, 0, time.UTC)
+	got := updatesStatus(&api.WindowsUpdates{SearchedAt: at, Total: 3, Security: 2, Error: "HRESULT 0x8024402c"})
+	want := &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.NewTime(at.Truncate(time.Minute))), Pending: 3, Security: 2, Message: "HRESULT 0x8024402c"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if got := updatesStatus(&api.WindowsUpdates{Error: "HRESULT 0x8024402c"}); got.SearchedAt != nil {
+		t.Errorf("no search has succeeded: %+v", got)
+	}
+}
 
 func TestMergeSystem(t *testing.T) {
 	recorded := systemStatus(goodFacts())

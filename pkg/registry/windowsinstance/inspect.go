@@ -139,6 +139,7 @@ func inspectionRows(i *windows.WindowsInstanceInspection) [][]any {
 		reboot = "Pending"
 	}
 	l.add("Reboot", "", reboot, i.PendingReboot.Reasons...)
+	l.updates(i.WindowsUpdates)
 	l.clock(i)
 	l.add("CPU", strconv.Itoa(int(i.CPUs)), stateOK)
 	l.add("Memory", gibibytes(i.Memory.Total), stateOK, gibibytes(i.Memory.Available)+" available")
@@ -192,6 +193,30 @@ func (l *lines) configuration(i *windows.WindowsInstanceInspection) {
 	}
 	if d.Message != "" {
 		l.add("Drift", found, "Failed", d.Message)
+	}
+}
+
+// updates adds the updates of Windows that wait. A host that does not search for any has no line.
+func (l *lines) updates(u *windows.WindowsUpdatesInspection) {
+	if u == nil {
+		return
+	}
+	if u.SearchedAt != nil {
+		l.add("Updates", rfc3339(u.SearchedAt), fmt.Sprintf("%d pending", u.Pending), fmt.Sprintf("%d for security", u.Security))
+	}
+	for _, p := range u.Updates {
+		kind := "Other"
+		if p.Security {
+			kind = "Security"
+		}
+		downloaded := ""
+		if p.Downloaded {
+			downloaded = "downloaded"
+		}
+		l.add("Update", strings.Join(p.Articles, "+"), kind, p.Title, p.Severity, downloaded)
+	}
+	if u.Message != "" {
+		l.add("Updates", "", "Failed", u.Message)
 	}
 }
 

@@ -122,6 +122,13 @@ func TestInspectTable(t *testing.T) {
 		PendingReboot: windows.RebootInspection{
 			Pending: true, Reasons: []string{"WindowsUpdate", "PendingFileRename"},
 		},
+		WindowsUpdates: &windows.WindowsUpdatesInspection{
+			SearchedAt: at(-time.Hour), Pending: 2, Security: 1, Message: "HRESULT 0x8024402c",
+			Updates: []windows.UpdateInspection{
+				{Title: "2026-03 Cumulative Update", Articles: []string{"KB5044281"}, Security: true, Severity: "Critical", Downloaded: true},
+				{Title: "Update for Windows"},
+			},
+		},
 		CPUs:   4,
 		Memory: windows.MemoryInspection{Total: quantity(16), Available: *resource.NewQuantity(5<<29, resource.BinarySI)},
 		Disks:  []windows.DiskInspection{{Path: `C:\`, System: true, FileSystem: "NTFS", Total: quantity(128), Free: quantity(96)}},
@@ -158,6 +165,10 @@ func TestInspectTable(t *testing.T) {
 		"Drift | 2026-03-05T11:00:00Z | Failed | no space",
 		"Uptime | 2026-03-03T10:00:00Z | 2d2h | boot boot-1",
 		"Reboot | <none> | Pending | WindowsUpdate, PendingFileRename",
+		"Updates | 2026-03-05T11:00:00Z | 2 pending | 1 for security",
+		"Update | KB5044281 | Security | 2026-03 Cumulative Update, Critical, downloaded",
+		"Update | <none> | Other | Update for Windows",
+		"Updates | <none> | Failed | HRESULT 0x8024402c",
 		"Clock | 1m30s | Ahead | zone UTC",
 		"CPU | 4 | OK | <none>",
 		"Memory | 16.0 GiB | OK | 2.5 GiB available",

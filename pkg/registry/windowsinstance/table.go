@@ -42,6 +42,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "OS", Type: "string", Priority: 1, Description: "Windows product and build."},
 	{Name: "Revision", Type: "string", Priority: 1, Description: "Revision that the host is configured with."},
 	{Name: "HostKey", Type: "string", Priority: 1, Description: "Fingerprint of the trusted host key."},
+	{Name: "Updates", Type: "string", Priority: 1, Description: "Updates of Windows that wait to be installed, and how many of them are for security."},
 	{Name: "Operation", Type: "string", Priority: 1, Description: "Operation that runs, or the last one."},
 }
 
@@ -68,6 +69,7 @@ func cells(instance *windows.WindowsInstance, name, age string) []any {
 		osCell(instance.Status.System),
 		orNone(v1alpha1.ShortRevision(instance.Status.CurrentRevision)),
 		hostKeyCell(instance.Status.HostKeys),
+		updatesCell(instance.Status.WindowsUpdates),
 		operationCell(instance.Status.Operation),
 	}
 }
@@ -105,6 +107,17 @@ func hostKeyCell(keys []windows.HostKeyStatus) string {
 		fingerprints = append(fingerprints, key.Fingerprint)
 	}
 	return orNone(strings.Join(fingerprints, ","))
+}
+
+// updatesCell counts updates that wait. It tells those that were never searched for from none.
+func updatesCell(u *windows.WindowsUpdatesStatus) string {
+	switch {
+	case u == nil || u.SearchedAt == nil:
+		return none
+	case u.Security == 0:
+		return strconv.Itoa(int(u.Pending))
+	}
+	return fmt.Sprintf("%d (%d security)", u.Pending, u.Security)
 }
 
 // operationCell is the operation, and how far it is where that can be counted.

@@ -28,7 +28,7 @@ func TestTableRow(t *testing.T) {
 		{
 			"nothing known",
 			windows.WindowsInstance{Spec: windows.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22}},
-			[]any{"win-1", "10.0.0.1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "10.0.0.1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"everything known",
@@ -36,23 +36,24 @@ func TestTableRow(t *testing.T) {
 				Spec: windows.WindowsInstanceSpec{Address: "10.0.0.1", Port: 2222, PoolRef: &windows.PoolReference{Name: "pool-a"}},
 				Status: windows.WindowsInstanceStatus{
 					Phase: "Ready", Node: &windows.NodeReference{Name: "node-1"}, Version: "0.1.0", CurrentRevision: "0123456789abcdef",
-					Conditions: condition(metav1.ConditionTrue, "NodeReady"),
-					System:     &windows.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700"},
-					HostKeys:   []windows.HostKeyStatus{{Fingerprint: "SHA256:a"}, {Fingerprint: "SHA256:b"}},
-					Operation:  &windows.Operation{Type: "Drain", Phase: windows.OperationRunning, Progress: &windows.OperationProgress{Done: 3, Total: 250, Unit: "pods"}},
+					Conditions:     condition(metav1.ConditionTrue, "NodeReady"),
+					System:         &windows.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700"},
+					HostKeys:       []windows.HostKeyStatus{{Fingerprint: "SHA256:a"}, {Fingerprint: "SHA256:b"}},
+					WindowsUpdates: &windows.WindowsUpdatesStatus{SearchedAt: &created, Pending: 3, Security: 2},
+					Operation:      &windows.Operation{Type: "Drain", Phase: windows.OperationRunning, Progress: &windows.OperationProgress{Done: 3, Total: 250, Unit: "pods"}},
 				},
 			},
-			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "0123456789ab", "SHA256:a,SHA256:b", "Drain Running (3/250 pods)"},
+			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "0123456789ab", "SHA256:a,SHA256:b", "3 (2 security)", "Drain Running (3/250 pods)"},
 		},
 		{
 			"IPv6",
 			windows.WindowsInstance{Spec: windows.WindowsInstanceSpec{Address: "fd00::1", Port: 22}},
-			[]any{"win-1", "fd00::1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "fd00::1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"IPv6 with a port",
 			windows.WindowsInstance{Spec: windows.WindowsInstanceSpec{Address: "fd00::1", Port: 23}},
-			[]any{"win-1", "[fd00::1]:23", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "[fd00::1]:23", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"not ready, and why",
@@ -60,7 +61,7 @@ func TestTableRow(t *testing.T) {
 				Spec:   windows.WindowsInstanceSpec{Address: "win-1"},
 				Status: windows.WindowsInstanceStatus{Phase: "Unreachable", Conditions: condition(metav1.ConditionFalse, "ConnectionRefused")},
 			},
-			[]any{"win-1", "win-1", "<none>", "Unreachable", "False (ConnectionRefused)", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "win-1", "<none>", "Unreachable", "False (ConnectionRefused)", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"being deleted",
@@ -69,7 +70,7 @@ func TestTableRow(t *testing.T) {
 				Spec:       windows.WindowsInstanceSpec{Address: "win-1"},
 				Status:     windows.WindowsInstanceStatus{Phase: "Ready", System: &windows.SystemStatus{Build: "10.0"}},
 			},
-			[]any{"win-1", "win-1", "<none>", "Removing", "Unknown", "<none>", "<none>", "10.0", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "win-1", "<none>", "Removing", "Unknown", "<none>", "<none>", "10.0", "<none>", "<none>", "<none>", "<none>"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestTableColumns(t *testing.T) {
 	if diff := cmp.Diff([]string{"Name", "Address", "Node", "Phase", "Ready", "Version", "Age"}, narrow); diff != "" {
 		t.Errorf("columns differ (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Pool", "OS", "Revision", "HostKey", "Operation"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"Pool", "OS", "Revision", "HostKey", "Updates", "Operation"}, wide); diff != "" {
 		t.Errorf("wide columns differ (-want +got):\n%s", diff)
 	}
 }

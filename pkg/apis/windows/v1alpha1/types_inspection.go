@@ -41,6 +41,10 @@ type WindowsInstanceInspection struct {
 	// Whether Windows waits for a restart, and why.
 	// +optional
 	PendingReboot RebootInspection `json:"pendingReboot,omitempty"`
+	// Updates of Windows that wait to be installed, as the service of the host found at its last search. Empty: it has
+	// not searched yet, for example because the host is not configured.
+	// +optional
+	WindowsUpdates *WindowsUpdatesInspection `json:"windowsUpdates,omitempty"`
 	// Number of logical processors.
 	// +optional
 	CPUs int32 `json:"cpus,omitempty"`
@@ -169,6 +173,43 @@ type RebootInspection struct {
 	// +optional
 	// +listType=atomic
 	Reasons []string `json:"reasons,omitempty"`
+}
+
+// WindowsUpdatesInspection describes the updates of Windows that wait to be installed.
+type WindowsUpdatesInspection struct {
+	// When the host last searched for updates, by its clock. Empty: no search has succeeded.
+	// +optional
+	SearchedAt *metav1.Time `json:"searchedAt,omitempty"`
+	// How many updates wait, those for security included.
+	Pending int32 `json:"pending"`
+	// How many security updates wait.
+	Security int32 `json:"security"`
+	// The updates, those for security first, at most 64.
+	// +optional
+	// +listType=atomic
+	Updates []UpdateInspection `json:"updates,omitempty"`
+	// Why the last search failed. Empty: it did not.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// UpdateInspection is an update of Windows that waits to be installed.
+type UpdateInspection struct {
+	// Name of the update.
+	Title string `json:"title"`
+	// Articles about it, for example KB5044281.
+	// +optional
+	// +listType=atomic
+	Articles []string `json:"articles,omitempty"`
+	// Whether it is a security update.
+	// +optional
+	Security bool `json:"security,omitempty"`
+	// How bad the weaknesses are that it fixes, as Microsoft rates them, for example Critical. Empty: not rated.
+	// +optional
+	Severity string `json:"severity,omitempty"`
+	// Whether its files are on the host.
+	// +optional
+	Downloaded bool `json:"downloaded,omitempty"`
 }
 
 // MemoryInspection is physical memory.

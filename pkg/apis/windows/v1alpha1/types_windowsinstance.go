@@ -244,6 +244,11 @@ type WindowsInstanceStatus struct {
 	// What the host reported about itself when it was last inspected.
 	// +optional
 	System *SystemStatus `json:"system,omitempty"`
+	// Updates of Windows that wait to be installed, as the host said when it was last inspected. Empty:
+	// it has not searched for any yet, for example because it is not configured.
+	// +optional
+	// +k8s:optional
+	WindowsUpdates *WindowsUpdatesStatus `json:"windowsUpdates,omitempty"`
 	// Version of this project's software on the host. Empty: there is none yet.
 	// +optional
 	Version string `json:"version,omitempty"`
@@ -357,6 +362,25 @@ type SystemStatus struct {
 	// When the host was started, to the minute. It differs after each reboot.
 	// +optional
 	BootTime *metav1.Time `json:"bootTime,omitempty"`
+}
+
+// WindowsUpdatesStatus counts the updates of Windows that wait to be installed on a host, as Windows Update, or
+// the server of the organization that its policy names, offers them. Drivers, previews, other versions of Windows, definitions of the antivirus
+// and what an administrator has hidden do not count.
+type WindowsUpdatesStatus struct {
+	// When the host last searched for updates, by its clock, to the minute. It does so every 12 hours or so, and after
+	// each boot. Empty: no search has succeeded.
+	// +optional
+	SearchedAt *metav1.Time `json:"searchedAt,omitempty"`
+	// How many updates wait, those for security included.
+	Pending int32 `json:"pending"`
+	// How many security updates wait: those that Microsoft classifies so or rates the severity of.
+	Security int32 `json:"security"`
+	// Why the last search failed. Empty: it did not.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
+	Message string `json:"message,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -126,6 +126,10 @@ func cleanFacts(f *api.Facts) {
 	f.CPUs = Between(f.CPUs, 0, math.MaxInt32)
 	f.System.Build = max(f.System.Build, 0)
 	f.System.Revision = max(f.System.Revision, 0)
+	if u := f.Updates; u != nil {
+		u.Total = Between(u.Total, 0, math.MaxInt32)
+		u.Security = Between(u.Security, 0, u.Total)
+	}
 	f.Boot.UptimeSeconds = Between(f.Boot.UptimeSeconds, 0, math.MaxInt64/int64(time.Second))
 	for i := range f.Network.Interfaces {
 		f.Network.Interfaces[i].MTU = Between(f.Network.Interfaces[i].MTU, 0, math.MaxInt32)

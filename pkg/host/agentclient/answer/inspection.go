@@ -50,6 +50,7 @@ func Inspection(f *api.Facts, times Exchange) *v1alpha1.WindowsInstanceInspectio
 	if !strings.EqualFold(f.Name.FQDN, f.Name.Hostname) {
 		out.System.FQDN = f.Name.FQDN
 	}
+	out.WindowsUpdates = updatesOf(f.Updates)
 	for _, d := range f.Disks {
 		out.Disks = append(out.Disks, v1alpha1.DiskInspection{Path: d.Path, System: d.System, FileSystem: d.FileSystem, Total: bytesOf(d.TotalBytes), Free: bytesOf(d.FreeBytes)})
 	}
@@ -65,6 +66,17 @@ func Inspection(f *api.Facts, times Exchange) *v1alpha1.WindowsInstanceInspectio
 	}
 	for _, e := range f.Errors {
 		out.Unknown = append(out.Unknown, v1alpha1.UnknownInspection{Area: e.Area, Message: e.Message})
+	}
+	return out
+}
+
+func updatesOf(u *api.WindowsUpdates) *v1alpha1.WindowsUpdatesInspection {
+	if u == nil {
+		return nil
+	}
+	out := &v1alpha1.WindowsUpdatesInspection{SearchedAt: timeOf(u.SearchedAt), Pending: int32(u.Total), Security: int32(u.Security), Message: u.Error}
+	for _, p := range u.Pending {
+		out.Updates = append(out.Updates, v1alpha1.UpdateInspection{Title: p.Title, Articles: p.KBs, Security: p.Security, Severity: p.Severity, Downloaded: p.Downloaded})
 	}
 	return out
 }

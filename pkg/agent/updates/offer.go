@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package updates
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+)
+
+// Source is the Windows Update Agent. It asks the server that the policy of the host names, of which there may be
+// one of the organization. Its calls may take longer than their context.
+type Source interface {
+	// Search returns the software updates that apply to the host, are not installed, not hidden by an
+	// administrator and not only offered to those who look for them.
+	Search(ctx context.Context) ([]Offer, error)
+}
+
+// Offer is an update as Windows Update describes it.
+type Offer struct {
+	ID       string
+	Revision int
+	Title    string
+	// Articles are the numbers of the articles about it, without "KB".
+	Articles []string
+	// Categories are the identifiers of the classifications and products that it belongs to.
+	Categories []string
+	// Severity is the rating of the weaknesses that it fixes (MsrcSeverity). Empty: none.
+	Severity   string
+	Downloaded bool
+}
+
+// Classifications of updates; see learn.microsoft.com, "Classification GUIDs".
+const (
+	// ClassSecurity updates fix weaknesses. The monthly cumulative update is one.
+	ClassSecurity = "0fa1201d-4330-4fa8-8ae9-b877473b6441"
+	// ClassDefinition updates are the signatures of the antivirus, several a day. It gets them by itself, without a restart.
+	ClassDefinition = "e0789628-ce08-4437-be74-2495b842f43b"
+	// ClassUpgrade updates make another version of Windows of this one, which is not to happen to a node in passing:
+	// its containers need the version that they were made for.
+	ClassUpgrade = "3689bdc8-b205-4af4-8d4a-a63924c5e9d5"
+	// ClassDriver updates may be offered as software.
+	ClassDriver = "ebfc1fc5-71a4-4f7b-9aca-3b9a503104a0"
+)
+
+// pending returns the updates of offers that concern us, those for security first.
+func pending(offers []Offer) []api.Update {
+	var list []api.Update
+	for _, o := range offers {
+		is := func(class string) bool {
+			return slices.ContainsFunc(o.Categories, func(c string) bool { return strings.EqualFold(c, class) })
+		}
+		if o.ID == "" || is(ClassDefinition) || is(ClassUpgrade) || is(ClassDriver) {
+			continue
+		}
+		u := api.Update{
+			ID: o.ID, Revision: o.Revision, Title: o.Title, Severity: o.Severity, Downloaded: o.Downloaded,
+			Security: is(ClassSecurity) || o.Severity != "",
+		}
+		for _, number := range o.Articles {
+			u.KBs = append(u.KBs, "KB"+strings.TrimPrefix(strings.ToUpper(number), "KB"))
+		}
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b api.Update) int {
+		switch {
+		case a.Security == b.Security:
+			return cmp.Or(strings.Compare(a.Title, b.Title), strings.Compare(a.ID, b.ID))
+		case a.Security:
+			return -1
+		}
+		return 1
+	})
+	return list
+}
