@@ -25,8 +25,9 @@
 //	restart-services  restarts the services of the applied configuration, prints lines of
 //	         [api.Progress]
 //	cleanup  removes what apply has created, prints lines of [api.Progress]
-//	run      is the service that keeps the host at its applied configuration, rotates logs and
-//	         searches for updates of Windows
+//	updates  reads an [api.UpdatesRequest], leaves it for the service, prints an [api.UpdatesAnswer]
+//	run      is the service that keeps the host at its applied configuration, rotates logs, and
+//	         searches for updates of Windows and installs those that are requested
 //
 // [Main] is the whole program. Everything that it needs of the operating system is in
 // [Host], so that the same code runs on Windows and on the hosts of tests.

@@ -67,6 +67,8 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = restartServicesCommand(ctx, host, stdout)
 	case api.CommandCleanup:
 		err = cleanupCommand(ctx, host, stdout)
+	case api.CommandUpdates:
+		err = updatesCommand(host, stdin, stdout)
 	case api.CommandRun:
 		err = runCommand(ctx, host, stderr)
 	default:
@@ -80,7 +82,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandRestartServices, api.CommandCleanup, api.CommandRun}
+	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // there is no other place to report it
 	return api.ExitUsage
 }

@@ -128,6 +128,10 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target, options m
 
 // nothingToDo says whether a reboot found that none was needed.
 func nothingToDo(op *v1alpha1.Operation) bool {
+	if op.Reboot.InstallsUpdates() {
+		step := op.FindStep(v1alpha1.StepInstallUpdates)
+		return step != nil && step.State == v1alpha1.StepSkipped
+	}
 	return op.Reboot != nil && op.Reboot.Mode == v1alpha1.RebootIfPending && op.BootID == ""
 }
 

@@ -116,17 +116,21 @@ func newUncordon(e *env) *cobra.Command {
 // rebootModes are the values of --mode.
 var rebootModes = []v1alpha1.RebootMode{v1alpha1.RebootGraceful, v1alpha1.RebootIfPending, v1alpha1.RebootForce}
 
+// installable are the values of --install-updates.
+var installable = []v1alpha1.WindowsUpdatesInstall{v1alpha1.InstallNone, v1alpha1.InstallSecurity, v1alpha1.InstallAll}
+
 func newReboot(e *env) *cobra.Command {
 	var (
 		d       drainFlags
 		mode    string
+		install string
 		timeout time.Duration
 	)
 	a := &action{noun: "reboot", done: "rebooted"}
 	var cmd *cobra.Command
 	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
 		spec := v1alpha1.WindowsInstanceRebootSpec{Preconditions: preconditions(t)}
-		spec.Mode = v1alpha1.RebootMode(mode)
+		spec.Mode, spec.InstallUpdates = v1alpha1.RebootMode(mode), v1alpha1.WindowsUpdatesInstall(install)
 		if cmd.Flags().Changed("timeout") {
 			spec.TimeoutSeconds = new(wholeSeconds(timeout))
 		}
@@ -144,8 +148,14 @@ again, and uncordon it. The controller of the cluster does it: it continues when
 ends, and Ctrl-C only ends the output. With several hosts it is one after the other.
 
 --mode=IfPending does nothing where Windows does not wait for a restart. --mode=Force
-restarts at once; the pods there are cut off.`,
+restarts at once; the pods there are cut off.
+
+--install-updates=Security, or All, also installs the updates of Windows that wait: they are downloaded before
+the drain and installed after it. Where none wait the host is left as it is.`,
 		Example: `  kubectl windows reboot win-6
+
+  # With the security updates that wait
+  kubectl windows reboot win-6 --install-updates=Security
 
   # Those of a pool that wait for it, one after the other
   kubectl windows reboot -A --pool windows-instances --mode=IfPending`,
@@ -155,6 +165,11 @@ restarts at once; the pods there are cut off.`,
 				return fmt.Errorf("--mode=%s: must be Graceful, IfPending or Force", mode)
 			}
 			mode = string(rebootModes[i])
+			at := slices.IndexFunc(installable, func(u v1alpha1.WindowsUpdatesInstall) bool { return strings.EqualFold(string(u), install) })
+			if at < 0 {
+				return fmt.Errorf("--install-updates=%s: must be None, Security or All", install)
+			}
+			install = string(installable[at])
 			if rebootModes[i] == v1alpha1.RebootForce && d.changed() {
 				return errors.New("--mode=Force does not drain: it takes no flags of a drain")
 			}
@@ -164,7 +179,9 @@ restarts at once; the pods there are cut off.`,
 	d.addFlags(cmd, "drain-timeout")
 	cmd.Flags().StringVar(&mode, "mode", string(v1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
 	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready.")
+	cmd.Flags().StringVar(&install, "install-updates", string(v1alpha1.InstallNone), "None, Security or All: updates of Windows to install before the restart.")
 	completeWords(cmd, "mode", "Graceful", "IfPending", "Force")
+	completeWords(cmd, "install-updates", "None", "Security", "All")
 	return cmd
 }
 

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
@@ -88,12 +89,25 @@ func (s *hostState) start(boot string) {
 			s.Features[name] = engine.FeatureEnabled
 		}
 	}
+	s.completeUpdates()
 	for _, service := range s.Services {
 		service.Running = service.Settings.StartType == config.StartAutomatic
 	}
 }
 
+// change changes the state. The service of the agent does so while others configure the host.
 func (s *System) change(change func(*hostState) error) error {
+	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(s.file+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
 	state, err := s.read()
 	if err != nil {
 		return err
@@ -103,9 +117,6 @@ func (s *System) change(change func(*hostState) error) error {
 	}
 	content, err := json.MarshalIndent(state, "", "\t")
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
 		return err
 	}
 	return writeWhole(s.file, bytes.NewReader(content), 0o600)

@@ -6,16 +6,24 @@ package agenthost
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
-// Update is an update that the server of a stand-in offers.
+// Update is an update that the server of a stand-in offers, and what becomes of it.
 type Update struct {
 	updates.Offer
 
-	// FailSearch is why searches fail while it is there. Empty: they do not.
-	FailSearch string
+	// FailSearch is why searches fail while it is there, FailDownload why it cannot be downloaded, and FailInstall why it
+	// cannot be installed. Empty: they do not, and it can.
+	FailSearch, FailDownload, FailInstall string
+	// TakenBack: Windows takes it back while it restarts.
+	TakenBack bool
+	// NeedsNoRestart: it takes effect at once.
+	NeedsNoRestart bool
+	// InstalledIn is the boot in which it was installed. Empty: it was not.
+	InstalledIn string
 }
 
 // OfferUpdates has the server offer these updates from now on.
@@ -25,6 +33,25 @@ func (s *System) OfferUpdates(list ...Update) error {
 
 // Updates is the Windows Update Agent of the host. What it knows is with the other state of the host.
 func (s *System) Updates() updates.Source { return updateAgent{s} }
+
+// completeUpdates is what Windows does about updates when it boots.
+func (s *hostState) completeUpdates() {
+	for i := range s.Updates {
+		u := &s.Updates[i]
+		if u.InstalledIn != "" && u.InstalledIn != s.Boot && u.TakenBack {
+			u.InstalledIn = ""
+		}
+	}
+}
+
+// PendingUpdates says whether Windows waits for a restart because of updates.
+func (s *System) PendingUpdates() (bool, error) {
+	state, err := s.read()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(state.Updates, func(u Update) bool { return u.InstalledIn == state.Boot && !u.NeedsNoRestart }), nil
+}
 
 type updateAgent struct{ *System }
 
@@ -39,7 +66,53 @@ func (a updateAgent) Search(context.Context) ([]updates.Offer, error) {
 		if u.FailSearch != "" {
 			return nil, errors.New(u.FailSearch)
 		}
-		offers = append(offers, u.Offer)
+		if u.InstalledIn == "" {
+			offers = append(offers, u.Offer)
+		}
 	}
 	return offers, nil
+}
+
+// Download implements [updates.Source].
+func (a updateAgent) Download(_ context.Context, id updates.Identity) error {
+	return a.change(func(state *hostState) error {
+		u := find(state, id)
+		switch {
+		case u == nil:
+			return errors.New("it is not offered")
+		case u.FailDownload != "":
+			return errors.New(u.FailDownload)
+		}
+		u.Downloaded = true
+		return nil
+	})
+}
+
+// Install implements [updates.Source].
+func (a updateAgent) Install(_ context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	results := make([]updates.Result, len(ids))
+	err := a.change(func(state *hostState) error {
+		for i, id := range ids {
+			u := find(state, id)
+			switch {
+			case u == nil || !u.Downloaded:
+				results[i].Err = errors.New("it is not offered, or was not downloaded")
+			case u.FailInstall != "":
+				results[i].Err = errors.New(u.FailInstall)
+			default:
+				u.InstalledIn = state.Boot
+				results[i].RebootRequired = !u.NeedsNoRestart
+			}
+		}
+		return nil
+	})
+	return results, err
+}
+
+func find(state *hostState, id updates.Identity) *Update {
+	i := slices.IndexFunc(state.Updates, func(u Update) bool { return u.ID == id.ID && u.Revision == id.Revision && u.InstalledIn == "" })
+	if i < 0 {
+		return nil
+	}
+	return &state.Updates[i]
 }

@@ -39,6 +39,8 @@ const (
 	CommandRestartServices = "restart-services"
 	// CommandCleanup takes nothing and answers [Progress].
 	CommandCleanup = "cleanup"
+	// CommandUpdates takes an [UpdatesRequest] and answers an [UpdatesAnswer].
+	CommandUpdates = "updates"
 	// CommandRun is the service; it answers nothing and ends with its context.
 	CommandRun = "run"
 )

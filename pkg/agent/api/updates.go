@@ -3,13 +3,25 @@
 
 package api
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
-// UpdatesPath is the file in which the service keeps [WindowsUpdates].
-const UpdatesPath = Root + `\state\updates.json`
+const (
+	// UpdatesPath is the file in which the service keeps [WindowsUpdates].
+	UpdatesPath = Root + `\state\updates.json`
+	// UpdatesRequestPath is the file in which "updates" leaves its [UpdatesRequest] for the service. Only
+	// administrators can write it.
+	UpdatesRequestPath = Root + `\state\updates-request.json`
+)
 
-// MaxPendingUpdates is how many updates [WindowsUpdates] names.
-const MaxPendingUpdates = 64
+const (
+	// MaxPendingUpdates is how many updates [WindowsUpdates] names.
+	MaxPendingUpdates = 64
+	// MaxUpdateFailures is how many failures [WindowsUpdates] has.
+	MaxUpdateFailures = 16
+)
 
 // WindowsUpdates is what the service of a host knows of the updates of Windows that wait to be
 // installed. It searches for them every few hours, and after each boot.
@@ -26,6 +38,13 @@ type WindowsUpdates struct {
 	Security int `json:"security"`
 	// Pending are the updates, those for security first, at most [MaxPendingUpdates] of them.
 	Pending []Update `json:"pending,omitempty"`
+	// Failures are updates that could not be installed and still wait, the newest first. They are not tried again
+	// before their time unless somebody asks.
+	Failures []UpdateFailure `json:"failures,omitempty"`
+	// Unproven are updates that were installed, and that no search in another boot has found to be so yet.
+	Unproven []InstalledUpdate `json:"unproven,omitempty"`
+	// Attempt is what was requested last, and what became of it. Nil: nothing was.
+	Attempt *UpdateAttempt `json:"attempt,omitempty"`
 }
 
 // Update is an update of Windows that waits to be installed.
@@ -40,6 +59,105 @@ type Update struct {
 	// Security says whether it fixes weaknesses, and Severity how bad these are, as in "Critical". Empty: it is not rated.
 	Security bool   `json:"security,omitempty"`
 	Severity string `json:"severity,omitempty"`
+	// Bytes is how much is downloaded at most. 0: not known.
+	Bytes int64 `json:"bytes,omitempty"`
 	// Downloaded says whether its files are on the host.
 	Downloaded bool `json:"downloaded,omitempty"`
+	// Interactive updates may ask questions while they are installed, so that only a person can do that.
+	Interactive bool `json:"interactive,omitempty"`
+}
+
+// Name is the shortest name that tells the update from others: its articles, or else its title.
+func (u *Update) Name() string {
+	if len(u.KBs) == 0 {
+		return u.Title
+	}
+	return strings.Join(u.KBs, "+")
+}
+
+// UpdateFailure is an update that could not be installed.
+type UpdateFailure struct {
+	ID       string `json:"id"`
+	Revision int    `json:"revision"`
+	Name     string `json:"name"`
+	Security bool   `json:"security,omitempty"`
+	// At is when it failed, and RetryAt when it is tried again at the earliest.
+	At      time.Time `json:"at"`
+	RetryAt time.Time `json:"retryAt"`
+	// Request is the ID of the request that it failed for.
+	Request string `json:"request"`
+	// Error is why.
+	Error string `json:"error"`
+}
+
+// InstalledUpdate is an update that Windows says it has installed.
+type InstalledUpdate struct {
+	ID       string `json:"id"`
+	Revision int    `json:"revision"`
+	Name     string `json:"name"`
+	Security bool   `json:"security,omitempty"`
+	// BootID is the boot in which that was, and Request the ID of the request.
+	BootID  string `json:"bootID"`
+	Request string `json:"request"`
+}
+
+// UpdateScope is which updates are meant.
+type UpdateScope string
+
+// Scopes.
+const (
+	UpdatesSecurity UpdateScope = "Security"
+	UpdatesAll      UpdateScope = "All"
+)
+
+// UpdateAction is what the service is to do about updates.
+type UpdateAction string
+
+const (
+	// ActionDownload searches for updates and downloads them.
+	ActionDownload UpdateAction = "Download"
+	// ActionInstall installs what was downloaded. The host is not restarted.
+	ActionInstall UpdateAction = "Install"
+	// ActionVerify searches, and so finds out which of those that were installed are not, after a restart.
+	ActionVerify UpdateAction = "Verify"
+)
+
+// UpdatesRequest requests something of the service. The same request again is the same attempt.
+type UpdatesRequest struct {
+	// ID tells requests apart, together with the action.
+	ID     string       `json:"id"`
+	Action UpdateAction `json:"action"`
+	Scope  UpdateScope  `json:"scope"`
+	// Retry also tries updates that have failed not long ago.
+	Retry bool `json:"retry,omitempty"`
+}
+
+// UpdatesAnswer is the answer to an [UpdatesRequest].
+type UpdatesAnswer struct {
+	// Attempt is how far the request is. Nil: the service has not seen it yet.
+	Attempt *UpdateAttempt `json:"attempt,omitempty"`
+	// Refused says why the request cannot be met. Empty: it can.
+	Refused string `json:"refused,omitempty"`
+}
+
+// UpdateAttempt is what became of a request. It is kept before anything is done and after each update, so that a service
+// that is started again goes on with it.
+type UpdateAttempt struct {
+	Request   UpdatesRequest `json:"request"`
+	StartedAt time.Time      `json:"startedAt"`
+	// EndedAt is when it was over. Zero: it is not.
+	EndedAt time.Time `json:"endedAt,omitzero"`
+	// Starts counts how often it was begun, as the service may end in the middle.
+	Starts int `json:"starts"`
+	// Done counts updates that were dealt with, of Total.
+	Done  int `json:"done"`
+	Total int `json:"total"`
+	// Succeeded names the updates that were downloaded, installed or proven to be.
+	Succeeded []string `json:"succeeded,omitempty"`
+	// Failures are the updates of the request that failed, in this attempt and in those before it with the same ID.
+	Failures []UpdateFailure `json:"failures,omitempty"`
+	// RebootRequired says whether Windows has to be restarted for what was installed.
+	RebootRequired bool `json:"rebootRequired,omitempty"`
+	// Error is why it could not be completed. Empty: it was, or still runs.
+	Error string `json:"error,omitempty"`
 }

@@ -6,6 +6,7 @@ package updates
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -18,6 +19,28 @@ type Source interface {
 	// Search returns the software updates that apply to the host, are not installed, not hidden by an
 	// administrator and not only offered to those who look for them.
 	Search(ctx context.Context) ([]Offer, error)
+	// Download gets the files of an update that a search has found, and accepts its license.
+	Download(ctx context.Context, id Identity) error
+	// Install installs updates that were downloaded, and restarts nothing. It returns what became of each, in their order.
+	// [ErrRestartFirst] is wrapped when Windows installs nothing before it has been restarted.
+	Install(ctx context.Context, ids []Identity) ([]Result, error)
+}
+
+// ErrRestartFirst means that Windows waits for a restart, and installs nothing before that.
+var ErrRestartFirst = errors.New("Windows has to be restarted first") //nolint:staticcheck // it is a name
+
+// Identity is what Windows Update knows an update by.
+type Identity struct {
+	ID       string
+	Revision int
+}
+
+// Result is what became of an update that was to be installed.
+type Result struct {
+	// Err is why it was not. Nil: it was.
+	Err error
+	// RebootRequired: it takes effect when Windows has been restarted.
+	RebootRequired bool
 }
 
 // Offer is an update as Windows Update describes it.
@@ -32,6 +55,10 @@ type Offer struct {
 	// Severity is the rating of the weaknesses that it fixes (MsrcSeverity). Empty: none.
 	Severity   string
 	Downloaded bool
+	// Bytes is how much is downloaded at most. 0: not known.
+	Bytes int64
+	// Interactive updates may ask questions while they are installed.
+	Interactive bool
 }
 
 // Classifications of updates; see learn.microsoft.com, "Classification GUIDs".
@@ -59,6 +86,7 @@ func pending(offers []Offer) []api.Update {
 		}
 		u := api.Update{
 			ID: o.ID, Revision: o.Revision, Title: o.Title, Severity: o.Severity, Downloaded: o.Downloaded,
+			Bytes: o.Bytes, Interactive: o.Interactive,
 			Security: is(ClassSecurity) || o.Severity != "",
 		}
 		for _, number := range o.Articles {

@@ -24,10 +24,10 @@ const (
 	// searchTimeout bounds a search.
 	searchTimeout = 30 * time.Minute
 	// lookEvery is between two looks at whether there is something to do.
-	lookEvery = time.Minute
+	lookEvery = 5 * time.Second
 )
 
-// Updater searches for updates and keeps what it finds in [api.UpdatesPath]. It is used by one goroutine.
+// Updater searches for updates, downloads and installs them when that is requested, and keeps what it knows in [api.UpdatesPath]. It is used by one goroutine.
 type Updater struct {
 	System engine.System
 	Source Source
@@ -62,6 +62,10 @@ func (u *Updater) look(ctx context.Context) error {
 	boot, bootErr := u.System.Boot(ctx)
 	if bootErr != nil {
 		return errors.Join(err, fmt.Errorf("reading the identity of the boot: %w", bootErr))
+	}
+	attended, attendErr := u.attend(ctx, known, boot)
+	if err = errors.Join(err, attendErr); attended || ctx.Err() != nil {
+		return err
 	}
 	if !u.due(known, boot) {
 		return err
@@ -101,7 +105,7 @@ func (u *Updater) search(ctx context.Context, known *api.WindowsUpdates, boot st
 	}
 	if err != nil {
 		known.FailedAt, known.Error = u.Now(), err.Error()
-		return writeFile(u.System, api.UpdatesPath, known)
+		return u.keep(known)
 	}
 	known.SearchedAt, known.BootID, known.FailedAt, known.Error = u.Now(), boot, time.Time{}, ""
 	known.Pending = pending(offers)
@@ -111,8 +115,9 @@ func (u *Updater) search(ctx context.Context, known *api.WindowsUpdates, boot st
 			known.Security++
 		}
 	}
+	u.prove(known, boot)
 	known.Pending = known.Pending[:min(len(known.Pending), api.MaxPendingUpdates)]
-	return writeFile(u.System, api.UpdatesPath, known)
+	return u.keep(known)
 }
 
 // bounded calls the source, and stops waiting for it after a time: Windows ends no call before it is done.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
+//go:build unix
+
 package updates_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -22,23 +25,32 @@ import (
 
 // host is a host whose service searches for updates, with a clock that only its sleep moves.
 type host struct {
-	t      *testing.T
-	system *agenthost.System
-	boot   string
-	now    time.Time
-	// source is in the place of the one of the system, unless it is nil.
-	source updates.Source
-	// searches counts them.
-	searches int
+	*agenthost.System
+
+	t    *testing.T
+	boot string
+	now  time.Time
+	// searches, downloads and installs count them.
+	searches, downloads, installs int
+	// before is called before each download and installation. Nil: nothing is.
+	before func()
+	// free is the room on the disk. Zero: as much as there is.
+	free     int64
 	problems []string
+}
+
+// Volume implements [engine.System].
+func (h *host) Volume(path string) (string, int64, error) {
+	name, free, err := h.System.Volume(path)
+	return name, cmp.Or(h.free, free), err
 }
 
 func newHost(t *testing.T) *host {
 	t.Helper()
 	h := &host{t: t, boot: "boot-1", now: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)}
-	h.system = agenthost.NewSystem(filepath.Join(t.TempDir(), "c"), func() (string, error) { return h.boot, nil })
+	h.System = agenthost.NewSystem(filepath.Join(t.TempDir(), "c"), func() (string, error) { return h.boot, nil })
 	for _, directory := range []string{`C:\`, `C:\Windows`, api.Root, api.Root + `\state`} {
-		if err := h.system.MakeDirectory(directory, config.AccessAdministrators); err != nil {
+		if err := h.System.MakeDirectory(directory, config.AccessAdministrators); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,10 +60,25 @@ func newHost(t *testing.T) *host {
 // Search implements [updates.Source].
 func (h *host) Search(ctx context.Context) ([]updates.Offer, error) {
 	h.searches++
-	if h.source != nil {
-		return h.source.Search(ctx)
+	return h.Updates().Search(ctx)
+}
+
+// Download implements [updates.Source].
+func (h *host) Download(ctx context.Context, id updates.Identity) error {
+	h.downloads++
+	if h.before != nil {
+		h.before()
 	}
-	return h.system.Updates().Search(ctx)
+	return h.Updates().Download(ctx, id)
+}
+
+// Install implements [updates.Source].
+func (h *host) Install(ctx context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	h.installs++
+	if h.before != nil {
+		h.before()
+	}
+	return h.Updates().Install(ctx, ids)
 }
 
 // run runs the service for a time. It is a new process.
@@ -59,7 +86,7 @@ func (h *host) run(d time.Duration) {
 	h.t.Helper()
 	end := h.now.Add(d)
 	updater := &updates.Updater{
-		System: h.system, Source: h, Now: func() time.Time { return h.now },
+		System: h, Source: h, Now: func() time.Time { return h.now },
 		Sleep: func(_ context.Context, d time.Duration) error {
 			if h.now = h.now.Add(d); h.now.After(end) {
 				return context.Canceled
@@ -73,7 +100,7 @@ func (h *host) run(d time.Duration) {
 
 func (h *host) known() *api.WindowsUpdates {
 	h.t.Helper()
-	known, err := updates.Read(h.system)
+	known, err := updates.Read(h)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -82,7 +109,7 @@ func (h *host) known() *api.WindowsUpdates {
 
 func (h *host) offer(list ...agenthost.Update) {
 	h.t.Helper()
-	if err := h.system.OfferUpdates(list...); err != nil {
+	if err := h.System.OfferUpdates(list...); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -113,7 +140,7 @@ func TestSearch(t *testing.T) {
 			{ID: "1", Revision: 200, Title: "Update for Windows", KBs: []string{"KB501"}},
 		},
 	}
-	if diff := cmp.Diff(want, h.known()); diff != "" {
+	if diff := gocmp.Diff(want, h.known()); diff != "" {
 		t.Errorf("what the service knows (-want +got):\n%s", diff)
 	}
 	if len(h.problems) > 0 {
@@ -182,10 +209,10 @@ func TestSearchBounded(t *testing.T) {
 // TestFileDamaged: what cannot be read is made again.
 func TestFileDamaged(t *testing.T) {
 	h := newHost(t)
-	if err := h.system.WriteFile(api.UpdatesPath, []byte("{"), config.AccessAdministrators); err != nil {
+	if err := h.System.WriteFile(api.UpdatesPath, []byte("{"), config.AccessAdministrators); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := updates.Read(h.system); err == nil {
+	if _, err := updates.Read(h); err == nil {
 		t.Error("half a file was read")
 	}
 	h.run(0)
@@ -194,8 +221,10 @@ func TestFileDamaged(t *testing.T) {
 	}
 }
 
-// hangs is a source whose calls end when the test lets them.
+// hangs is a source whose searches end when the test lets them.
 type hangs struct {
+	updates.Source
+
 	called chan struct{}
 	end    chan struct{}
 }
@@ -209,9 +238,9 @@ func (s hangs) Search(context.Context) ([]updates.Offer, error) {
 // TestServiceEnds: a search that Windows does not end does not keep the service from ending, and is no failure.
 func TestServiceEnds(t *testing.T) {
 	h := newHost(t)
-	s := hangs{make(chan struct{}), make(chan struct{})}
+	s := hangs{called: make(chan struct{}), end: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
-	updater := &updates.Updater{System: h.system, Source: s, Now: func() time.Time { return h.now }, Report: func(err error) { t.Error(err) }}
+	updater := &updates.Updater{System: h, Source: s, Now: func() time.Time { return h.now }, Report: func(err error) { t.Error(err) }}
 	ended := make(chan struct{})
 	go func() { defer close(ended); updater.Run(ctx) }()
 	<-s.called

@@ -76,15 +76,15 @@ type updateIdentity struct {
 // windowsUpdate is IUpdate.
 type windowsUpdate struct {
 	iDispatch
-	GetTitle, GetAutoSelectOnWebSites, GetBundledUpdates, GetCanRequireSource, GetCategories   uintptr
-	GetDeadline, GetDeltaCompressedContentAvailable, GetDeltaCompressedContentPreferred        uintptr
-	GetDescription, GetEulaAccepted, GetEulaText, GetHandlerID, GetIdentity, GetImage          uintptr
-	GetInstallationBehavior, GetIsBeta, GetIsDownloaded, GetIsHidden, PutIsHidden              uintptr
-	GetIsInstalled, GetIsMandatory, GetIsUninstallable, GetLanguages                           uintptr
-	GetLastDeploymentChangeTime, GetMaxDownloadSize, GetMinDownloadSize, GetMoreInfoURLs       uintptr
-	GetMsrcSeverity, GetRecommendedCPUSpeed, GetRecommendedHardDiskSpace, GetRecommendedMemory uintptr
-	GetReleaseNotes, GetSecurityBulletinIDs, GetSupersededUpdateIDs, GetSupportURL, GetType    uintptr
-	GetUninstallationNotes, GetUninstallationBehavior, GetUninstallationSteps, GetKBArticleIDs uintptr
+	GetTitle, GetAutoSelectOnWebSites, GetBundledUpdates, GetCanRequireSource, GetCategories               uintptr
+	GetDeadline, GetDeltaCompressedContentAvailable, GetDeltaCompressedContentPreferred                    uintptr
+	GetDescription, GetEulaAccepted, GetEulaText, GetHandlerID, GetIdentity, GetImage                      uintptr
+	GetInstallationBehavior, GetIsBeta, GetIsDownloaded, GetIsHidden, PutIsHidden                          uintptr
+	GetIsInstalled, GetIsMandatory, GetIsUninstallable, GetLanguages                                       uintptr
+	GetLastDeploymentChangeTime, GetMaxDownloadSize, GetMinDownloadSize, GetMoreInfoURLs                   uintptr
+	GetMsrcSeverity, GetRecommendedCPUSpeed, GetRecommendedHardDiskSpace, GetRecommendedMemory             uintptr
+	GetReleaseNotes, GetSecurityBulletinIDs, GetSupersededUpdateIDs, GetSupportURL, GetType                uintptr
+	GetUninstallationNotes, GetUninstallationBehavior, GetUninstallationSteps, GetKBArticleIDs, AcceptEula uintptr
 }
 
 // Values of wuapi.h.
@@ -176,6 +176,14 @@ func readOffer(u *comObject[windowsUpdate]) (updates.Offer, error) {
 	o.Downloaded = int16(downloaded) != 0
 	o.ID, o.Revision, err = readIdentity(u)
 	keep(err)
+	o.Bytes, err = readSize(u)
+	keep(err)
+	if behavior, err := getObject[installationBehavior](u, u.methods.GetInstallationBehavior); err == nil { // not each update has one
+		asks, err := behavior.getInt(behavior.methods.GetCanRequestUserInput)
+		keep(err)
+		o.Interactive = int16(asks) != 0
+		behavior.release()
+	}
 	categories, err := getObject[categoryCollection](u, u.methods.GetCategories)
 	keep(err)
 	if err == nil {
@@ -196,6 +204,23 @@ func readOffer(u *comObject[windowsUpdate]) (updates.Offer, error) {
 		return o, fmt.Errorf("reading update %q: %w", o.Title, err)
 	}
 	return o, nil
+}
+
+// readSize reads how much is downloaded at most, in bytes. A DECIMAL (wtypes.h) has a scale, which is 0 here.
+func readSize(u *comObject[windowsUpdate]) (int64, error) {
+	var size struct {
+		reserved    uint16
+		scale, sign uint8
+		high        uint32
+		low         uint64
+	}
+	if err := comCall(unsafe.Pointer(u), u.methods.GetMaxDownloadSize, uintptr(unsafe.Pointer(&size))); err != nil {
+		return 0, err
+	}
+	if size.scale != 0 || size.sign != 0 || size.high != 0 || size.low > math.MaxInt64 {
+		return 0, nil
+	}
+	return int64(size.low), nil
 }
 
 func readIdentity(u *comObject[windowsUpdate]) (id string, revision int, err error) {

@@ -112,5 +112,6 @@ const (
 // RebootOptions say how a host is restarted.
 type RebootOptions struct {
 	Mode           RebootMode
+	InstallUpdates WindowsUpdatesInstall
 	TimeoutSeconds *int64
 }

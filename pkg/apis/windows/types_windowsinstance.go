@@ -115,7 +115,16 @@ type WindowsUpdatesStatus struct {
 	SearchedAt *metav1.Time
 	Pending    int32
 	Security   int32
+	Failed     []FailedUpdate
 	Message    string
+}
+
+// FailedUpdate is an update of Windows that could not be installed on a host.
+type FailedUpdate struct {
+	Name     string
+	Security bool
+	RetryAt  metav1.Time
+	Message  string
 }
 
 // SystemStatus is what a host reports about itself. Values that change all the time

@@ -30,6 +30,7 @@ type WindowsNodePoolSpec struct {
 	Template       PoolTemplate
 	UpdateStrategy PoolUpdateStrategy
 	Restarts       PoolRestarts
+	WindowsUpdates PoolWindowsUpdates
 	Remediation    *PoolRemediation
 }
 
@@ -40,6 +41,14 @@ type PoolRestartPolicy string
 type PoolRestarts struct {
 	Policy PoolRestartPolicy
 	After  *metav1.Time
+}
+
+// WindowsUpdatesInstall is which updates of Windows are installed.
+type WindowsUpdatesInstall string
+
+// PoolWindowsUpdates says which updates of Windows are installed on the hosts of a pool.
+type PoolWindowsUpdates struct {
+	Install WindowsUpdatesInstall
 }
 
 // PoolRemediationAction is what is done about a host whose Node is not ready.

@@ -48,8 +48,16 @@ func updatesStatus(u *api.WindowsUpdates) *v1alpha1.WindowsUpdatesStatus {
 	if !u.SearchedAt.IsZero() {
 		s.SearchedAt = &metav1.Time{Time: u.SearchedAt.UTC().Truncate(time.Minute)}
 	}
+	for _, f := range u.Failures[:min(len(u.Failures), maxFailedUpdates)] {
+		s.Failed = append(s.Failed, v1alpha1.FailedUpdate{
+			Name: f.Name, Security: f.Security, RetryAt: metav1.Time{Time: f.RetryAt.UTC().Truncate(time.Second)}, Message: message.Shorten(f.Error, maxCause),
+		})
+	}
 	return s
 }
+
+// maxFailedUpdates is the limit of status.windowsUpdates.failed.
+const maxFailedUpdates = 16
 
 func systemStatus(facts *api.Facts) v1alpha1.SystemStatus {
 	s := v1alpha1.SystemStatus{

@@ -67,6 +67,8 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 	switch {
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.leaveChanged(ctx)
+	case e.current == v1alpha1.StepVerifyUpdates:
+		return " Updates were installed, and the Node has been taken care of.", nil
 	case begun(op, v1alpha1.StepCleanup):
 		return " The removal is incomplete: some of our files or services may still be on the host. The removal will be retried.", nil
 	case e.mayBeSent():
@@ -169,6 +171,9 @@ func (e *execution) fail(ctx context.Context, cause error) error {
 // aftermath says in what state an operation that failed leaves the host.
 func (e *execution) aftermath(ctx context.Context) (string, error) {
 	op := e.operation()
+	if e.current == v1alpha1.StepVerifyUpdates { // the Node has been taken care of
+		return "", nil
+	}
 	note := ""
 	if op.Type == v1alpha1.OperationReboot && !e.mayBeSent() {
 		note = " The host was not restarted."

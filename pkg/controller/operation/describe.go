@@ -21,6 +21,12 @@ func (e *execution) describeSuccess() string {
 		return fmt.Sprintf("Node %s is cordoned, and its pods have left: %d.", op.Node.Name, total)
 	case v1alpha1.OperationReboot:
 		message := "The host was restarted."
+		if step := op.FindStep(v1alpha1.StepInstallUpdates); step != nil {
+			if restart := op.FindStep(v1alpha1.StepRestart); restart.State == v1alpha1.StepSkipped {
+				message = restart.Message
+			}
+			message = step.Message + " " + message
+		}
 		for _, name := range []string{v1alpha1.StepNodeReady, v1alpha1.StepUncordon} {
 			if step := op.FindStep(name); step != nil && step.State == v1alpha1.StepSucceeded {
 				message += " " + step.Message

@@ -104,6 +104,7 @@ type scriptedHost struct {
 	factErrors []api.FactError
 	findings   []v1alpha1.CheckFinding
 	routes     []api.Route
+	updates    scriptedUpdates
 	asked      []string
 	forced     bool
 	unanswered int

@@ -34,6 +34,10 @@ type Hosts interface {
 	Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error)
 	// EnsureRoutes makes sure that routes exist, and returns those that were missing.
 	EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error)
+	// Updates leaves a request about updates of Windows for the service of the host, and says how far that is: nil if it
+	// has not been noticed yet. The same request may be made again. That the host cannot meet it is an
+	// [agentclient.Error] of step [agentclient.StepRefused].
+	Updates(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.UpdatesRequest) (*api.UpdateAttempt, error)
 	// PlanConfiguration has the host say what would have to be done for it to be as bundle
 	// says. It changes nothing but that our agent is there.
 	PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error)

@@ -65,6 +65,9 @@ var steps = map[string]step{
 	v1alpha1.StepConnect:         {(*execution).connect, "Connecting to the host."},
 	v1alpha1.StepCheckPending:    {(*execution).checkPending, "Checking whether Windows waits for a restart."},
 	v1alpha1.StepWaitForSlot:     {(*execution).waitForSlot, "Waiting until <node> may be disrupted."},
+	v1alpha1.StepDownloadUpdates: {(*execution).downloadUpdates, "Downloading updates of Windows."},
+	v1alpha1.StepInstallUpdates:  {(*execution).installUpdates, "Installing updates of Windows."},
+	v1alpha1.StepVerifyUpdates:   {(*execution).verifyUpdates, "Verifying the updates of Windows."},
 	v1alpha1.StepCordon:          {(*execution).cordon, "Cordoning <node>."},
 	v1alpha1.StepEvict:           {(*execution).evict, "Evicting the pods of <node>."},
 	v1alpha1.StepDrain:           {(*execution).evict, "Evicting the pods of <node>."},
@@ -99,6 +102,9 @@ func plan(op *v1alpha1.Operation, configured bool) []string {
 	case v1alpha1.OperationUncordon:
 		return []string{v1alpha1.StepUncordon}
 	case v1alpha1.OperationReboot:
+		if op.Reboot.InstallsUpdates() {
+			return planUpdates()
+		}
 		return planReboot(rebootMode(op))
 	case v1alpha1.OperationReconfigure:
 		return planReconfigure(configured)
@@ -129,6 +135,13 @@ func planReboot(mode v1alpha1.RebootMode) []string {
 		v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepServices,
 		v1alpha1.StepMetadataRoute, v1alpha1.StepNodeReady,
 	}, after)
+}
+
+// planUpdates is a reboot with updates. What takes long and disturbs nobody is done before the drain, and what only tells how it
+// went after the Node takes pods again.
+func planUpdates() []string {
+	names := slices.Concat([]string{v1alpha1.StepConnect, v1alpha1.StepDownloadUpdates}, planReboot(v1alpha1.RebootGraceful)[1:], []string{v1alpha1.StepVerifyUpdates})
+	return slices.Insert(names, slices.Index(names, v1alpha1.StepRestart), v1alpha1.StepInstallUpdates)
 }
 
 func planReconfigure(configured bool) []string {

@@ -27,6 +27,10 @@ func TestPlan(t *testing.T) {
 		{"reboot", rebootOperation(""), true, "Connect Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
 		{"reboot if pending", rebootOperation(v1alpha1.RebootIfPending), true, "Connect CheckPending Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
 		{"forced reboot", rebootOperation(v1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady"},
+		{
+			"reboot with updates", withUpdates(rebootOperation("")), true,
+			"Connect DownloadUpdates Cordon Drain InstallUpdates Restart Boot Services MetadataRoute NodeReady Uncordon VerifyUpdates",
+		},
 		{"reconfigure, the agent only", reconfigureOperation(), false, "Connect Facts Preflight Agent Verify"},
 		{
 			"reconfigure", reconfigureOperation(), true,

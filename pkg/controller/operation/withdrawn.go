@@ -18,7 +18,7 @@ import (
 func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch op.Cause {
-	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseNodeNotReady:
+	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
 	default:
 		return "", nil
 	}
@@ -37,6 +37,8 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 		field = "spec.restarts.after"
 	case op.Cause == v1alpha1.CauseRestartPending && pool.Spec.Restarts.Policy != v1alpha1.RestartWhenPending:
 		field = "spec.restarts.policy"
+	case op.Cause == v1alpha1.CauseWindowsUpdates && (op.Reboot == nil || pool.Spec.WindowsUpdates.Install != op.Reboot.InstallUpdates):
+		field = "spec.windowsUpdates.install"
 	case op.Cause == v1alpha1.CauseNodeNotReady && pool.Spec.Remediation == nil:
 		field = "spec.remediation"
 	default:

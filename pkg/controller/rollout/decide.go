@@ -45,6 +45,8 @@ type grant struct {
 	impact v1alpha1.ChangeImpact
 	// cause is why, if it is no update.
 	cause v1alpha1.OperationCause
+	// install is which updates of Windows are installed, if that is the cause.
+	install v1alpha1.WindowsUpdatesInstall
 }
 
 // decision is what is to be done.
@@ -208,6 +210,8 @@ type sum struct {
 	proves time.Time
 	// unready counts the Nodes that are not ready.
 	unready int
+	// lack are the hosts on which updates of Windows could not be installed.
+	lack []*host
 }
 
 func newPass(s state) *pass {
@@ -239,6 +243,9 @@ func newPass(s state) *pass {
 			of.broken = append(of.broken, h)
 		case h.failed != nil:
 			of.failed = append(of.failed, h)
+		}
+		if h.lacksUpdates {
+			of.lack = append(of.lack, h)
 		}
 		if h.updated {
 			of.updated++
@@ -414,6 +421,9 @@ func (p *pass) keptByPolicy(c candidate) reason {
 	if len(of.broken) > policy.maxFailures {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: of.broken}
 	}
+	if c.cause == v1alpha1.CauseWindowsUpdates && !c.lacksUpdates && len(of.lack) > policy.maxFailures {
+		return reason{kind: waitsForUpdates, most: policy.maxFailures, hosts: of.lack}
+	}
 	if slotOf(c.impact) == slotNone {
 		if most := max(policy.maxFailures, harmlessFailures); c.failed == nil && len(of.failed) > most { // those are tried again
 			return reason{kind: waitsForFailed, most: most, hosts: of.failed}
@@ -460,7 +470,10 @@ func (p *pass) policy(key poolKey) policy {
 
 // grant lets a candidate be disturbed.
 func (p *pass) grant(c candidate) {
-	g := grant{c.key, c.impact, c.cause}
+	g := grant{key: c.key, impact: c.impact, cause: c.cause}
+	if c.cause == v1alpha1.CauseWindowsUpdates {
+		g.install = c.install
+	}
 	if c.start {
 		p.start = append(p.start, g)
 	} else {

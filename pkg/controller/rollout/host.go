@@ -99,6 +99,9 @@ type host struct {
 	// restart is why Windows is to be restarted, and restartDue from when on. Empty: it is not.
 	restart    v1alpha1.OperationCause
 	restartDue time.Time
+	// install is which updates of Windows the pool wants, and lacksUpdates: some of them could not be installed.
+	install      v1alpha1.WindowsUpdatesInstall
+	lacksUpdates bool
 	// remedy is what is to be done because its Node is not ready.
 	remedy remedy
 	// uncordon: its Node is as ready as it was before the restart that left it cordoned, and uncordonDue from when on it

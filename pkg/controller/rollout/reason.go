@@ -34,6 +34,7 @@ const (
 	waitsForCluster  waitKind = "Cluster"
 	waitsForFirst    waitKind = "First"
 	waitsForRestarts waitKind = "Restarts"
+	waitsForUpdates  waitKind = "Updates"
 	waitsForHealth   waitKind = "Health"
 	waitsForPerson   waitKind = "Person"
 	waitsForTime     waitKind = "Time"
@@ -89,6 +90,9 @@ func (r reason) describe(in poolKey) string {
 		return r.describeBroken(in, pool)
 	case waitsForFailed:
 		return fmt.Sprintf("The update failed on more than %d hosts of %s: %s. Find out why: kubectl windows describe %s -n %s", r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
+	case waitsForUpdates:
+		return fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts of %s (spec.updateStrategy.rollingUpdate.maxFailures): %s. They are tried again there first. Find out why: kubectl windows describe %s -n %s",
+			r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
 	case waitsForPool:
 		return fmt.Sprintf("%s: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).", waits, r.outOfService(in), pool, r.most)
 	case waitsForCluster:

@@ -41,6 +41,9 @@ func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error 
 		op.Revision, op.AdmittedImpact = i.Status.DesiredRevision, g.impact
 	case v1alpha1.OperationReboot:
 		op.Reboot = &v1alpha1.RebootOptions{Mode: v1alpha1.RebootGraceful}
+		if g.cause == v1alpha1.CauseWindowsUpdates {
+			op.Reboot.InstallUpdates = g.install
+		}
 		if g.cause == v1alpha1.CauseRestartPending {
 			op.Reboot.Mode = v1alpha1.RebootIfPending
 		}
@@ -59,6 +62,8 @@ func (s *Scheduler) announce(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation
 		note = "Restarting Windows, because spec.restarts.after of the pool asks for it."
 	case v1alpha1.CauseRestartPending:
 		note = "Restarting Windows, which waits for it."
+	case v1alpha1.CauseWindowsUpdates:
+		note = "Installing updates of Windows, because spec.windowsUpdates.install of the pool asks for it."
 	case v1alpha1.CauseCameBack:
 		note = "The Node is ready again, which a restart that failed had left cordoned: it is uncordoned."
 	case v1alpha1.CauseNodeNotReady:

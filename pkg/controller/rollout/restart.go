@@ -28,11 +28,16 @@ func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now 
 		return "", time.Time{}
 	}
 	policy := pool.Spec.Restarts
+	updates, updatesDue := updatesDue(i, pool, now)
 	switch after := policy.After; {
 	case after != nil && i.Status.LastRestart().Before(after.Time):
 		cause, due = v1alpha1.CauseRestartRequested, after.Time
+	case updates && !updatesDue.After(now):
+		return v1alpha1.CauseWindowsUpdates, updatesDue
 	case policy.Policy == v1alpha1.RestartWhenPending && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionRebootRequired):
 		cause = v1alpha1.CauseRestartPending
+	case updates:
+		return v1alpha1.CauseWindowsUpdates, updatesDue
 	default:
 		return "", time.Time{}
 	}

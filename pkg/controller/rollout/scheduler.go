@@ -191,6 +191,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			back := pool.RolledBack(pool.Status.UpdateRevision)
 			h.heldBack = !h.leaving && heldBack(instance, back)
 			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update
+			h.install = pool.Spec.WindowsUpdates.Install
+			h.lacksUpdates = lacksUpdates(instance, h.install)
 		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
 		if h.remedy = remedyOf(instance, byName[h.pool]); h.remedy.action != "" {

@@ -81,12 +81,16 @@ func TestSimulation(t *testing.T) {
 				}
 			},
 			"a pool is to be restarted": func(t *rapid.T) {
-				of := s.any(t).pool
+				of, cause := s.any(t).pool, rapid.SampledFrom([]v1alpha1.OperationCause{v1alpha1.CauseRestartRequested, v1alpha1.CauseWindowsUpdates}).Draw(t, "cause")
 				for i := range s.state.hosts {
 					if h := &s.state.hosts[i]; h.pool == of {
-						h.restart = v1alpha1.CauseRestartRequested
+						h.restart, h.install = cause, v1alpha1.InstallSecurity
 					}
 				}
+			},
+			"updates of Windows fail on a host, or not any more": func(t *rapid.T) {
+				h := s.any(t)
+				h.lacksUpdates = !h.lacksUpdates
 			},
 			"a person asks for an update": func(t *rapid.T) {
 				h := s.any(t)
@@ -319,7 +323,7 @@ func (s *simulated) allowed(h *host, g grant) {
 	if h.removes && h.confirmed != (g.impact == v1alpha1.ImpactNone) {
 		s.t.Fatalf("%s is removed as %+v, confirmed: %v", h.key, g, h.confirmed)
 	}
-	unavailable, broken, updated, unready := 0, 0, 0, 0
+	unavailable, broken, updated, unready, lack := 0, 0, 0, 0, 0
 	for i := range s.state.hosts {
 		o := &s.state.hosts[i]
 		if o.pool != h.pool {
@@ -336,6 +340,9 @@ func (s *simulated) allowed(h *host, g grant) {
 		}
 		if o.node && !o.ready {
 			unready++
+		}
+		if o.lacksUpdates {
+			lack++
 		}
 	}
 	if h.removes {
@@ -356,6 +363,13 @@ func (s *simulated) allowed(h *host, g grant) {
 		}
 		return
 	case "":
+	case v1alpha1.CauseWindowsUpdates:
+		if g.install != h.install || lack > policy.maxFailures && !h.lacksUpdates {
+			s.t.Fatalf("%s gets %+v while updates have failed on %d", h.key, g, lack)
+		}
+		if h.broken != nil && broken > policy.maxFailures {
+			s.t.Fatalf("%s is broken, and gets updates", h.key)
+		}
 	default:
 		if h.broken != nil && broken > policy.maxFailures {
 			s.t.Fatalf("%s is broken, and restarted", h.key)

@@ -60,6 +60,12 @@ func Funcs(serializer.CodecFactory) []any {
 				s.Window.TimeZone = "UTC"
 			}
 		},
+		func(u *windows.PoolWindowsUpdates, c randfill.Continue) {
+			c.FillNoCustom(u)
+			if u.Install == "" {
+				u.Install = windows.WindowsUpdatesInstall(v1alpha1.InstallNone)
+			}
+		},
 		func(r *windows.PoolRestarts, c randfill.Continue) {
 			c.FillNoCustom(r)
 			if r.Policy == "" {

@@ -64,6 +64,13 @@ func SetDefaults_PoolRestarts(r *PoolRestarts) {
 	}
 }
 
+// SetDefaults_PoolWindowsUpdates fills in what a user may leave out: nothing is installed that nobody asked for.
+func SetDefaults_PoolWindowsUpdates(u *PoolWindowsUpdates) {
+	if u.Install == "" {
+		u.Install = InstallNone
+	}
+}
+
 // SetDefaults_PoolRemediation fills in what a user may leave out.
 func SetDefaults_PoolRemediation(r *PoolRemediation) {
 	if r.AfterSeconds == nil {
@@ -103,6 +110,8 @@ const (
 	DefaultDrainTimeoutSeconds = 600
 	// DefaultRebootTimeoutSeconds is what a host gets by default from its restart until its Node is ready.
 	DefaultRebootTimeoutSeconds = 1200
+	// DefaultUpdateTimeoutSeconds is the same for one that installs updates of Windows, which it completes meanwhile.
+	DefaultUpdateTimeoutSeconds = 3600
 )
 
 // SetDefaults_DrainOptions fills in what a user may leave out.
@@ -130,5 +139,8 @@ func SetDefaults_WindowsInstanceRebootSpec(spec *WindowsInstanceRebootSpec) {
 func SetDefaults_RebootOptions(o *RebootOptions) {
 	if o.TimeoutSeconds == nil {
 		o.TimeoutSeconds = new(int64(DefaultRebootTimeoutSeconds))
+		if o.InstallsUpdates() {
+			o.TimeoutSeconds = new(int64(DefaultUpdateTimeoutSeconds))
+		}
 	}
 }

@@ -80,12 +80,12 @@ func TestDefaults(t *testing.T) {
 				Type:          v1alpha1.RollingUpdate,
 				RollingUpdate: v1alpha1.PoolRollingUpdate{MaxUnavailable: new(intstr.FromInt32(1)), MaxFailures: new(int32(0)), OnFailure: v1alpha1.FailureStop},
 				Drain:         v1alpha1.PoolDrainOptions{TimeoutSeconds: new(int64(600)), DeleteEmptyDirData: &yes, Force: &yes},
-			}, Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartNever}}},
+			}, Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartNever}, WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallNone}}},
 		},
 		{
 			"pool with all of it",
-			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allOfIt(), Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, Remediation: &v1alpha1.PoolRemediation{}}},
-			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allOfIt(), Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, Remediation: &v1alpha1.PoolRemediation{
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allOfIt(), Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallAll}, Remediation: &v1alpha1.PoolRemediation{}}},
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allOfIt(), Restarts: v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallAll}, Remediation: &v1alpha1.PoolRemediation{
 				AfterSeconds: new(int64(600)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestartServices, v1alpha1.RemediateRestart}, MaxUnhealthy: new(intstr.FromString("40%")),
 			}}},
 		},

@@ -73,6 +73,8 @@ func TestEnums(t *testing.T) {
 		{"CheckLayer", "result", []any{"Failed", "Passed", "Skipped"}},
 		{"CheckFinding", "severity", []any{"Error", "Warning"}},
 		{"HostKeyStatus", "trustedBy", []any{"FirstUse", "Spec"}},
+		{"RebootOptions", "installUpdates", []any{"All", "None", "Security"}},
+		{"PoolWindowsUpdates", "install", []any{"All", "None", "Security"}},
 		{"PoolRestarts", "policy", []any{"Never", "WhenPending"}},
 		{"WindowsNodePoolStatus", "phase", []any{"Degraded", "Paused", "Pending", "Progressing", "Ready"}},
 	} {

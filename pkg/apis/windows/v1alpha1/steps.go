@@ -17,12 +17,16 @@ const (
 	// StepWaitForSlot waits until the host may be disrupted by its new configuration, or removed. Neither
 	// the host nor its Node is touched meanwhile.
 	StepWaitForSlot string = "WaitForSlot"
+	// StepDownloadUpdates has the host download updates of Windows, while its pods run.
+	StepDownloadUpdates string = "DownloadUpdates"
 	// StepCordon makes the Node unschedulable.
 	StepCordon string = "Cordon"
 	// StepEvict evicts the pods of the Node, which is all that a drain is for.
 	StepEvict string = "Evict"
 	// StepDrain evicts the pods of the Node, so that the operation can continue.
 	StepDrain string = "Drain"
+	// StepInstallUpdates has the host install updates of Windows.
+	StepInstallUpdates string = "InstallUpdates"
 	// StepRestart restarts Windows.
 	StepRestart string = "Restart"
 	// StepBoot waits until the host answers with another boot than before.
@@ -38,6 +42,8 @@ const (
 	StepNodeReady string = "NodeReady"
 	// StepUncordon makes the Node schedulable again, unless it was unschedulable before.
 	StepUncordon string = "Uncordon"
+	// StepVerifyUpdates finds out which updates of Windows are installed after the restart.
+	StepVerifyUpdates string = "VerifyUpdates"
 	// StepFacts inspects the host.
 	StepFacts string = "Facts"
 	// StepPreflight decides whether the host is fit to be a node.
@@ -66,6 +72,11 @@ const (
 	// StepForget closes the connections to the host.
 	StepForget string = "Forget"
 )
+
+// InstallsUpdates says whether updates of Windows are installed before the restart.
+func (o *RebootOptions) InstallsUpdates() bool {
+	return o != nil && o.InstallUpdates != "" && o.InstallUpdates != InstallNone
+}
 
 // Ended says whether the step is over, whatever became of it.
 func (s *OperationStep) Ended() bool {

@@ -38,6 +38,8 @@ const (
 	CauseRestartRequested OperationCause = "RestartRequested"
 	// CauseRestartPending means that Windows waits for a restart, and the pool allows it.
 	CauseRestartPending OperationCause = "RestartPending"
+	// CauseWindowsUpdates means that updates of Windows wait, and the pool has them installed.
+	CauseWindowsUpdates OperationCause = "WindowsUpdates"
 	// CauseNodeNotReady means that the Node is not ready, and the pool has it repaired.
 	CauseNodeNotReady OperationCause = "NodeNotReady"
 	// CauseCameBack means that a restart which the controller began had failed and left the Node cordoned, and the Node
@@ -117,7 +119,7 @@ type Operation struct {
 	// +k8s:optional
 	Origin OperationOrigin `json:"origin,omitempty"`
 	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
-	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), NodeNotReady (spec.remediation of
+	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of
 	// the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.
 	// +optional
 	// +k8s:optional
@@ -338,7 +340,13 @@ type RebootOptions struct {
 	// +optional
 	// +k8s:optional
 	Mode RebootMode `json:"mode,omitempty"`
-	// Seconds that the host gets from its restart until its Node is ready. Default 1200.
+	// Updates of Windows that are downloaded before the drain and installed after it: None, Security or All. Where none
+	// wait the host is left as it is. Not allowed with a mode other than Graceful. Empty: the same as None.
+	// +optional
+	// +k8s:optional
+	InstallUpdates WindowsUpdatesInstall `json:"installUpdates,omitempty"`
+	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
+	// updates to install.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=1

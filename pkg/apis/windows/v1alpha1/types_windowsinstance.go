@@ -376,7 +376,30 @@ type WindowsUpdatesStatus struct {
 	Pending int32 `json:"pending"`
 	// How many security updates wait: those that Microsoft classifies so or rates the severity of.
 	Security int32 `json:"security"`
+	// Updates of these that could not be installed, the newest first, at most sixteen.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=16
+	Failed []FailedUpdate `json:"failed,omitempty"`
 	// Why the last search failed. Empty: it did not.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
+	Message string `json:"message,omitempty"`
+}
+
+// FailedUpdate is an update of Windows that could not be installed on a host.
+type FailedUpdate struct {
+	// Its articles, for example KB5044281, or its title if it has none.
+	Name string `json:"name"`
+	// Whether it is a security update.
+	// +optional
+	Security bool `json:"security,omitempty"`
+	// From when on the controller tries it again, by the clock of the host.
+	RetryAt metav1.Time `json:"retryAt"`
+	// Why it could not be installed, with the code of Windows.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxBytes=4096

@@ -51,6 +51,9 @@ type WindowsNodePoolSpec struct {
 	// When the controller restarts Windows on the hosts of the pool by itself.
 	// +optional
 	Restarts PoolRestarts `json:"restarts,omitempty"`
+	// Which updates of Windows the controller installs on the hosts of the pool by itself.
+	// +optional
+	WindowsUpdates PoolWindowsUpdates `json:"windowsUpdates,omitempty"`
 	// What the controller does about hosts whose Nodes are not ready although they can be logged in
 	// to. Empty: nothing.
 	// +optional
@@ -84,6 +87,34 @@ type PoolRestarts struct {
 	// command kubectl windows rollout restart sets it to now. Empty: no host.
 	// +optional
 	After *metav1.Time `json:"after,omitempty"`
+}
+
+// WindowsUpdatesInstall is which updates of Windows are installed.
+// +enum
+// +k8s:enum
+type WindowsUpdatesInstall string
+
+const (
+	// InstallNone installs no updates.
+	InstallNone WindowsUpdatesInstall = "None"
+	// InstallSecurity installs security updates, among them the monthly cumulative update.
+	InstallSecurity WindowsUpdatesInstall = "Security"
+	// InstallAll installs all updates that Windows would install by itself, but drivers, previews, other versions of
+	// Windows and definitions of the antivirus.
+	InstallAll WindowsUpdatesInstall = "All"
+)
+
+// PoolWindowsUpdates says which updates of Windows are installed on the hosts of a pool. They come from Windows Update,
+// or from the server of the organization that the policy of the host names, which decides what is offered. A host
+// downloads them while its pods run. Then it is drained with the options of spec.updateStrategy.drain, they are installed, Windows is
+// restarted, and the host is uncordoned when its Node is ready again. It happens one host after the other, within maxUnavailable, maxFailures and window of
+// spec.updateStrategy.
+type PoolWindowsUpdates struct {
+	// Which updates: None, Security or All. An update that fails is not tried again on its host before a day has passed, it
+	// has another revision, or somebody asks. Default None.
+	// +optional
+	// +k8s:optional
+	Install WindowsUpdatesInstall `json:"install,omitempty"`
 }
 
 // PoolRemediationAction is what is done about a host whose Node is not ready.

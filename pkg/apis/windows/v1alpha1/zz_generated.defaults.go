@@ -132,6 +132,7 @@ func SetObjectDefaults_WindowsNodePool(in *WindowsNodePool) {
 	}
 	SetDefaults_PoolDrainOptions(&in.Spec.UpdateStrategy.Drain)
 	SetDefaults_PoolRestarts(&in.Spec.Restarts)
+	SetDefaults_PoolWindowsUpdates(&in.Spec.WindowsUpdates)
 	if in.Spec.Remediation != nil {
 		SetDefaults_PoolRemediation(in.Spec.Remediation)
 	}

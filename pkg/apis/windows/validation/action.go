@@ -21,11 +21,15 @@ func ValidateDrainOptions(o *v1alpha1.DrainOptions, path *field.Path) field.Erro
 
 // ValidateRebootSpec checks how a host is restarted.
 func ValidateRebootSpec(spec *v1alpha1.WindowsInstanceRebootSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.InstallsUpdates() && spec.Mode != "" && spec.Mode != v1alpha1.RebootGraceful {
+		errs = append(errs, field.Forbidden(path.Child("installUpdates"), "updates are installed with mode Graceful only"))
+	}
 	switch {
 	case spec.Drain == nil:
-		return nil
+		return errs
 	case spec.Mode == v1alpha1.RebootForce:
-		return field.ErrorList{field.Forbidden(path.Child("drain"), "a reboot with mode Force does not drain; use mode Graceful, or leave drain out")}
+		return append(errs, field.Forbidden(path.Child("drain"), "a reboot with mode Force does not drain; use mode Graceful, or leave drain out"))
 	}
-	return ValidateDrainOptions(spec.Drain, path.Child("drain"))
+	return append(errs, ValidateDrainOptions(spec.Drain, path.Child("drain"))...)
 }

@@ -11,6 +11,18 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
+// TestValidateUpdates: updates are installed between a drain and a restart, which the other modes do not have.
+func TestValidateUpdates(t *testing.T) {
+	for mode, refused := range map[v1alpha1.RebootMode]bool{"": false, v1alpha1.RebootGraceful: false, v1alpha1.RebootIfPending: true, v1alpha1.RebootForce: true} {
+		for install, refused := range map[v1alpha1.WindowsUpdatesInstall]bool{"": false, v1alpha1.InstallNone: false, v1alpha1.InstallSecurity: refused, v1alpha1.InstallAll: refused} {
+			spec := &v1alpha1.WindowsInstanceRebootSpec{RebootOptions: v1alpha1.RebootOptions{Mode: mode, InstallUpdates: install}}
+			if errs := ValidateRebootSpec(spec, field.NewPath("spec")); (len(errs) > 0) != refused {
+				t.Errorf("mode %q, updates %q: %v", mode, install, errs)
+			}
+		}
+	}
+}
+
 func TestValidateRebootSpec(t *testing.T) {
 	selector := func(s string) *v1alpha1.DrainOptions { return &v1alpha1.DrainOptions{PodSelector: s} }
 	for _, test := range []struct {

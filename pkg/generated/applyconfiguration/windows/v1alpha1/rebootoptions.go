@@ -17,7 +17,11 @@ type RebootOptionsApplyConfiguration struct {
 	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon.
 	// IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain.
 	Mode *windowsv1alpha1.RebootMode `json:"mode,omitempty"`
-	// Seconds that the host gets from its restart until its Node is ready. Default 1200.
+	// Updates of Windows that are downloaded before the drain and installed after it: None, Security or All. Where none
+	// wait the host is left as it is. Not allowed with a mode other than Graceful. Empty: the same as None.
+	InstallUpdates *windowsv1alpha1.WindowsUpdatesInstall `json:"installUpdates,omitempty"`
+	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
+	// updates to install.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 
@@ -32,6 +36,14 @@ func RebootOptions() *RebootOptionsApplyConfiguration {
 // If called multiple times, the Mode field is set to the value of the last call.
 func (b *RebootOptionsApplyConfiguration) WithMode(value windowsv1alpha1.RebootMode) *RebootOptionsApplyConfiguration {
 	b.Mode = &value
+	return b
+}
+
+// WithInstallUpdates sets the InstallUpdates field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the InstallUpdates field is set to the value of the last call.
+func (b *RebootOptionsApplyConfiguration) WithInstallUpdates(value windowsv1alpha1.WindowsUpdatesInstall) *RebootOptionsApplyConfiguration {
+	b.InstallUpdates = &value
 	return b
 }
 

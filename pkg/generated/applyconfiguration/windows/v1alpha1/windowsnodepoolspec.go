@@ -21,6 +21,8 @@ type WindowsNodePoolSpecApplyConfiguration struct {
 	UpdateStrategy *PoolUpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
 	// When the controller restarts Windows on the hosts of the pool by itself.
 	Restarts *PoolRestartsApplyConfiguration `json:"restarts,omitempty"`
+	// Which updates of Windows the controller installs on the hosts of the pool by itself.
+	WindowsUpdates *PoolWindowsUpdatesApplyConfiguration `json:"windowsUpdates,omitempty"`
 	// What the controller does about hosts whose Nodes are not ready although they can be logged in
 	// to. Empty: nothing.
 	Remediation *PoolRemediationApplyConfiguration `json:"remediation,omitempty"`
@@ -69,6 +71,14 @@ func (b *WindowsNodePoolSpecApplyConfiguration) WithUpdateStrategy(value *PoolUp
 // If called multiple times, the Restarts field is set to the value of the last call.
 func (b *WindowsNodePoolSpecApplyConfiguration) WithRestarts(value *PoolRestartsApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
 	b.Restarts = value
+	return b
+}
+
+// WithWindowsUpdates sets the WindowsUpdates field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WindowsUpdates field is set to the value of the last call.
+func (b *WindowsNodePoolSpecApplyConfiguration) WithWindowsUpdates(value *PoolWindowsUpdatesApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
+	b.WindowsUpdates = value
 	return b
 }
 

@@ -23,6 +23,8 @@ type WindowsUpdatesStatusApplyConfiguration struct {
 	Pending *int32 `json:"pending,omitempty"`
 	// How many security updates wait: those that Microsoft classifies so or rates the severity of.
 	Security *int32 `json:"security,omitempty"`
+	// Updates of these that could not be installed, the newest first, at most sixteen.
+	Failed []FailedUpdateApplyConfiguration `json:"failed,omitempty"`
 	// Why the last search failed. Empty: it did not.
 	Message *string `json:"message,omitempty"`
 }
@@ -54,6 +56,19 @@ func (b *WindowsUpdatesStatusApplyConfiguration) WithPending(value int32) *Windo
 // If called multiple times, the Security field is set to the value of the last call.
 func (b *WindowsUpdatesStatusApplyConfiguration) WithSecurity(value int32) *WindowsUpdatesStatusApplyConfiguration {
 	b.Security = &value
+	return b
+}
+
+// WithFailed adds the given value to the Failed field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Failed field.
+func (b *WindowsUpdatesStatusApplyConfiguration) WithFailed(values ...*FailedUpdateApplyConfiguration) *WindowsUpdatesStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFailed")
+		}
+		b.Failed = append(b.Failed, *values[i])
+	}
 	return b
 }
 

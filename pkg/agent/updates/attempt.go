@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package updates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+)
+
+const (
+	// retryAfter is when an update that failed is tried again, unless somebody asks for it or it has got another revision:
+	// what fails today fails tomorrow, too, and each attempt costs the workload of the host.
+	retryAfter = 24 * time.Hour
+	// maxStarts is how often an attempt is begun: one that ends the service, or the host, would do so again.
+	maxStarts = 3
+	// downloadTimeout and installTimeout bound an attempt. Cumulative updates take half an hour, on slow disks longer.
+	downloadTimeout = 2 * time.Hour
+	installTimeout  = 3 * time.Hour
+)
+
+// attend does what is requested, if that is not done yet. It says whether there was anything.
+func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot string) (bool, error) {
+	request, err := readFile[api.UpdatesRequest](u.System, api.UpdatesRequestPath)
+	if err != nil || request == nil {
+		return false, err
+	}
+	if err := validate(*request); err != nil {
+		return false, fmt.Errorf("%s: %w", api.UpdatesRequestPath, err)
+	}
+	a := known.Attempt
+	if a != nil && a.Request == *request && !a.EndedAt.IsZero() {
+		return false, nil
+	}
+	if a == nil || a.Request != *request {
+		a = &api.UpdateAttempt{Request: *request, StartedAt: u.Now()}
+	}
+	a.Starts++
+	known.Attempt = a
+	// Kept before anything is done, so that it is not begun for good.
+	if err := u.keep(known); err != nil {
+		return true, err
+	}
+	if a.Starts <= maxStarts {
+		err = u.run(ctx, known, boot)
+	} else {
+		err = fmt.Errorf("the service or the host ended %d times in the middle of it", maxStarts)
+		for _, p := range wanted(known, *request, u.Now()) {
+			u.failed(known, p, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return true, nil //nolint:nilerr // the service ends, and goes on when it is started again
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	a.EndedAt = u.Now()
+	for _, f := range known.Failures {
+		if f.Request == request.ID {
+			a.Failures = append(a.Failures, f)
+		}
+	}
+	return true, u.keep(known)
+}
+
+// run makes an attempt. Its error is why that could not be completed; of single updates it keeps the failures.
+func (u *Updater) run(ctx context.Context, known *api.WindowsUpdates, boot string) error {
+	a := known.Attempt
+	if a.Request.Action != api.ActionInstall || a.Starts > 1 { // what was installed before it was interrupted is not offered any more
+		if err := u.search(ctx, known, boot); err != nil {
+			return err
+		}
+		if known.Error != "" {
+			return errors.New(known.Error)
+		}
+	}
+	switch a.Request.Action {
+	case api.ActionDownload:
+		return u.download(ctx, known)
+	case api.ActionInstall:
+		return u.install(ctx, known, boot)
+	case api.ActionVerify:
+	}
+	return nil // the search has found out what is to be verified
+}
+
+// wanted are the updates that a request is about.
+func wanted(known *api.WindowsUpdates, r api.UpdatesRequest, now time.Time) []*api.Update {
+	var list []*api.Update
+	for i := range known.Pending {
+		p := &known.Pending[i]
+		if r.Scope == api.UpdatesSecurity && !p.Security {
+			continue
+		}
+		f := failureOf(known, p.ID)
+		if f != nil && f.Revision == p.Revision && (f.Request == r.ID || !r.Retry && f.RetryAt.After(now) && f.At.Before(now.Add(retryAfter))) {
+			continue
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func failureOf(known *api.WindowsUpdates, id string) *api.UpdateFailure {
+	i := slices.IndexFunc(known.Failures, func(f api.UpdateFailure) bool { return f.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &known.Failures[i]
+}
+
+// download gets the files of the updates that are wanted.
+func (u *Updater) download(ctx context.Context, known *api.WindowsUpdates) error {
+	a := known.Attempt
+	list := wanted(known, a.Request, u.Now())
+	a.Total, a.Done, a.Succeeded = len(list), 0, nil
+	if err := u.room(list); err != nil {
+		return err
+	}
+	for _, p := range list {
+		if err := u.keep(known); err != nil {
+			return err
+		}
+		left := a.StartedAt.Add(downloadTimeout).Sub(u.Now())
+		var err error
+		switch {
+		case p.Interactive:
+			err = errors.New("it may ask questions: install it at the console of the host")
+		case left <= 0:
+			return fmt.Errorf("it was not done within %s", downloadTimeout)
+		case !p.Downloaded:
+			err = u.bounded(ctx, left, func(ctx context.Context) error { return u.Source.Download(ctx, identityOf(p)) })
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			u.failed(known, p, fmt.Errorf("it cannot be downloaded: %w", err))
+		} else {
+			p.Downloaded = true
+			a.Succeeded = append(a.Succeeded, p.Name())
+		}
+		a.Done++
+	}
+	return nil
+}
+
+const (
+	gib = 1 << 30
+	// reserve is what Windows needs beside the files of updates, which it unpacks.
+	reserve = 4 * gib
+	// most is the most that is counted of the files: of some, Windows tells the sum of all that may be needed on any host.
+	most = 6 * gib
+)
+
+// room makes sure that the system drive does not fill up: without room the kubelet evicts pods and Windows may not start.
+func (u *Updater) room(list []*api.Update) error {
+	var files int64
+	for _, p := range list {
+		if !p.Downloaded {
+			files = min(most, files+min(most, max(0, p.Bytes)))
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	name, free, err := u.System.Volume(api.Root)
+	if err != nil {
+		return fmt.Errorf("reading the free space: %w", err)
+	}
+	if needed := reserve + files; free < needed {
+		return fmt.Errorf("volume %s has too little room for updates: %.1f GiB are needed, %.1f GiB are free", name, float64(needed)/gib, float64(free)/gib)
+	}
+	return nil
+}
+
+// install installs the updates that are wanted and were downloaded.
+func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot string) error {
+	a := known.Attempt
+	list := slices.DeleteFunc(wanted(known, a.Request, u.Now()), func(p *api.Update) bool { return !p.Downloaded || p.Interactive })
+	a.Total, a.Done, a.Succeeded = len(list), 0, nil
+	for _, i := range known.Unproven { // before an interruption
+		if i.Request == a.Request.ID {
+			a.Succeeded = append(a.Succeeded, i.Name)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if err := u.keep(known); err != nil {
+		return err
+	}
+	ids := make([]Identity, len(list))
+	for i, p := range list {
+		ids[i] = identityOf(p)
+	}
+	var results []Result
+	err := u.bounded(ctx, a.StartedAt.Add(installTimeout).Sub(u.Now()), func(ctx context.Context) (err error) {
+		results, err = u.Source.Install(ctx, ids)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, ErrRestartFirst):
+		a.RebootRequired = true
+		return err
+	case err != nil:
+		for _, p := range list {
+			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", err))
+		}
+		return err
+	}
+	for n, p := range list {
+		r := results[n]
+		a.Done++
+		a.RebootRequired = a.RebootRequired || r.RebootRequired
+		if r.Err != nil {
+			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", r.Err))
+			continue
+		}
+		a.Succeeded = append(a.Succeeded, p.Name())
+		known.Unproven = append(known.Unproven, api.InstalledUpdate{ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, BootID: boot, Request: a.Request.ID})
+	}
+	known.Unproven = known.Unproven[max(0, len(known.Unproven)-api.MaxPendingUpdates):]
+	return nil
+}
+
+// prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
+// may take them back, and then offers them again.
+func (u *Updater) prove(known *api.WindowsUpdates, boot string) {
+	known.Unproven = slices.DeleteFunc(known.Unproven, func(i api.InstalledUpdate) bool {
+		at := slices.IndexFunc(known.Pending, func(p api.Update) bool { return p.ID == i.ID && p.Revision == i.Revision })
+		switch {
+		case at < 0:
+			return true
+		case i.BootID == boot:
+			return false // it may be completed by a restart
+		}
+		u.failedFor(known, &known.Pending[at], i.Request, errors.New("Windows has installed it, and taken it back while it restarted"))
+		return true
+	})
+	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool {
+		return !slices.ContainsFunc(known.Pending, func(p api.Update) bool { return p.ID == f.ID && p.Revision == f.Revision })
+	})
+}
+
+// failed keeps why an update of the present attempt failed.
+func (u *Updater) failed(known *api.WindowsUpdates, p *api.Update, err error) {
+	u.failedFor(known, p, known.Attempt.Request.ID, err)
+}
+
+func (u *Updater) failedFor(known *api.WindowsUpdates, p *api.Update, request string, err error) {
+	now := u.Now()
+	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool { return f.ID == p.ID })
+	known.Failures = slices.Insert(known.Failures, 0, api.UpdateFailure{
+		ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, At: now, RetryAt: now.Add(retryAfter), Request: request, Error: err.Error(),
+	})
+	known.Failures = known.Failures[:min(len(known.Failures), api.MaxUpdateFailures)]
+}
+
+func (u *Updater) keep(known *api.WindowsUpdates) error {
+	return writeFile(u.System, api.UpdatesPath, known)
+}
+
+func identityOf(p *api.Update) Identity { return Identity{p.ID, p.Revision} }

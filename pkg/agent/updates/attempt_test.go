@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build unix
+
+package updates_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
+	"github.com/openshift/windows-instance-api/test/agenthost"
+)
+
+// withService gives the host the service that updates need.
+func (h *host) withService() *host {
+	h.t.Helper()
+	const program = api.Root + `\agent.exe`
+	if err := h.WriteFile(program, []byte("program"), config.AccessAdministrators); err != nil {
+		h.t.Fatal(err)
+	}
+	settings := config.ServiceSettings{StartType: config.StartAutomatic, CommandLine: program + " run"}
+	if err := h.CreateService(api.ServiceName, settings, nil); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.StartService(api.ServiceName); err != nil {
+		h.t.Fatal(err)
+	}
+	return h
+}
+
+// ask makes a request, has the service run for a moment, and returns what became of it.
+func (h *host) ask(r api.UpdatesRequest) *api.UpdateAttempt {
+	h.t.Helper()
+	if _, err := updates.Request(h, r); err != nil {
+		h.t.Fatal(err)
+	}
+	h.run(time.Second)
+	a, err := updates.Request(h, r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return a
+}
+
+func request(action api.UpdateAction) api.UpdatesRequest {
+	return api.UpdatesRequest{ID: "op-1", Action: action, Scope: api.UpdatesSecurity}
+}
+
+func failures(list []api.UpdateFailure) []string {
+	var out []string
+	for _, f := range list {
+		out = append(out, f.Name+": "+f.Error)
+	}
+	return out
+}
+
+// TestInstall: what is for security is downloaded, installed and, after a restart, proven to be; the rest still waits.
+func TestInstall(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity), offer("2", "Other update"))
+	if a := h.ask(request(api.ActionDownload)); a.Error != "" || a.EndedAt.IsZero() || a.Total != 1 || a.Done != 1 || !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+		t.Errorf("download: %+v", a)
+	}
+	if a := h.ask(request(api.ActionInstall)); a.Error != "" || !a.RebootRequired || !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+		t.Errorf("install: %+v", a)
+	}
+	h.boot = "boot-2"
+	if a := h.ask(request(api.ActionVerify)); a.Error != "" || len(a.Failures) > 0 {
+		t.Errorf("verify: %+v", a)
+	}
+	if known := h.known(); known.Total != 1 || known.Security != 0 || len(known.Unproven) > 0 || len(known.Failures) > 0 {
+		t.Errorf("the service knows %+v", known)
+	}
+	h.run(time.Hour)
+	if h.downloads != 1 || h.installs != 1 {
+		t.Errorf("%d downloads and %d installations, want one of each", h.downloads, h.installs)
+	}
+}
+
+// TestInstallAll: the other scope.
+func TestInstallAll(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity), offer("2", "Other update"))
+	if a := h.ask(api.UpdatesRequest{ID: "op-1", Action: api.ActionDownload, Scope: api.UpdatesAll}); !gocmp.Equal(a.Succeeded, []string{"KB501", "KB502"}) {
+		t.Errorf("download: %+v", a)
+	}
+}
+
+// TestFailedUpdate: an update that fails keeps no other one from being installed, and is not tried again before a day is over, it
+// has another revision, or somebody asks.
+func TestFailedUpdate(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		fail    func(*agenthost.Update)
+		restart bool
+		want    string
+	}{
+		{"download", func(u *agenthost.Update) { u.FailDownload = "HRESULT 0x8024402c" }, false, "KB501: it cannot be downloaded: HRESULT 0x8024402c"},
+		{"install", func(u *agenthost.Update) { u.FailInstall = "HRESULT 0x80073712" }, false, "KB501: it cannot be installed: HRESULT 0x80073712"},
+		{"questions", func(u *agenthost.Update) { u.Interactive = true }, false, "KB501: it cannot be downloaded: it may ask questions: install it at the console of the host"},
+		{"restart", func(u *agenthost.Update) { u.TakenBack = true }, true, "KB501: Windows has installed it, and taken it back while it restarted"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t).withService()
+			bad := offer("1", "Cumulative update", updates.ClassSecurity)
+			tt.fail(&bad)
+			h.offer(bad, offer("2", "Another one", updates.ClassSecurity))
+			h.ask(request(api.ActionDownload))
+			a := h.ask(request(api.ActionInstall))
+			if want := []string{"KB502"}; tt.restart == gocmp.Equal(want, a.Succeeded) {
+				t.Errorf("install: %+v", a)
+			}
+			h.boot = "boot-2"
+			a = h.ask(request(api.ActionVerify))
+			if diff := gocmp.Diff([]string{tt.want}, failures(a.Failures)); diff != "" {
+				t.Errorf("failures (-want +got):\n%s", diff)
+			}
+			again := api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}
+			if a := h.ask(again); a.Total != 0 || len(a.Failures) > 0 {
+				t.Errorf("it is tried again at once: %+v", a)
+			}
+			again.ID, again.Retry = "op-3", true
+			if a := h.ask(again); a.Total != 1 {
+				t.Errorf("it is not tried again though somebody asked: %+v", a)
+			}
+			h.now = h.now.Add(25 * time.Hour)
+			again.ID, again.Retry = "op-4", false
+			if a := h.ask(again); a.Total != 1 {
+				t.Errorf("it is not tried again after a day: %+v", a)
+			}
+			bad.Revision++
+			h.offer(bad)
+			again.ID = "op-5"
+			if a := h.ask(again); a.Total != 1 || a.Starts != 1 {
+				t.Errorf("another revision is not tried: %+v", a)
+			}
+		})
+	}
+}
+
+// TestServiceIsKilled: the attempt goes on when the service is started again, also in another boot, but not for good.
+func TestServiceIsKilled(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+	h.ask(request(api.ActionDownload))
+	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() {
+		h.t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		h.before = cancel
+		(&updates.Updater{System: h, Source: h, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+		h.before = nil
+	}
+	kill()
+	if a := h.known().Attempt; !a.EndedAt.IsZero() || a.Starts != 1 {
+		t.Fatalf("after the service was killed: %+v", a)
+	}
+	h.boot = "boot-2"
+	a := h.ask(request(api.ActionInstall))
+	if a.EndedAt.IsZero() || a.Error != "" || a.Starts != 2 {
+		t.Errorf("when it was started again: %+v", a)
+	}
+
+	bad := offer("3", "One that kills", updates.ClassSecurity)
+	bad.FailDownload = "the host has lost its power"
+	h.offer(bad)
+	r := api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}
+	if _, err := updates.Request(h, r); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		kill()
+	}
+	if a := h.ask(r); !strings.Contains(a.Error, "3 times") || a.EndedAt.IsZero() {
+		t.Errorf("after it was killed three times: %+v", a)
+	}
+}
+
+// TestDiskFull: nothing is downloaded that would fill the disk, and the volume is named.
+func TestDiskFull(t *testing.T) {
+	h := newHost(t).withService()
+	big := offer("1", "Cumulative update", updates.ClassSecurity)
+	big.Bytes = 100 << 30 // as Windows says of some
+	h.offer(big)
+	h.free = 9 << 30
+	if a := h.ask(request(api.ActionDownload)); !strings.Contains(a.Error, "10.0 GiB are needed, 9.0 GiB are free") || h.downloads > 0 {
+		t.Errorf("%d downloads: %+v", h.downloads, a)
+	}
+	h.free = 11 << 30
+	if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Error != "" || h.downloads != 1 {
+		t.Errorf("%d downloads: %+v", h.downloads, a)
+	}
+}
+
+// TestRestartFirst: what Windows does not install before a restart has not failed.
+func TestRestartFirst(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+	h.ask(request(api.ActionDownload))
+	r := restartFirst{h}
+	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+		t.Fatal(err)
+	}
+	(&updates.Updater{System: h, Source: r, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+	if a := h.known().Attempt; !a.RebootRequired || len(a.Failures) > 0 || a.Error == "" {
+		t.Errorf("got %+v", a)
+	}
+}
+
+type restartFirst struct{ updates.Source }
+
+func (restartFirst) Install(context.Context, []updates.Identity) ([]updates.Result, error) {
+	return nil, updates.ErrRestartFirst
+}
+
+// TestHangingInstallation: Windows may never answer. The attempt ends, and no other call is made until it does.
+func TestHangingInstallation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t).withService()
+		h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+		h.ask(request(api.ActionDownload))
+		if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+			t.Fatal(err)
+		}
+		end := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		h.now = time.Now()
+		(&updates.Updater{System: h, Source: hangingInstall{h, end}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error {
+			if h.known().Attempt.Request.ID == "op-2" {
+				cancel()
+				return ctx.Err()
+			}
+			_, err := updates.Request(h, api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity, Retry: true})
+			if a := h.known().Attempt; !strings.Contains(a.Error, "did not answer within") || len(a.Failures) != 1 {
+				t.Errorf("got %+v", a)
+			}
+			return err
+		}}).Run(ctx)
+		if a := h.known().Attempt; !strings.Contains(a.Error, "has not answered an earlier request yet") {
+			t.Errorf("got %+v", a)
+		}
+		close(end)
+	})
+}
+
+type hangingInstall struct {
+	updates.Source
+
+	end chan struct{}
+}
+
+func (s hangingInstall) Install(context.Context, []updates.Identity) ([]updates.Result, error) {
+	<-s.end
+	return nil, nil
+}
+
+// TestRequest: what is asked is checked before it is left for the service.
+func TestRequest(t *testing.T) {
+	h := newHost(t)
+	good := request(api.ActionDownload)
+	if _, err := updates.Request(h, good); err == nil || !strings.Contains(err.Error(), "reconfigure the host") {
+		t.Errorf("without the service: %v", err)
+	}
+	h.withService()
+	for name, change := range map[string]func(*api.UpdatesRequest){
+		"ID":      func(r *api.UpdatesRequest) { r.ID = "" },
+		"long ID": func(r *api.UpdatesRequest) { r.ID = strings.Repeat("x", 65) },
+		"action":  func(r *api.UpdatesRequest) { r.Action = "Uninstall" },
+		"scope":   func(r *api.UpdatesRequest) { r.Scope = "" },
+	} {
+		r := good
+		change(&r)
+		if _, err := updates.Request(h, r); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	for range 2 {
+		if a, err := updates.Request(h, good); a != nil || err != nil {
+			t.Errorf("before the service has seen it: %+v, %v", a, err)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+const (
+	// noticed is for how long a host may not notice what is asked of it: its service may be in the middle of a search.
+	noticed = 40 * time.Minute
+	// downloaded, installed and verified are for how long it may take. The host gives up before.
+	downloaded = 3 * time.Hour
+	installed  = 4 * time.Hour
+	verified   = time.Hour
+)
+
+// downloadUpdates has the host search for updates of Windows and download them, while its pods run. Without any there
+// is nothing to do.
+func (e *execution) downloadUpdates(ctx context.Context) (result, error) {
+	a, err := e.attempt(ctx, api.ActionDownload, downloaded, "Downloading updates of Windows")
+	switch {
+	case err != nil:
+		return result{}, err
+	case a.Error != "":
+		return result{}, fmt.Errorf("the updates of Windows cannot be downloaded: %s", a.Error)
+	case len(a.Succeeded) > 0:
+		return result{message: "Updates that are on the host: " + words.Enumerate(a.Succeeded, maxNamed) + "." + describeFailed(a)}, nil
+	case len(a.Failures) > 0:
+		return result{}, failedUpdates(a)
+	}
+	return result{enough: true, message: "No updates of Windows wait that are to be installed now, so the host was left as it is."}, nil
+}
+
+// installUpdates has the host install what it has downloaded. What fails is no reason to leave the Node cordoned: the
+// step VerifyUpdates tells it.
+func (e *execution) installUpdates(ctx context.Context) (result, error) {
+	if err := e.ensureWanted(ctx); err != nil {
+		return result{}, err
+	}
+	a, err := e.attempt(ctx, api.ActionInstall, installed, "Installing updates of Windows")
+	if err != nil {
+		return result{}, err
+	}
+	r := result{}
+	if len(a.Succeeded) > 0 {
+		r.message = "Installed: " + words.Enumerate(a.Succeeded, maxNamed) + "."
+	}
+	if a.Error != "" {
+		r.message += " Not completed: " + a.Error + "."
+	}
+	r.message = strings.TrimSpace(r.message + describeFailed(a))
+	if !a.RebootRequired {
+		const why = "Nothing that was installed needs a restart."
+		r.skips = map[string]string{v1alpha1.StepRestart: why, v1alpha1.StepBoot: why, v1alpha1.StepServices: why, v1alpha1.StepMetadataRoute: why}
+	}
+	return r, nil
+}
+
+// verifyUpdates finds out what the host has after its restart: Windows may have taken back what it could not complete.
+func (e *execution) verifyUpdates(ctx context.Context) (result, error) {
+	a, err := e.attempt(ctx, api.ActionVerify, verified, "Verifying the updates of Windows")
+	switch {
+	case err != nil:
+		return result{}, err
+	case len(a.Failures) > 0:
+		return result{}, failedUpdates(a)
+	case a.Error != "":
+		// The host searches again by itself, and its status will tell.
+		return result{message: "It could not be verified now: " + a.Error + "."}, nil
+	}
+	return result{message: "Windows does not offer again what was installed."}, nil
+}
+
+// attempt has the service of the host do something about updates, and waits until that has ended. The request has the ID of the
+// operation, so that it may be made again, also by the next controller: the host goes on by itself meanwhile.
+func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeout time.Duration, doing string) (*api.UpdateAttempt, error) {
+	op := e.operation()
+	request := api.UpdatesRequest{ID: op.ID, Action: action, Scope: api.UpdateScope(op.Reboot.InstallUpdates), Retry: !op.ByController()}
+	began := op.FindStep(e.current).StartedAt.Time
+	var last *api.UpdateAttempt
+	var refused error
+	var unnoticed time.Time // since when it answers, and has not begun
+	err := e.waitUntil(ctx, e.deadline(began, timeout), doing+".", func(ctx context.Context) (string, error) {
+		a, err := ask(ctx, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (*api.UpdateAttempt, error) {
+			return e.Hosts.Updates(ctx, e.instance, request)
+		})
+		if failed, ok := errors.AsType[*agentclient.Error](err); ok && failed.Step == agentclient.StepRefused {
+			refused = fmt.Errorf("the host does not install updates: %w", failed.Err)
+			return "", nil
+		}
+		if err == nil && unnoticed.IsZero() {
+			unnoticed = e.clock.Now()
+		}
+		switch {
+		case err != nil && action == api.ActionDownload && !diagnose.IsTransient(err):
+			refused = e.blame(ctx, "the host does not say how far it is with updates", err)
+			return "", nil
+		case err != nil: // the host goes on by itself
+			return e.diagnose(err), nil
+		case a == nil && e.clock.Now().After(unnoticed.Add(noticed)):
+			refused = fmt.Errorf("the host does not install updates: its service %s does not notice the request: reconfigure the host, or restart this service", api.ServiceName)
+			return "", nil
+		case a == nil:
+			return "The host has not begun yet", nil
+		case a.EndedAt.IsZero() && a.Total > 0:
+			return fmt.Sprintf("%d of %d updates are done", a.Done, a.Total), nil
+		case a.EndedAt.IsZero():
+			return "The host searches for updates", nil
+		}
+		last = a
+		return "", nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case refused != nil:
+		return nil, refused
+	case err != nil:
+		return nil, fmt.Errorf("%s did not end within %s: %w", lowerFirst(doing), timeout, err)
+	}
+	return last, nil
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+// failedUpdates is the error of updates that could not be installed.
+func failedUpdates(a *api.UpdateAttempt) error {
+	return fmt.Errorf("updates of Windows could not be installed: %s. They are tried again a day later, or when somebody asks: kubectl windows reboot NAME --install-updates=%s",
+		listFailed(a), a.Request.Scope)
+}
+
+func describeFailed(a *api.UpdateAttempt) string {
+	if len(a.Failures) == 0 {
+		return ""
+	}
+	return " Failed: " + listFailed(a) + "."
+}
+
+func listFailed(a *api.UpdateAttempt) string {
+	list := make([]string, 0, maxNamed)
+	for _, f := range a.Failures[:min(len(a.Failures), maxNamed)] {
+		list = append(list, f.Name+": "+f.Error)
+	}
+	return strings.Join(list, "; ")
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+)
+
+// scriptedUpdates is what becomes of requests about updates.
+type scriptedUpdates struct {
+	// ends is how each action ends. A missing one ends with nothing done.
+	ends map[api.UpdateAction]api.UpdateAttempt
+	// refused is why none is met.
+	refused string
+	// silent: the service of the host notices nothing.
+	silent bool
+	// polls counts how often each request was made; it has ended at the third.
+	polls    map[api.UpdatesRequest]int
+	requests []api.UpdatesRequest
+}
+
+// Updates implements [Hosts].
+func (h *scriptedHost) Updates(ctx context.Context, _ *v1alpha1.WindowsInstance, request api.UpdatesRequest) (*api.UpdateAttempt, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Updates "+string(request.Action)); err != nil {
+		return nil, err
+	}
+	u := &h.updates
+	if u.refused != "" {
+		return nil, &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New(u.refused)}
+	}
+	if u.polls == nil {
+		u.polls = map[api.UpdatesRequest]int{}
+	}
+	if u.polls[request]++; u.polls[request] == 1 {
+		u.requests = append(u.requests, request)
+	}
+	if u.silent || u.polls[request] == 1 {
+		return nil, nil //nolint:nilnil // it has not been noticed
+	}
+	a := u.ends[request.Action]
+	a.Request, a.StartedAt = request, h.clock.Now()
+	if u.polls[request] > 2 {
+		a.EndedAt = h.clock.Now()
+	} else {
+		a = api.UpdateAttempt{Request: request, StartedAt: a.StartedAt, Total: a.Total}
+	}
+	return &a, nil
+}
+
+func withUpdates(op v1alpha1.Operation) v1alpha1.Operation {
+	op.Reboot.InstallUpdates = v1alpha1.InstallSecurity
+	return op
+}
+
+const kb = "KB5044281"
+
+// goodUpdates is a host on which all goes well.
+func goodUpdates() map[api.UpdateAction]api.UpdateAttempt {
+	return map[api.UpdateAction]api.UpdateAttempt{
+		api.ActionDownload: {Total: 1, Succeeded: []string{kb}},
+		api.ActionInstall:  {Total: 1, Succeeded: []string{kb}, RebootRequired: true},
+	}
+}
+
+// TestUpdates: what is done to the host and its Node, and what is said of it.
+func TestUpdates(t *testing.T) {
+	t.Parallel()
+	failed := []api.UpdateFailure{{Name: kb, Error: "it cannot be installed: HRESULT 0x80073712"}}
+	for _, tt := range []struct {
+		name    string
+		change  func(*scriptedHost)
+		phase   v1alpha1.OperationPhase
+		message string // a part of it
+		// restarts and drains are how often that was done.
+		restarts, drains int
+	}{
+		{"installed", func(*scriptedHost) {}, v1alpha1.OperationSucceeded, "Installed: " + kb + ". The host was restarted.", 1, 1},
+		{
+			"nothing waits", func(h *scriptedHost) { h.updates.ends = nil },
+			v1alpha1.OperationSucceeded, "No updates of Windows wait", 0, 0,
+		},
+		{"no restart is needed", func(h *scriptedHost) {
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Succeeded: []string{kb}}
+		}, v1alpha1.OperationSucceeded, "Nothing that was installed needs a restart.", 0, 1},
+		{"the disk is full", func(h *scriptedHost) {
+			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Error: "volume C: has too little room"}
+		}, v1alpha1.OperationFailed, "The updates of Windows cannot be downloaded: volume C: has too little room. The host was not restarted.", 0, 0},
+		{"none can be downloaded", func(h *scriptedHost) {
+			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 1, Failures: failed}
+		}, v1alpha1.OperationFailed, kb + ": it cannot be installed: HRESULT 0x80073712", 0, 0},
+		{"one cannot be installed", func(h *scriptedHost) {
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Failures: failed}
+			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Failures: failed}
+		}, v1alpha1.OperationFailed, "HRESULT 0x80073712. They are tried again a day later", 0, 1},
+		{"Windows takes it back", func(h *scriptedHost) {
+			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Failures: failed}
+		}, v1alpha1.OperationFailed, "HRESULT 0x80073712", 1, 1},
+		{"it cannot be verified", func(h *scriptedHost) {
+			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Error: "no network"}
+		}, v1alpha1.OperationSucceeded, "Installed: " + kb, 1, 1},
+		{"the service does not run", func(h *scriptedHost) { h.updates.refused = "the service does not run" }, v1alpha1.OperationFailed, "the service does not run", 0, 0},
+		{"the service does not notice", func(h *scriptedHost) { h.updates.silent = true }, v1alpha1.OperationFailed, "does not notice the request", 0, 0},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))))
+			f.host.updates.ends = goodUpdates()
+			tt.change(f.host)
+			op := f.finish()
+			if op.Phase != tt.phase || !strings.Contains(op.Message, tt.message) {
+				t.Errorf("it is %s: %s; want %s with %q", op.Phase, op.Message, tt.phase, tt.message)
+			}
+			if f.host.restarts() != tt.restarts || f.drain.runs != tt.drains {
+				t.Errorf("%d restarts and %d drains, want %d and %d", f.host.restarts(), f.drain.runs, tt.restarts, tt.drains)
+			}
+			if node := f.node(); node.Spec.Unschedulable || drain.IsMarked(node, string(v1alpha1.OperationReboot), v1alpha1.ControllerRequester) {
+				t.Errorf("the Node is left cordoned: %+v", node.Spec)
+			}
+			for _, r := range f.host.updates.requests {
+				if r.ID != op.ID || r.Scope != api.UpdatesSecurity || r.Retry {
+					t.Errorf("request %+v", r)
+				}
+			}
+		})
+	}
+}
+
+// TestUpdatesOfAPerson: who asks has those tried again that have failed.
+func TestUpdatesOfAPerson(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(withUpdates(rebootOperation(v1alpha1.RebootGraceful))))
+		f.host.updates.ends = goodUpdates()
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || len(f.host.updates.requests) != 3 || !f.host.updates.requests[0].Retry {
+			t.Errorf("it is %s: %s; requests %+v", op.Phase, op.Message, f.host.updates.requests)
+		}
+	})
+}
+
+// TestUpdatesAreInterrupted: the controller may be killed at any time. The host goes on by itself, and nothing is done twice.
+func TestUpdatesAreInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, step := range planUpdates() {
+		inBubble(t, step, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))))
+			f.host.updates.ends = goodUpdates()
+			r, stop := f.process()
+			f.mu.Lock()
+			killed := false
+			f.onWrite = func(_ bool, i *v1alpha1.WindowsInstance) error {
+				if s := i.Status.Operation.FindStep(step); !killed && s != nil && s.StartedAt != nil {
+					killed = true
+					return errors.New("the process is killed")
+				}
+				return nil
+			}
+			f.mu.Unlock()
+			f.reconcile(r)
+			f.eventually("the step to begin", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return killed })
+			stop()
+			r, stop = f.process()
+			defer stop()
+			f.reconcile(r)
+			op := f.waitForEnd()
+			if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || len(f.host.updates.requests) != 3 {
+				t.Errorf("it is %s: %s; %d restarts, requests %+v", op.Phase, op.Message, f.host.restarts(), f.host.updates.requests)
+			}
+			if f.node().Spec.Unschedulable {
+				t.Error("the Node is left cordoned")
+			}
+		})
+	}
+}
+
+// TestUpdatesWhileTheHostIsAway: a connection that breaks in the middle of an installation is no failure.
+func TestUpdatesWhileTheHostIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))))
+		f.host.updates.ends = goodUpdates()
+		away := time.Now().Add(90 * time.Minute)
+		f.host.fail = map[string]func() error{"Updates " + string(api.ActionInstall): func() error {
+			if time.Now().Before(away) {
+				return errRefusedPort
+			}
+			return nil
+		}}
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}

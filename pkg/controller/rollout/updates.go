@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+)
+
+// updatesPause is between two attempts to install updates of which the first has succeeded: the host tells what it
+// has found since a while later, and what waits for a restart before it can be installed is installed by the second.
+const updatesPause = time.Hour
+
+// updatesBackoff is between attempts to install updates that fail. Of each update the host itself knows when it is tried again.
+var updatesBackoff = wait.Backoff{Duration: time.Hour, Factor: 2, Cap: 24 * time.Hour}
+
+// updatesDue says whether updates of Windows are to be installed on the host of an instance, and from when on. The host has
+// to be workable.
+func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (wanted bool, due time.Time) {
+	u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install
+	if u == nil || u.SearchedAt == nil || install == "" || install == v1alpha1.InstallNone {
+		return false, time.Time{}
+	}
+	n := u.Pending
+	if install == v1alpha1.InstallSecurity {
+		n = u.Security
+	}
+	if n == 0 {
+		return false, time.Time{}
+	}
+	for _, f := range failedOf(u, install) {
+		if !f.RetryAt.After(now) {
+			continue
+		}
+		n--
+		if due.IsZero() || f.RetryAt.Time.Before(due) {
+			due = f.RetryAt.Time
+		}
+	}
+	if n > 0 {
+		due = time.Time{}
+	}
+	var last *v1alpha1.Operation
+	failures := 0
+	for _, op := range i.Status.Operations() {
+		if op.Cause != v1alpha1.CauseWindowsUpdates || op.FinishedAt == nil || op.FinishedAt.After(now) || withdrawn(op) { // by a clock that ran ahead
+			continue
+		}
+		if last == nil {
+			last = op
+		}
+		if !op.BrokenOff() {
+			break
+		}
+		failures++
+	}
+	switch {
+	case last == nil:
+	case last.Phase == v1alpha1.OperationFailed:
+		due = later(due, last.FinishedAt.Add(backoff.After(updatesBackoff, failures)))
+	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
+		due = later(due, last.FinishedAt.Add(restartBackoff.Cap))
+	default:
+		due = later(due, last.FinishedAt.Add(updatesPause))
+	}
+	return true, due
+}
+
+// failedOf are the updates of those that a pool wants which could not be installed.
+func failedOf(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesInstall) []v1alpha1.FailedUpdate {
+	var list []v1alpha1.FailedUpdate
+	for _, f := range u.Failed {
+		if install == v1alpha1.InstallAll || install == v1alpha1.InstallSecurity && f.Security {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// lacksUpdates says whether updates could not be installed on the host of an instance that its pool wants there. What the last
+// operation found out is not in the status yet.
+func lacksUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesInstall) bool {
+	if install == "" || install == v1alpha1.InstallNone {
+		return false
+	}
+	if u := i.Status.WindowsUpdates; u != nil && len(failedOf(u, install)) > 0 {
+		return true
+	}
+	op := i.Status.Operation
+	if op == nil || op.Cause != v1alpha1.CauseWindowsUpdates || op.Phase != v1alpha1.OperationFailed {
+		return false
+	}
+	step := op.FindStep(v1alpha1.StepInstallUpdates)
+	return step != nil && step.StartedAt != nil
+}
