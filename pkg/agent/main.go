@@ -55,6 +55,8 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = routesCommand(ctx, host, stdin, stdout)
 	case api.CommandAuthorize:
 		err = authorizeCommand(host, stdin, stdout)
+	case api.CommandReach:
+		err = reachCommand(ctx, stdin, stdout)
 	case api.CommandFiles:
 		err = filesCommand(ctx, host, stdin, stdout)
 	case api.CommandCommit:
@@ -82,7 +84,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
+	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandReach, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // there is no other place to report it
 	return api.ExitUsage
 }

@@ -116,7 +116,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{
-		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
+		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client, nil)}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
 	}
 	if err := c.configure(shipped.payload); err != nil {
 		return err

@@ -27,6 +27,8 @@ const (
 	CommandRoutes  = "routes"
 	// CommandAuthorize takes an [AuthorizeRequest] and answers an [AuthorizeAnswer].
 	CommandAuthorize = "authorize"
+	// CommandReach takes a [ReachRequest] and answers a [ReachAnswer].
+	CommandReach = "reach"
 	// CommandFiles takes a [FilesRequest] and answers a [FilesAnswer].
 	CommandFiles = "files"
 	// CommandCommit takes a [CommitRequest] and answers a [CommitAnswer].

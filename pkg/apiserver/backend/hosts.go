@@ -34,7 +34,21 @@ var _ windowsinstance.Hosts = (*Hosts)(nil)
 // NewHosts returns the way to hosts through connector and their agents. A nil desired: hosts
 // are watched and not configured.
 func NewHosts(connector *host.Connector, agents *agentclient.Client, desired *cluster.Live) *Hosts {
-	return &Hosts{connector: connector, agents: agents, checker: diagnose.NewChecker(connector, agents), desired: desired}
+	return &Hosts{connector: connector, agents: agents, checker: diagnose.NewChecker(connector, agents, reachOf(desired)), desired: desired}
+}
+
+// reachOf returns how hosts reach the API server. Nil: they are only watched, and need not reach it.
+func reachOf(desired *cluster.Live) diagnose.ReachAsker {
+	if desired == nil {
+		return nil
+	}
+	return func(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.ReachRequest, error) {
+		built, _, err := desired.Build(ctx, instance)
+		if err != nil || built == nil {
+			return nil, err
+		}
+		return &built.Reach, nil
+	}
 }
 
 // answer passes on what a host gave, and an error as what an API client gets.

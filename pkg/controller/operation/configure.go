@@ -65,6 +65,9 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if again || e.operation().Node == nil {
+		if err := e.ensureReaches(ctx, built.Reach); err != nil {
+			return result{}, err
+		}
 		joinAs, err := e.joinName(ctx)
 		if err != nil {
 			return result{}, err

@@ -80,6 +80,7 @@ func TestConfigure(t *testing.T) {
 			name: "nothing to do", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded = "new", "new"
 				f.failWith("Apply", errors.New("it was asked"))
+				f.failWith("Reach", errors.New("it is a node, and was asked"))
 			},
 			want: succeeded, wantSteps: "SSSS Skkkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
 		},
@@ -153,6 +154,14 @@ func TestConfigure(t *testing.T) {
 				f.registers()
 			},
 			want: succeeded, wantSteps: "SSSS SSkkk Skkk SSSSS", wantApplies: []string{"new with credentials Restart", "new Restart"},
+		},
+		{
+			name: "it is to join, and does not reach the API server", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.reached = api.ReachAnswer{Failed: api.ReachConnect, Address: "10.0.0.1:6443", Error: "connection refused"}
+			},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{
+				"cannot join, because it does not reach the API server: Connect of https://api.example.com:6443 fails at 10.0.0.1:6443 (connection refused); open the way in the firewalls",
+			},
 		},
 		{
 			name: "it joins after a restart", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {

@@ -59,6 +59,8 @@ type configured struct {
 	networks []string
 	// nodeName is what the host says that its node is called. Empty: testNode.
 	nodeName string
+	// reached is what the host says of the way to the API server.
+	reached api.ReachAnswer
 	// certificate is what the host says of the client certificate of its kubelet.
 	certificate *api.KubeletCertificate
 	// agentThere: our agent is on the host.
@@ -267,6 +269,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 	}
 	return &document.Result{
 		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
+		Reach: api.ReachRequest{URL: "https://api.example.com:6443"},
 	}, nil
 }
 

@@ -215,6 +215,15 @@ func (h *scriptedHost) Restart(ctx context.Context, _ *v1alpha1.WindowsInstance,
 	return api.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
 }
 
+func (h *scriptedHost) Reach(ctx context.Context, _ *v1alpha1.WindowsInstance, _ api.ReachRequest) (api.ReachAnswer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Reach"); err != nil {
+		return api.ReachAnswer{}, err
+	}
+	return h.reached, nil
+}
+
 func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *v1alpha1.WindowsInstance, routes []api.Route) ([]api.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

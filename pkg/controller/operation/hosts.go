@@ -38,6 +38,8 @@ type Hosts interface {
 	// has not been noticed yet. The same request may be made again. That the host cannot meet it is an
 	// [agentclient.Error] of step [agentclient.StepRefused].
 	Updates(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.UpdatesRequest) (*api.UpdateAttempt, error)
+	// Reach has the host try whether it reaches the API server. That it does not is an answer.
+	Reach(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.ReachRequest) (api.ReachAnswer, error)
 	// PlanConfiguration has the host say what would have to be done for it to be as bundle
 	// says. It changes nothing but that our agent is there.
 	PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error)

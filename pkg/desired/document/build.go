@@ -18,6 +18,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -40,6 +41,8 @@ type Result struct {
 	Waiting []Waiting
 	// Warnings describe inputs that cannot be used as they are.
 	Warnings []string
+	// Reach asks whether the host reaches the API server. Its proxy may have a password.
+	Reach api.ReachRequest
 }
 
 // Waiting is a service that a host does not get until something exists.
@@ -82,6 +85,7 @@ func Build(in Inputs) (*Result, error) {
 		Bundle:   config.Bundle{Document: *b.document.Sorted(), Secrets: b.secrets},
 		Waiting:  b.waiting,
 		Warnings: b.warnings,
+		Reach:    in.Cluster.reach(),
 	}
 	if err := r.Bundle.Validate(); err != nil {
 		return nil, fmt.Errorf("the document of the host is not valid: %w", err)

@@ -34,6 +34,7 @@ const (
 	CheckSession      = "Session"
 	CheckAgent        = "Agent"
 	CheckPreflight    = "Preflight"
+	CheckAPIServer    = "APIServer"
 )
 
 // checkLayers are the layers in their order, which begins with that of [ssh.Trace], each with
@@ -50,6 +51,7 @@ var checkLayers = []struct {
 	{CheckSession, StageLogin},
 	{CheckAgent, StageFacts},
 	{CheckPreflight, StageFacts},
+	{CheckAPIServer, StageFacts},
 }
 
 // checkTimeout bounds a whole check: the API server answers requests within 34 seconds.
@@ -67,11 +69,12 @@ type check struct {
 type Checker struct {
 	hosts  *host.Connector
 	agents *agentclient.Client
+	reach  ReachAsker
 }
 
-// NewChecker returns a Checker.
-func NewChecker(hosts *host.Connector, agents *agentclient.Client) *Checker {
-	return &Checker{hosts, agents}
+// NewChecker returns a Checker. A nil reach: whether a host reaches the API server is not checked.
+func NewChecker(hosts *host.Connector, agents *agentclient.Client, reach ReachAsker) *Checker {
+	return &Checker{hosts, agents, reach}
 }
 
 // Check tries the way to the host now, layer by layer, over a connection of its own. It
@@ -84,7 +87,11 @@ func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance)
 	defer cancel()
 	c := &check{instance: instance}
 	h.check(ctx, c)
-	for _, l := range checkLayers[len(c.status.Layers):] {
+	layers := checkLayers
+	if h.reach == nil {
+		layers = layers[:len(layers)-1]
+	}
+	for _, l := range layers[len(c.status.Layers):] {
 		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: l.name, Result: v1alpha1.CheckSkipped, Message: c.ended})
 	}
 	// A layer is skipped because one before it failed, or because the agent is not installed yet:
@@ -139,6 +146,9 @@ func (h *Checker) checkAgent(ctx context.Context, c *check, trace *host.Trace) {
 		return
 	}
 	c.evaluated(facts, asked, received)
+	if c.ended == "" && h.reach != nil {
+		h.checkReach(ctx, c)
+	}
 }
 
 func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {

@@ -5,7 +5,10 @@ package diagnose
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -27,11 +30,17 @@ type site struct {
 	*hostsite.Site
 	client  *agentclient.Client
 	checker *Checker
+	// reach is how hosts reach the API server, reachErr why nobody knows. Nil: hosts are only watched.
+	reach    *api.ReachRequest
+	reachErr error
 }
 
 func newSite(t *testing.T, o winhost.InProcessOptions) *site {
 	t.Helper()
 	s := &site{Site: hostsite.New(t, winhost.Options{InProcess: o})}
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	s.reach = &api.ReachRequest{URL: server.URL, CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))}
 	s.connect(t)
 	return s
 }
@@ -47,7 +56,9 @@ func (s *site) connect(t *testing.T) {
 		Pool: s.Pool, ReadSecret: s.Secrets.Read, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials,
 	})
 	s.client = agentclient.New(agentclient.Options{Hosts: connector, Pool: s.Pool, Agents: agents})
-	s.checker = NewChecker(connector, s.client)
+	s.checker = NewChecker(connector, s.client, func(context.Context, *v1alpha1.WindowsInstance) (*api.ReachRequest, error) {
+		return s.reach, s.reachErr
+	})
 }
 
 // agentPath is where the agent is on this machine.
@@ -131,7 +142,7 @@ func TestCheckPasses(t *testing.T) {
 	for name, says := range map[string]string{
 		CheckResolve: s.Host.Address(), CheckConnect: s.Host.Address() + ":", CheckHandshake: "OpenSSH_for_Windows",
 		CheckHostKey: host.KeyOf(s.Host.HostKey()).Describe() + ", pinned", CheckAuthenticate: "user Administrator",
-		CheckAgent: "digest ", CheckPreflight: "1 findings are worth knowing",
+		CheckAgent: "digest ", CheckPreflight: "1 findings are worth knowing", CheckAPIServer: s.reach.URL,
 	} {
 		if got := layer(status, name).Message; !strings.Contains(got, says) {
 			t.Errorf("%s says %q, want %q in it", name, got, says)
@@ -140,6 +151,22 @@ func TestCheckPasses(t *testing.T) {
 	// The connection of the check is gone, and that of the pool is not.
 	if s.Pool.Stats().Connections != pooled {
 		t.Errorf("the pool has %d connections, before it had %d", s.Pool.Stats().Connections, pooled)
+	}
+}
+
+// TestCheckWithoutAPIServer: where it is not known how hosts reach the API server, or they need not, that is said, and nothing has failed.
+func TestCheckWithoutAPIServer(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Fatal(err)
+	}
+	s.reach = nil
+	for want, err := range map[string]error{"need not reach": nil, "no source says": errors.New("no source says where it is")} {
+		s.reachErr = err
+		status := s.checker.Check(t.Context(), s.Instance)
+		if l := layer(status, CheckAPIServer); l.Result != v1alpha1.CheckSkipped || !strings.Contains(l.Message, want) || !status.Passed {
+			t.Errorf("passed is %t, and it says %+v", status.Passed, l)
+		}
 	}
 }
 
@@ -160,6 +187,9 @@ func TestCheckFails(t *testing.T) {
 		{name: "no name", change: func(s *site) { s.Instance.Spec.Address = "nowhere.invalid" }, want: "Resolve NameNotResolved", says: "nowhere.invalid"},
 		{name: "agent that is another one", change: func(s *site) { truncateAgent(t, s) }, want: "Agent AgentNotInstalled", says: "bytes on the host"},
 		{name: "agent of the same size with another digest", change: func(s *site) { tamperWithAgent(t, s) }, want: "Agent AgentNotInstalled", says: "it has the digest "},
+		{name: "API server that is not there", change: func(s *site) { s.reach.URL = "https://api..example.com:6443" }, want: "APIServer APIServerUnreachable", says: "DNS of https://api..example.com:6443 fails at api..example.com:6443"},
+		{name: "API server that has no such name", change: func(s *site) { s.reach.URL = strings.Replace(s.reach.URL, "127.0.0.1", "localhost", 1) }, want: "APIServer APIServerUnreachable", says: "find out who answers there"},
+		{name: "agent that does not try it", fault: winhost.Fault{ExecMatch: "reach$", ExecExit: 3}, want: "APIServer AgentFailed", says: "3"},
 		{name: "agent that fails", fault: winhost.Fault{ExecMatch: "facts$", ExecExit: 3}, want: "Preflight AgentFailed", says: "3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ type WindowsInstanceCheckStatus struct {
 	// Preflight are Skipped.
 	Passed bool `json:"passed"`
 	// The layers, in the order in which they were tried: Resolve, Connect,
-	// Handshake, HostKey, Authenticate, Session, Agent, Preflight.
+	// Handshake, HostKey, Authenticate, Session, Agent, Preflight, APIServer.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
