@@ -70,6 +70,9 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 	mirror := func(source, mirror string) (string, []configv1.ImageMirror) {
 		return source, []configv1.ImageMirror{configv1.ImageMirror(mirror)}
 	}
+	authorities := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: name}, Data: map[string]string{"ca-bundle.crt": string(authority(name))}}
+	}
 	cluster := client.ObjectKey{Name: "cluster"}
 	create := func(object client.Object) func(context.Context) error {
 		return func(ctx context.Context) error { return admin.Create(ctx, object) }
@@ -117,14 +120,20 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 		}},
 		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":99}}}}`)},
 		{"rotation of logs (pool)", c.patchPool(`{"spec":{"template":{"logRotation":{"maxSize":"50Mi"}}}}`)},
-		{"proxy (Proxy)", edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.HTTPProxy = "http://proxy.example.com:3128" })},
-		{"authority of the proxy (`trusted-ca`)", func(ctx context.Context) error {
-			if err := admin.Create(ctx, &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "user-ca-bundle"}, Data: map[string]string{"ca-bundle.crt": string(authority("proxy"))},
-			}); err != nil {
+		// The real network operator always has authorities of its own; its stand-in has those of the administrator.
+		{"proxy and its authority (Proxy, `trusted-ca`)", func(ctx context.Context) error {
+			if err := admin.Create(ctx, authorities("user-ca-bundle")); err != nil {
 				return err
 			}
-			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.TrustedCA.Name = "user-ca-bundle" })(ctx)
+			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) {
+				o.Spec.HTTPProxy, o.Spec.TrustedCA.Name = "http://proxy.example.com:3128", "user-ca-bundle"
+			})(ctx)
+		}},
+		{"another authority of the proxy (`trusted-ca`)", func(ctx context.Context) error {
+			if err := admin.Create(ctx, authorities("other-ca-bundle")); err != nil {
+				return err
+			}
+			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.TrustedCA.Name = "other-ca-bundle" })(ctx)
 		}},
 		{"pause image (pool)", c.patchPool(`{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:3.10"}}}}`)},
 	}
