@@ -27,6 +27,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.CredentialsStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DrainOptions"):
 		return &windowsv1alpha1.DrainOptionsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FailedUpdate"):
+		return &windowsv1alpha1.FailedUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HostKeyStatus"):
 		return &windowsv1alpha1.HostKeyStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KubeletTemplate"):
@@ -57,6 +59,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.PoolRemovalApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolRestarts"):
 		return &windowsv1alpha1.PoolRestartsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolRollback"):
+		return &windowsv1alpha1.PoolRollbackApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolRollingUpdate"):
 		return &windowsv1alpha1.PoolRollingUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolSource"):
@@ -65,6 +69,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.PoolTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolUpdateStrategy"):
 		return &windowsv1alpha1.PoolUpdateStrategyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolWindowsUpdates"):
+		return &windowsv1alpha1.PoolWindowsUpdatesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RebootOptions"):
 		return &windowsv1alpha1.RebootOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RemovalOptions"):
@@ -87,6 +93,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.WindowsNodePoolSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WindowsNodePoolStatus"):
 		return &windowsv1alpha1.WindowsNodePoolStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WindowsUpdatesStatus"):
+		return &windowsv1alpha1.WindowsUpdatesStatusApplyConfiguration{}
 
 	}
 	return nil

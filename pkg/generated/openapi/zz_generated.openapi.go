@@ -37,6 +37,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.DrainOptions{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_DrainOptions(ref),
 		v1alpha1.DriftInspection{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_DriftInspection(ref),
 		v1alpha1.ErrorInspection{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_ErrorInspection(ref),
+		v1alpha1.FailedUpdate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_FailedUpdate(ref),
 		v1alpha1.HNSNetworkInspection{}.OpenAPIModelName():              schema_pkg_apis_windows_v1alpha1_HNSNetworkInspection(ref),
 		v1alpha1.HostKeyStatus{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_HostKeyStatus(ref),
 		v1alpha1.InstancesSource{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_InstancesSource(ref),
@@ -59,10 +60,12 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PoolRemediation{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref),
 		v1alpha1.PoolRemoval{}.OpenAPIModelName():                       schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref),
 		v1alpha1.PoolRestarts{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolRestarts(ref),
+		v1alpha1.PoolRollback{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolRollback(ref),
 		v1alpha1.PoolRollingUpdate{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref),
 		v1alpha1.PoolSource{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_PoolSource(ref),
 		v1alpha1.PoolTemplate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref),
 		v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref),
+		v1alpha1.PoolWindowsUpdates{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_PoolWindowsUpdates(ref),
 		v1alpha1.RebootInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_RebootInspection(ref),
 		v1alpha1.RebootOptions{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_RebootOptions(ref),
 		v1alpha1.RemovalOptions{}.OpenAPIModelName():                    schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref),
@@ -72,6 +75,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.SystemInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_SystemInspection(ref),
 		v1alpha1.SystemStatus{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_SystemStatus(ref),
 		v1alpha1.UnknownInspection{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_UnknownInspection(ref),
+		v1alpha1.UpdateInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_UpdateInspection(ref),
 		v1alpha1.WindowsInstance{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_WindowsInstance(ref),
 		v1alpha1.WindowsInstanceCancel{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancel(ref),
 		v1alpha1.WindowsInstanceCancelSpec{}.OpenAPIModelName():         schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancelSpec(ref),
@@ -97,6 +101,8 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.WindowsNodePoolList{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_WindowsNodePoolList(ref),
 		v1alpha1.WindowsNodePoolSpec{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref),
 		v1alpha1.WindowsNodePoolStatus{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref),
+		v1alpha1.WindowsUpdatesInspection{}.OpenAPIModelName():          schema_pkg_apis_windows_v1alpha1_WindowsUpdatesInspection(ref),
+		v1alpha1.WindowsUpdatesStatus{}.OpenAPIModelName():              schema_pkg_apis_windows_v1alpha1_WindowsUpdatesStatus(ref),
 		v1.ContainerResourceMetricSource{}.OpenAPIModelName():           schema_k8sio_api_autoscaling_v1_ContainerResourceMetricSource(ref),
 		v1.ContainerResourceMetricStatus{}.OpenAPIModelName():           schema_k8sio_api_autoscaling_v1_ContainerResourceMetricStatus(ref),
 		v1.CrossVersionObjectReference{}.OpenAPIModelName():             schema_k8sio_api_autoscaling_v1_CrossVersionObjectReference(ref),
@@ -782,6 +788,51 @@ func schema_pkg_apis_windows_v1alpha1_ErrorInspection(ref common.ReferenceCallba
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_FailedUpdate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FailedUpdate is an update of Windows that could not be installed on a host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Its articles, for example KB5044281, or its title if it has none.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"security": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether it is a security update.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"retryAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "From when on the controller tries it again, by the clock of the host.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it could not be installed, with the code of Windows.",
+							MaxLength:   ptr.To[int64](4096),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "retryAt"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_HNSNetworkInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1416,7 +1467,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"cause": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), NodeNotReady (spec.remediation of the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
+							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
 							MaxLength:   ptr.To[int64](64),
 							Type:        []string{"string"},
 							Format:      "",
@@ -1544,7 +1595,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"admittedImpact": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed: None, Restart, Drain or Reboot. One that costs more waits. Empty: nothing was allowed yet, or need be.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
+							Description: "The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed: None, Restart, Drain or Reboot. One that costs more waits. A removal waits for Drain, or for None if it waits for no other host. Empty: nothing was allowed yet, or need be.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},
@@ -1975,6 +2026,74 @@ func schema_pkg_apis_windows_v1alpha1_PoolRestarts(ref common.ReferenceCallback)
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolRollback says that a pool does not roll out a revision, because that broke hosts.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it. When updateRevision is another one, this no longer holds. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"to": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision that new hosts get, and broken ones that had no other before. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was decided, by the clock of windows-controller. Required.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"instances": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Names of the WindowsInstances that the revision broke.",
+							MaxItems:    ptr.To[int64](1024),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why, for people.",
+							MaxLength:   ptr.To[int64](4096),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"revision", "to", "time"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1984,7 +2103,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"maxUnavailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains no host for an update that would exceed it. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
+							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
@@ -2002,6 +2121,20 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 							Format:      "int32",
 						},
 					},
+					"onFailure": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the programs that they worked with, and the pool stays so until its template or the payload changes, or until somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.\n\nPossible enum values:\n - `\"Rollback\"` takes broken hosts back to the revision that they worked with.\n - `\"Stop\"` leaves broken hosts to people. They are still tried again with what is desired.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Rollback", "Stop"},
+						},
+					},
+					"resumedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. The command kubectl windows rollout resume sets it. Empty: none is ended.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"settleSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
@@ -2015,7 +2148,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			intstr.IntOrString{}.OpenAPIModelName()},
+			metav1.Time{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
 	}
 }
 
@@ -2182,6 +2315,27 @@ func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCal
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_PoolWindowsUpdates(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolWindowsUpdates says which updates of Windows are installed on the hosts of a pool. They come from Windows Update, or from the server of the organization that the policy of the host names, which decides what is offered. A host downloads them while its pods run. Then it is drained with the options of spec.updateStrategy.drain, they are installed, Windows is restarted, and the host is uncordoned when its Node is ready again. It happens one host after the other, within maxUnavailable, maxFailures and window of spec.updateStrategy.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"install": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which updates: None, Security or All. An update that fails is not tried again on its host before a day has passed, it has another revision, or somebody asks. Default None.\n\nPossible enum values:\n - `\"All\"` installs all updates that Windows would install by itself, but drivers, previews, other versions of Windows and definitions of the antivirus.\n - `\"None\"` installs no updates.\n - `\"Security\"` installs security updates, among them the monthly cumulative update.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"All", "None", "Security"},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_RebootInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2238,9 +2392,17 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 							Enum:        []interface{}{"Force", "Graceful", "IfPending"},
 						},
 					},
+					"installUpdates": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Updates of Windows that are downloaded before the drain and installed after it: None, Security or All. Where none wait the host is left as it is. Not allowed with a mode other than Graceful. Empty: the same as None.\n\nPossible enum values:\n - `\"All\"` installs all updates that Windows would install by itself, but drivers, previews, other versions of Windows and definitions of the antivirus.\n - `\"None\"` installs no updates.\n - `\"Security\"` installs security updates, among them the monthly cumulative update.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"All", "None", "Security"},
+						},
+					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -2580,6 +2742,68 @@ func schema_pkg_apis_windows_v1alpha1_UnknownInspection(ref common.ReferenceCall
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_UpdateInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "UpdateInspection is an update of Windows that waits to be installed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"title": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the update.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"articles": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Articles about it, for example KB5044281.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"security": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether it is a security update.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"severity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How bad the weaknesses are that it fixes, as Microsoft rates them, for example Critical. Empty: not rated.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"downloaded": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether its files are on the host.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"title"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_WindowsInstance(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2771,7 +2995,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheckStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The layers, in the order in which they were tried: Resolve, Connect, Handshake, HostKey, Authenticate, Session, Agent, Preflight.",
+							Description: "The layers, in the order in which they were tried: Resolve, Connect, Handshake, HostKey, Authenticate, Session, Agent, Preflight, APIServer.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3099,6 +3323,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 							Ref:         ref(v1alpha1.RebootInspection{}.OpenAPIModelName()),
 						},
 					},
+					"windowsUpdates": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Updates of Windows that wait to be installed, as the service of the host found at its last search. Empty: it has not searched yet, for example because the host is not configured.",
+							Ref:         ref(v1alpha1.WindowsUpdatesInspection{}.OpenAPIModelName()),
+						},
+					},
 					"cpus": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Number of logical processors.",
@@ -3218,7 +3448,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.AgentInspection{}.OpenAPIModelName(), v1alpha1.BootInspection{}.OpenAPIModelName(), v1alpha1.CertificateInspection{}.OpenAPIModelName(), v1alpha1.ConfigurationInspection{}.OpenAPIModelName(), v1alpha1.DiskInspection{}.OpenAPIModelName(), v1alpha1.ErrorInspection{}.OpenAPIModelName(), v1alpha1.MemoryInspection{}.OpenAPIModelName(), v1alpha1.NetworkInspection{}.OpenAPIModelName(), v1alpha1.RebootInspection{}.OpenAPIModelName(), v1alpha1.ServiceInspection{}.OpenAPIModelName(), v1alpha1.SystemInspection{}.OpenAPIModelName(), v1alpha1.UnknownInspection{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.AgentInspection{}.OpenAPIModelName(), v1alpha1.BootInspection{}.OpenAPIModelName(), v1alpha1.CertificateInspection{}.OpenAPIModelName(), v1alpha1.ConfigurationInspection{}.OpenAPIModelName(), v1alpha1.DiskInspection{}.OpenAPIModelName(), v1alpha1.ErrorInspection{}.OpenAPIModelName(), v1alpha1.MemoryInspection{}.OpenAPIModelName(), v1alpha1.NetworkInspection{}.OpenAPIModelName(), v1alpha1.RebootInspection{}.OpenAPIModelName(), v1alpha1.ServiceInspection{}.OpenAPIModelName(), v1alpha1.SystemInspection{}.OpenAPIModelName(), v1alpha1.UnknownInspection{}.OpenAPIModelName(), v1alpha1.WindowsUpdatesInspection{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -3574,9 +3804,17 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 							Enum:        []interface{}{"Force", "Graceful", "IfPending"},
 						},
 					},
+					"installUpdates": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Updates of Windows that are downloaded before the drain and installed after it: None, Security or All. Where none wait the host is left as it is. Not allowed with a mode other than Graceful. Empty: the same as None.\n\nPossible enum values:\n - `\"All\"` installs all updates that Windows would install by itself, but drivers, previews, other versions of Windows and definitions of the antivirus.\n - `\"None\"` installs no updates.\n - `\"Security\"` installs security updates, among them the monthly cumulative update.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"All", "None", "Security"},
+						},
+					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -3926,6 +4164,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							Ref:         ref(v1alpha1.SystemStatus{}.OpenAPIModelName()),
 						},
 					},
+					"windowsUpdates": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Updates of Windows that wait to be installed, as the host said when it was last inspected. Empty: it has not searched for any yet, for example because it is not configured.",
+							Ref:         ref(v1alpha1.WindowsUpdatesStatus{}.OpenAPIModelName()),
+						},
+					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Version of this project's software on the host. Empty: there is none yet.",
@@ -3943,6 +4187,14 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					"desiredRevision": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Names the desired configuration of the host. When the controller has no payload, it is the digest of the agent. The host is up to date when it equals currentRevision.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"poolRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it completely, and its Node was ready. Empty: none yet, or it is in no pool.",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3982,7 +4234,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), v1alpha1.WindowsUpdatesStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -4199,6 +4451,13 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.PoolRestarts{}.OpenAPIModelName()),
 						},
 					},
+					"windowsUpdates": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Which updates of Windows the controller installs on the hosts of the pool by itself.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PoolWindowsUpdates{}.OpenAPIModelName()),
+						},
+					},
 					"remediation": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the controller does about hosts whose Nodes are not ready although they can be logged in to. Empty: nothing.",
@@ -4210,7 +4469,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolRemediation{}.OpenAPIModelName(), v1alpha1.PoolRestarts{}.OpenAPIModelName(), v1alpha1.PoolSource{}.OpenAPIModelName(), v1alpha1.PoolTemplate{}.OpenAPIModelName(), v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName()},
+			v1alpha1.PoolRemediation{}.OpenAPIModelName(), v1alpha1.PoolRestarts{}.OpenAPIModelName(), v1alpha1.PoolSource{}.OpenAPIModelName(), v1alpha1.PoolTemplate{}.OpenAPIModelName(), v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName(), v1alpha1.PoolWindowsUpdates{}.OpenAPIModelName()},
 	}
 }
 
@@ -4262,7 +4521,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"updatedReplicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Number of them whose current revision is the desired one.",
+							Description: "Number of them whose current revision is the desired one. Those that a rollback keeps from updateRevision do not count.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -4278,7 +4537,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"updateRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision with the template that the pool has now. Those before it, at most nine, are kept as well: kubectl windows rollout history.",
+							Description: "Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
@@ -4286,10 +4545,16 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"currentRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision with the template that all hosts of the pool had last. Empty: none yet.",
+							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken. Empty: none yet.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"rolledBack": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure asks for a rollback. Empty: nothing was rolled back, or that is over.",
+							Ref:         ref(v1alpha1.PoolRollback{}.OpenAPIModelName()),
 						},
 					},
 					"blockedBy": {
@@ -4346,7 +4611,135 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolRemoval{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.PoolRemoval{}.OpenAPIModelName(), v1alpha1.PoolRollback{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsUpdatesInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsUpdatesInspection describes the updates of Windows that wait to be installed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"searchedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the host last searched for updates, by its clock. Empty: no search has succeeded.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pending": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many updates wait, those for security included.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"security": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many security updates wait.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"updates": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "The updates, those for security first, at most 64.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.UpdateInspection{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the last search failed. Empty: it did not.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"pending", "security"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.UpdateInspection{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsUpdatesStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsUpdatesStatus counts the updates of Windows that wait to be installed on a host, as Windows Update, or the server of the organization that its policy names, offers them. Drivers, previews, other versions of Windows, definitions of the antivirus and what an administrator has hidden do not count.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"searchedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the host last searched for updates, by its clock, to the minute. It does so every 12 hours or so, and after each boot. Empty: no search has succeeded.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"pending": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many updates wait, those for security included.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"security": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many security updates wait: those that Microsoft classifies so or rates the severity of.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"failed": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Updates of these that could not be installed, the newest first, at most sixteen.",
+							MaxItems:    ptr.To[int64](16),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.FailedUpdate{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why the last search failed. Empty: it did not.",
+							MaxLength:   ptr.To[int64](4096),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"pending", "security"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.FailedUpdate{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -166,6 +166,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*FailedUpdate)(nil), (*windows.FailedUpdate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FailedUpdate_To_windows_FailedUpdate(a.(*FailedUpdate), b.(*windows.FailedUpdate), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.FailedUpdate)(nil), (*FailedUpdate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_FailedUpdate_To_v1alpha1_FailedUpdate(a.(*windows.FailedUpdate), b.(*FailedUpdate), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*HNSNetworkInspection)(nil), (*windows.HNSNetworkInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection(a.(*HNSNetworkInspection), b.(*windows.HNSNetworkInspection), scope)
 	}); err != nil {
@@ -381,6 +391,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*PoolRollback)(nil), (*windows.PoolRollback)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PoolRollback_To_windows_PoolRollback(a.(*PoolRollback), b.(*windows.PoolRollback), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.PoolRollback)(nil), (*PoolRollback)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_PoolRollback_To_v1alpha1_PoolRollback(a.(*windows.PoolRollback), b.(*PoolRollback), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*PoolRollingUpdate)(nil), (*windows.PoolRollingUpdate)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_PoolRollingUpdate_To_windows_PoolRollingUpdate(a.(*PoolRollingUpdate), b.(*windows.PoolRollingUpdate), scope)
 	}); err != nil {
@@ -418,6 +438,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.PoolUpdateStrategy)(nil), (*PoolUpdateStrategy)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_PoolUpdateStrategy_To_v1alpha1_PoolUpdateStrategy(a.(*windows.PoolUpdateStrategy), b.(*PoolUpdateStrategy), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PoolWindowsUpdates)(nil), (*windows.PoolWindowsUpdates)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PoolWindowsUpdates_To_windows_PoolWindowsUpdates(a.(*PoolWindowsUpdates), b.(*windows.PoolWindowsUpdates), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.PoolWindowsUpdates)(nil), (*PoolWindowsUpdates)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_PoolWindowsUpdates_To_v1alpha1_PoolWindowsUpdates(a.(*windows.PoolWindowsUpdates), b.(*PoolWindowsUpdates), scope)
 	}); err != nil {
 		return err
 	}
@@ -503,6 +533,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.UnknownInspection)(nil), (*UnknownInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(a.(*windows.UnknownInspection), b.(*UnknownInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*UpdateInspection)(nil), (*windows.UpdateInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_UpdateInspection_To_windows_UpdateInspection(a.(*UpdateInspection), b.(*windows.UpdateInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.UpdateInspection)(nil), (*UpdateInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_UpdateInspection_To_v1alpha1_UpdateInspection(a.(*windows.UpdateInspection), b.(*UpdateInspection), scope)
 	}); err != nil {
 		return err
 	}
@@ -753,6 +793,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.WindowsNodePoolStatus)(nil), (*WindowsNodePoolStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_WindowsNodePoolStatus_To_v1alpha1_WindowsNodePoolStatus(a.(*windows.WindowsNodePoolStatus), b.(*WindowsNodePoolStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsUpdatesInspection)(nil), (*windows.WindowsUpdatesInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsUpdatesInspection_To_windows_WindowsUpdatesInspection(a.(*WindowsUpdatesInspection), b.(*windows.WindowsUpdatesInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsUpdatesInspection)(nil), (*WindowsUpdatesInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsUpdatesInspection_To_v1alpha1_WindowsUpdatesInspection(a.(*windows.WindowsUpdatesInspection), b.(*WindowsUpdatesInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsUpdatesStatus)(nil), (*windows.WindowsUpdatesStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsUpdatesStatus_To_windows_WindowsUpdatesStatus(a.(*WindowsUpdatesStatus), b.(*windows.WindowsUpdatesStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsUpdatesStatus)(nil), (*WindowsUpdatesStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsUpdatesStatus_To_v1alpha1_WindowsUpdatesStatus(a.(*windows.WindowsUpdatesStatus), b.(*WindowsUpdatesStatus), scope)
 	}); err != nil {
 		return err
 	}
@@ -1062,6 +1122,26 @@ func autoConvert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(in *windows
 // Convert_windows_ErrorInspection_To_v1alpha1_ErrorInspection is an autogenerated conversion function.
 func Convert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(in *windows.ErrorInspection, out *ErrorInspection, s conversion.Scope) error {
 	return autoConvert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_FailedUpdate_To_windows_FailedUpdate(in *FailedUpdate, out *windows.FailedUpdate, s conversion.Scope) error {
+	*out = *(*windows.FailedUpdate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FailedUpdate_To_windows_FailedUpdate is an autogenerated conversion function.
+func Convert_v1alpha1_FailedUpdate_To_windows_FailedUpdate(in *FailedUpdate, out *windows.FailedUpdate, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FailedUpdate_To_windows_FailedUpdate(in, out, s)
+}
+
+func autoConvert_windows_FailedUpdate_To_v1alpha1_FailedUpdate(in *windows.FailedUpdate, out *FailedUpdate, s conversion.Scope) error {
+	*out = *(*FailedUpdate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_FailedUpdate_To_v1alpha1_FailedUpdate is an autogenerated conversion function.
+func Convert_windows_FailedUpdate_To_v1alpha1_FailedUpdate(in *windows.FailedUpdate, out *FailedUpdate, s conversion.Scope) error {
+	return autoConvert_windows_FailedUpdate_To_v1alpha1_FailedUpdate(in, out, s)
 }
 
 func autoConvert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection(in *HNSNetworkInspection, out *windows.HNSNetworkInspection, s conversion.Scope) error {
@@ -1502,6 +1582,26 @@ func Convert_windows_PoolRestarts_To_v1alpha1_PoolRestarts(in *windows.PoolResta
 	return autoConvert_windows_PoolRestarts_To_v1alpha1_PoolRestarts(in, out, s)
 }
 
+func autoConvert_v1alpha1_PoolRollback_To_windows_PoolRollback(in *PoolRollback, out *windows.PoolRollback, s conversion.Scope) error {
+	*out = *(*windows.PoolRollback)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PoolRollback_To_windows_PoolRollback is an autogenerated conversion function.
+func Convert_v1alpha1_PoolRollback_To_windows_PoolRollback(in *PoolRollback, out *windows.PoolRollback, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PoolRollback_To_windows_PoolRollback(in, out, s)
+}
+
+func autoConvert_windows_PoolRollback_To_v1alpha1_PoolRollback(in *windows.PoolRollback, out *PoolRollback, s conversion.Scope) error {
+	*out = *(*PoolRollback)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_PoolRollback_To_v1alpha1_PoolRollback is an autogenerated conversion function.
+func Convert_windows_PoolRollback_To_v1alpha1_PoolRollback(in *windows.PoolRollback, out *PoolRollback, s conversion.Scope) error {
+	return autoConvert_windows_PoolRollback_To_v1alpha1_PoolRollback(in, out, s)
+}
+
 func autoConvert_v1alpha1_PoolRollingUpdate_To_windows_PoolRollingUpdate(in *PoolRollingUpdate, out *windows.PoolRollingUpdate, s conversion.Scope) error {
 	*out = *(*windows.PoolRollingUpdate)(unsafe.Pointer(in))
 	return nil
@@ -1606,6 +1706,26 @@ func autoConvert_windows_PoolUpdateStrategy_To_v1alpha1_PoolUpdateStrategy(in *w
 // Convert_windows_PoolUpdateStrategy_To_v1alpha1_PoolUpdateStrategy is an autogenerated conversion function.
 func Convert_windows_PoolUpdateStrategy_To_v1alpha1_PoolUpdateStrategy(in *windows.PoolUpdateStrategy, out *PoolUpdateStrategy, s conversion.Scope) error {
 	return autoConvert_windows_PoolUpdateStrategy_To_v1alpha1_PoolUpdateStrategy(in, out, s)
+}
+
+func autoConvert_v1alpha1_PoolWindowsUpdates_To_windows_PoolWindowsUpdates(in *PoolWindowsUpdates, out *windows.PoolWindowsUpdates, s conversion.Scope) error {
+	*out = *(*windows.PoolWindowsUpdates)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PoolWindowsUpdates_To_windows_PoolWindowsUpdates is an autogenerated conversion function.
+func Convert_v1alpha1_PoolWindowsUpdates_To_windows_PoolWindowsUpdates(in *PoolWindowsUpdates, out *windows.PoolWindowsUpdates, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PoolWindowsUpdates_To_windows_PoolWindowsUpdates(in, out, s)
+}
+
+func autoConvert_windows_PoolWindowsUpdates_To_v1alpha1_PoolWindowsUpdates(in *windows.PoolWindowsUpdates, out *PoolWindowsUpdates, s conversion.Scope) error {
+	*out = *(*PoolWindowsUpdates)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_PoolWindowsUpdates_To_v1alpha1_PoolWindowsUpdates is an autogenerated conversion function.
+func Convert_windows_PoolWindowsUpdates_To_v1alpha1_PoolWindowsUpdates(in *windows.PoolWindowsUpdates, out *PoolWindowsUpdates, s conversion.Scope) error {
+	return autoConvert_windows_PoolWindowsUpdates_To_v1alpha1_PoolWindowsUpdates(in, out, s)
 }
 
 func autoConvert_v1alpha1_RebootInspection_To_windows_RebootInspection(in *RebootInspection, out *windows.RebootInspection, s conversion.Scope) error {
@@ -1784,6 +1904,26 @@ func autoConvert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(in *win
 // Convert_windows_UnknownInspection_To_v1alpha1_UnknownInspection is an autogenerated conversion function.
 func Convert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(in *windows.UnknownInspection, out *UnknownInspection, s conversion.Scope) error {
 	return autoConvert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_UpdateInspection_To_windows_UpdateInspection(in *UpdateInspection, out *windows.UpdateInspection, s conversion.Scope) error {
+	*out = *(*windows.UpdateInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_UpdateInspection_To_windows_UpdateInspection is an autogenerated conversion function.
+func Convert_v1alpha1_UpdateInspection_To_windows_UpdateInspection(in *UpdateInspection, out *windows.UpdateInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_UpdateInspection_To_windows_UpdateInspection(in, out, s)
+}
+
+func autoConvert_windows_UpdateInspection_To_v1alpha1_UpdateInspection(in *windows.UpdateInspection, out *UpdateInspection, s conversion.Scope) error {
+	*out = *(*UpdateInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_UpdateInspection_To_v1alpha1_UpdateInspection is an autogenerated conversion function.
+func Convert_windows_UpdateInspection_To_v1alpha1_UpdateInspection(in *windows.UpdateInspection, out *UpdateInspection, s conversion.Scope) error {
+	return autoConvert_windows_UpdateInspection_To_v1alpha1_UpdateInspection(in, out, s)
 }
 
 func autoConvert_v1alpha1_WindowsInstance_To_windows_WindowsInstance(in *WindowsInstance, out *windows.WindowsInstance, s conversion.Scope) error {
@@ -2060,6 +2200,7 @@ func autoConvert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceIn
 	if err := Convert_v1alpha1_RebootInspection_To_windows_RebootInspection(&in.PendingReboot, &out.PendingReboot, s); err != nil {
 		return err
 	}
+	out.WindowsUpdates = (*windows.WindowsUpdatesInspection)(unsafe.Pointer(in.WindowsUpdates))
 	out.CPUs = in.CPUs
 	if err := Convert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(&in.Memory, &out.Memory, s); err != nil {
 		return err
@@ -2100,6 +2241,7 @@ func autoConvert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceIn
 	if err := Convert_windows_RebootInspection_To_v1alpha1_RebootInspection(&in.PendingReboot, &out.PendingReboot, s); err != nil {
 		return err
 	}
+	out.WindowsUpdates = (*WindowsUpdatesInspection)(unsafe.Pointer(in.WindowsUpdates))
 	out.CPUs = in.CPUs
 	if err := Convert_windows_MemoryInspection_To_v1alpha1_MemoryInspection(&in.Memory, &out.Memory, s); err != nil {
 		return err
@@ -2734,6 +2876,9 @@ func autoConvert_v1alpha1_WindowsNodePoolSpec_To_windows_WindowsNodePoolSpec(in 
 	if err := Convert_v1alpha1_PoolRestarts_To_windows_PoolRestarts(&in.Restarts, &out.Restarts, s); err != nil {
 		return err
 	}
+	if err := Convert_v1alpha1_PoolWindowsUpdates_To_windows_PoolWindowsUpdates(&in.WindowsUpdates, &out.WindowsUpdates, s); err != nil {
+		return err
+	}
 	out.Remediation = (*windows.PoolRemediation)(unsafe.Pointer(in.Remediation))
 	return nil
 }
@@ -2755,6 +2900,9 @@ func autoConvert_windows_WindowsNodePoolSpec_To_v1alpha1_WindowsNodePoolSpec(in 
 		return err
 	}
 	if err := Convert_windows_PoolRestarts_To_v1alpha1_PoolRestarts(&in.Restarts, &out.Restarts, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_PoolWindowsUpdates_To_v1alpha1_PoolWindowsUpdates(&in.WindowsUpdates, &out.WindowsUpdates, s); err != nil {
 		return err
 	}
 	out.Remediation = (*PoolRemediation)(unsafe.Pointer(in.Remediation))
@@ -2784,4 +2932,44 @@ func autoConvert_windows_WindowsNodePoolStatus_To_v1alpha1_WindowsNodePoolStatus
 // Convert_windows_WindowsNodePoolStatus_To_v1alpha1_WindowsNodePoolStatus is an autogenerated conversion function.
 func Convert_windows_WindowsNodePoolStatus_To_v1alpha1_WindowsNodePoolStatus(in *windows.WindowsNodePoolStatus, out *WindowsNodePoolStatus, s conversion.Scope) error {
 	return autoConvert_windows_WindowsNodePoolStatus_To_v1alpha1_WindowsNodePoolStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsUpdatesInspection_To_windows_WindowsUpdatesInspection(in *WindowsUpdatesInspection, out *windows.WindowsUpdatesInspection, s conversion.Scope) error {
+	*out = *(*windows.WindowsUpdatesInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsUpdatesInspection_To_windows_WindowsUpdatesInspection is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsUpdatesInspection_To_windows_WindowsUpdatesInspection(in *WindowsUpdatesInspection, out *windows.WindowsUpdatesInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsUpdatesInspection_To_windows_WindowsUpdatesInspection(in, out, s)
+}
+
+func autoConvert_windows_WindowsUpdatesInspection_To_v1alpha1_WindowsUpdatesInspection(in *windows.WindowsUpdatesInspection, out *WindowsUpdatesInspection, s conversion.Scope) error {
+	*out = *(*WindowsUpdatesInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsUpdatesInspection_To_v1alpha1_WindowsUpdatesInspection is an autogenerated conversion function.
+func Convert_windows_WindowsUpdatesInspection_To_v1alpha1_WindowsUpdatesInspection(in *windows.WindowsUpdatesInspection, out *WindowsUpdatesInspection, s conversion.Scope) error {
+	return autoConvert_windows_WindowsUpdatesInspection_To_v1alpha1_WindowsUpdatesInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsUpdatesStatus_To_windows_WindowsUpdatesStatus(in *WindowsUpdatesStatus, out *windows.WindowsUpdatesStatus, s conversion.Scope) error {
+	*out = *(*windows.WindowsUpdatesStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsUpdatesStatus_To_windows_WindowsUpdatesStatus is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsUpdatesStatus_To_windows_WindowsUpdatesStatus(in *WindowsUpdatesStatus, out *windows.WindowsUpdatesStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsUpdatesStatus_To_windows_WindowsUpdatesStatus(in, out, s)
+}
+
+func autoConvert_windows_WindowsUpdatesStatus_To_v1alpha1_WindowsUpdatesStatus(in *windows.WindowsUpdatesStatus, out *WindowsUpdatesStatus, s conversion.Scope) error {
+	*out = *(*WindowsUpdatesStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsUpdatesStatus_To_v1alpha1_WindowsUpdatesStatus is an autogenerated conversion function.
+func Convert_windows_WindowsUpdatesStatus_To_v1alpha1_WindowsUpdatesStatus(in *windows.WindowsUpdatesStatus, out *WindowsUpdatesStatus, s conversion.Scope) error {
+	return autoConvert_windows_WindowsUpdatesStatus_To_v1alpha1_WindowsUpdatesStatus(in, out, s)
 }

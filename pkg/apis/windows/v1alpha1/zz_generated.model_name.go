@@ -79,6 +79,11 @@ func (in ErrorInspection) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FailedUpdate) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.FailedUpdate"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HNSNetworkInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HNSNetworkInspection"
 }
@@ -189,6 +194,11 @@ func (in PoolRestarts) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolRollback) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollback"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolRollingUpdate) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate"
 }
@@ -206,6 +216,11 @@ func (in PoolTemplate) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolUpdateStrategy) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolWindowsUpdates) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolWindowsUpdates"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -251,6 +266,11 @@ func (in SystemStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in UnknownInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.UnknownInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UpdateInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.UpdateInspection"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -376,4 +396,14 @@ func (in WindowsNodePoolSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WindowsNodePoolStatus) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsNodePoolStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsUpdatesInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsUpdatesInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsUpdatesStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsUpdatesStatus"
 }

@@ -496,6 +496,50 @@ func Validate_DrainOptions(
 	return errs
 }
 
+// Validate_FailedUpdate validates an instance of FailedUpdate according
+// to declarative validation rules in the API schema.
+func Validate_FailedUpdate(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *FailedUpdate) (errs field.ErrorList) {
+
+	// field FailedUpdate.Name has no validation
+	// field FailedUpdate.Security has no validation
+	// field FailedUpdate.RetryAt has no validation
+
+	{ // field FailedUpdate.Message
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *FailedUpdate) *string {
+				return &oldObj.Message
+			})
+		errs = append(errs, fn(fldPath.Child("message"), &obj.Message, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_HostKeyStatus validates an instance of HostKeyStatus according
 // to declarative validation rules in the API schema.
 func Validate_HostKeyStatus(
@@ -1589,6 +1633,21 @@ func Validate_PoolDrainOptions(
 	return errs
 }
 
+var symbolsForPoolFailurePolicy = sets.New(FailureRollback, FailureStop)
+
+// Validate_PoolFailurePolicy validates an instance of PoolFailurePolicy according
+// to declarative validation rules in the API schema.
+func Validate_PoolFailurePolicy(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolFailurePolicy) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForPoolFailurePolicy, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_PoolReference validates an instance of PoolReference according
 // to declarative validation rules in the API schema.
 func Validate_PoolReference(
@@ -1827,6 +1886,144 @@ func Validate_PoolRestarts(
 	return errs
 }
 
+// Validate_PoolRollback validates an instance of PoolRollback according
+// to declarative validation rules in the API schema.
+func Validate_PoolRollback(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRollback) (errs field.ErrorList) {
+
+	{ // field PoolRollback.Revision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollback) *string {
+				return &oldObj.Revision
+			})
+		errs = append(errs, fn(fldPath.Child("revision"), &obj.Revision, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolRollback.To
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollback) *string {
+				return &oldObj.To
+			})
+		errs = append(errs, fn(fldPath.Child("to"), &obj.To, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolRollback.Time has no validation
+
+	{ // field PoolRollback.Instances
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 1024).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollback) []string {
+				return oldObj.Instances
+			})
+		errs = append(errs, fn(fldPath.Child("instances"), obj.Instances, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolRollback.Message
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollback) *string {
+				return &oldObj.Message
+			})
+		errs = append(errs, fn(fldPath.Child("message"), &obj.Message, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_PoolRollingUpdate validates an instance of PoolRollingUpdate according
 // to declarative validation rules in the API schema.
 func Validate_PoolRollingUpdate(
@@ -1866,6 +2063,38 @@ func Validate_PoolRollingUpdate(
 			})
 		errs = append(errs, fn(fldPath.Child("maxFailures"), obj.MaxFailures, oldVal, oldObj != nil)...)
 	}
+
+	{ // field PoolRollingUpdate.OnFailure
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolFailurePolicy,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolFailurePolicy(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollingUpdate) *PoolFailurePolicy {
+				return &oldObj.OnFailure
+			})
+		errs = append(errs, fn(fldPath.Child("onFailure"), &obj.OnFailure, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolRollingUpdate.ResumedAt has no validation
 
 	{ // field PoolRollingUpdate.SettleSeconds
 		fn := func(
@@ -2356,6 +2585,45 @@ func Validate_PoolUpdateStrategyType(
 	return errs
 }
 
+// Validate_PoolWindowsUpdates validates an instance of PoolWindowsUpdates according
+// to declarative validation rules in the API schema.
+func Validate_PoolWindowsUpdates(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolWindowsUpdates) (errs field.ErrorList) {
+
+	{ // field PoolWindowsUpdates.Install
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsUpdatesInstall,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsUpdatesInstall(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolWindowsUpdates) *WindowsUpdatesInstall {
+				return &oldObj.Install
+			})
+		errs = append(errs, fn(fldPath.Child("install"), &obj.Install, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 var symbolsForRebootMode = sets.New(RebootForce, RebootGraceful, RebootIfPending)
 
 // Validate_RebootMode validates an instance of RebootMode according
@@ -2405,6 +2673,36 @@ func Validate_RebootOptions(
 				return &oldObj.Mode
 			})
 		errs = append(errs, fn(fldPath.Child("mode"), &obj.Mode, oldVal, oldObj != nil)...)
+	}
+
+	{ // field RebootOptions.InstallUpdates
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsUpdatesInstall,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsUpdatesInstall(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *RebootOptions) *WindowsUpdatesInstall {
+				return &oldObj.InstallUpdates
+			})
+		errs = append(errs, fn(fldPath.Child("installUpdates"), &obj.InstallUpdates, oldVal, oldObj != nil)...)
 	}
 
 	{ // field RebootOptions.TimeoutSeconds
@@ -2992,6 +3290,7 @@ func Validate_WindowsInstanceInspection(
 	// field WindowsInstanceInspection.System has no validation
 	// field WindowsInstanceInspection.Boot has no validation
 	// field WindowsInstanceInspection.PendingReboot has no validation
+	// field WindowsInstanceInspection.WindowsUpdates has no validation
 	// field WindowsInstanceInspection.CPUs has no validation
 	// field WindowsInstanceInspection.Memory has no validation
 	// field WindowsInstanceInspection.Disks has no validation
@@ -3740,9 +4039,72 @@ func Validate_WindowsInstanceStatus(
 	}
 
 	// field WindowsInstanceStatus.System has no validation
+
+	{ // field WindowsInstanceStatus.WindowsUpdates
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsUpdatesStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsUpdatesStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *WindowsUpdatesStatus {
+				return oldObj.WindowsUpdates
+			})
+		errs = append(errs, fn(fldPath.Child("windowsUpdates"), obj.WindowsUpdates, oldVal, oldObj != nil)...)
+	}
+
 	// field WindowsInstanceStatus.Version has no validation
 	// field WindowsInstanceStatus.CurrentRevision has no validation
 	// field WindowsInstanceStatus.DesiredRevision has no validation
+
+	{ // field WindowsInstanceStatus.PoolRevision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *string {
+				return &oldObj.PoolRevision
+			})
+		errs = append(errs, fn(fldPath.Child("poolRevision"), &obj.PoolRevision, oldVal, oldObj != nil)...)
+	}
+
 	// field WindowsInstanceStatus.RestartedAt has no validation
 
 	{ // field WindowsInstanceStatus.Operation
@@ -4064,6 +4426,28 @@ func Validate_WindowsNodePoolSpec(
 		errs = append(errs, fn(fldPath.Child("restarts"), &obj.Restarts, oldVal, oldObj != nil)...)
 	}
 
+	{ // field WindowsNodePoolSpec.WindowsUpdates
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolWindowsUpdates,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolWindowsUpdates(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolSpec) *PoolWindowsUpdates {
+				return &oldObj.WindowsUpdates
+			})
+		errs = append(errs, fn(fldPath.Child("windowsUpdates"), &obj.WindowsUpdates, oldVal, oldObj != nil)...)
+	}
+
 	{ // field WindowsNodePoolSpec.Remediation
 		fn := func(
 			fldPath *field.Path,
@@ -4203,6 +4587,36 @@ func Validate_WindowsNodePoolStatus(
 		errs = append(errs, fn(fldPath.Child("currentRevision"), &obj.CurrentRevision, oldVal, oldObj != nil)...)
 	}
 
+	{ // field WindowsNodePoolStatus.RolledBack
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolRollback,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolRollback(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) *PoolRollback {
+				return oldObj.RolledBack
+			})
+		errs = append(errs, fn(fldPath.Child("rolledBack"), obj.RolledBack, oldVal, oldObj != nil)...)
+	}
+
 	{ // field WindowsNodePoolStatus.BlockedBy
 		fn := func(
 			fldPath *field.Path,
@@ -4300,6 +4714,101 @@ func Validate_WindowsNodePoolStatus(
 				return oldObj.Conditions
 			})
 		errs = append(errs, fn(fldPath.Child("conditions"), obj.Conditions, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+var symbolsForWindowsUpdatesInstall = sets.New(InstallAll, InstallNone, InstallSecurity)
+
+// Validate_WindowsUpdatesInstall validates an instance of WindowsUpdatesInstall according
+// to declarative validation rules in the API schema.
+func Validate_WindowsUpdatesInstall(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsUpdatesInstall) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForWindowsUpdatesInstall, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsUpdatesStatus validates an instance of WindowsUpdatesStatus according
+// to declarative validation rules in the API schema.
+func Validate_WindowsUpdatesStatus(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsUpdatesStatus) (errs field.ErrorList) {
+
+	// field WindowsUpdatesStatus.SearchedAt has no validation
+	// field WindowsUpdatesStatus.Pending has no validation
+	// field WindowsUpdatesStatus.Security has no validation
+
+	{ // field WindowsUpdatesStatus.Failed
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []FailedUpdate,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 16).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_FailedUpdate); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsUpdatesStatus) []FailedUpdate {
+				return oldObj.Failed
+			})
+		errs = append(errs, fn(fldPath.Child("failed"), obj.Failed, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsUpdatesStatus.Message
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsUpdatesStatus) *string {
+				return &oldObj.Message
+			})
+		errs = append(errs, fn(fldPath.Child("message"), &obj.Message, oldVal, oldObj != nil)...)
 	}
 
 	return errs

@@ -88,6 +88,22 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timeoutSeconds
       type:
         scalar: numeric
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.FailedUpdate
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: retryAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: security
+      type:
+        scalar: boolean
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HostKeyStatus
   map:
     fields:
@@ -402,6 +418,29 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: policy
       type:
         scalar: string
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollback
+  map:
+    fields:
+    - name: instances
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: message
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: string
+      default: ""
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: to
+      type:
+        scalar: string
+      default: ""
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate
   map:
     fields:
@@ -414,6 +453,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxUnavailable
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: onFailure
+      type:
+        scalar: string
+    - name: resumedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: settleSeconds
       type:
         scalar: numeric
@@ -480,9 +525,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: window
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.MaintenanceWindow
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolWindowsUpdates
+  map:
+    fields:
+    - name: install
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
   map:
     fields:
+    - name: installUpdates
+      type:
+        scalar: string
     - name: mode
       type:
         scalar: string
@@ -661,6 +715,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         scalar: string
+    - name: poolRevision
+      type:
+        scalar: string
     - name: restartedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -670,6 +727,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+    - name: windowsUpdates
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsUpdatesStatus
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsNodePool
   map:
     fields:
@@ -716,6 +776,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy
       default: {}
+    - name: windowsUpdates
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolWindowsUpdates
+      default: {}
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsNodePoolStatus
   map:
     fields:
@@ -757,6 +821,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: rolledBack
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollback
     - name: unavailableReplicas
       type:
         scalar: numeric
@@ -765,6 +832,29 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: updatedReplicas
+      type:
+        scalar: numeric
+      default: 0
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsUpdatesStatus
+  map:
+    fields:
+    - name: failed
+      type:
+        list:
+          elementType:
+            namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.FailedUpdate
+          elementRelationship: atomic
+    - name: message
+      type:
+        scalar: string
+    - name: pending
+      type:
+        scalar: numeric
+      default: 0
+    - name: searchedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: security
       type:
         scalar: numeric
       default: 0

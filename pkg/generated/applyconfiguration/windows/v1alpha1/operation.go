@@ -30,7 +30,7 @@ type OperationApplyConfiguration struct {
 	// operations of the controller.
 	Origin *windowsv1alpha1.OperationOrigin `json:"origin,omitempty"`
 	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
-	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), NodeNotReady (spec.remediation of
+	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of
 	// the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.
 	Cause *windowsv1alpha1.OperationCause `json:"cause,omitempty"`
 	// When it was requested.

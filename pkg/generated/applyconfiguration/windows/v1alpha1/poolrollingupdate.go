@@ -6,6 +6,8 @@
 package v1alpha1
 
 import (
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -29,6 +31,15 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are
 	// updated again in any case, so that a correction reaches them first. Default 0.
 	MaxFailures *int32 `json:"maxFailures,omitempty"`
+	// What happens when an update has broken more than maxFailures hosts. Stop: no further host is updated, and the
+	// broken ones are left to you. Rollback: in addition, the broken ones get back the template of the pool and the
+	// programs that they worked with, and the pool stays so until its template or the payload changes, or until
+	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does
+	// not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
+	OnFailure *windowsv1alpha1.PoolFailurePolicy `json:"onFailure,omitempty"`
+	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. The
+	// command kubectl windows rollout resume sets it. Empty: none is ended.
+	ResumedAt *v1.Time `json:"resumedAt,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
 	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
@@ -62,6 +73,22 @@ func (b *PoolRollingUpdateApplyConfiguration) WithCanary(value intstr.IntOrStrin
 // If called multiple times, the MaxFailures field is set to the value of the last call.
 func (b *PoolRollingUpdateApplyConfiguration) WithMaxFailures(value int32) *PoolRollingUpdateApplyConfiguration {
 	b.MaxFailures = &value
+	return b
+}
+
+// WithOnFailure sets the OnFailure field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OnFailure field is set to the value of the last call.
+func (b *PoolRollingUpdateApplyConfiguration) WithOnFailure(value windowsv1alpha1.PoolFailurePolicy) *PoolRollingUpdateApplyConfiguration {
+	b.OnFailure = &value
+	return b
+}
+
+// WithResumedAt sets the ResumedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResumedAt field is set to the value of the last call.
+func (b *PoolRollingUpdateApplyConfiguration) WithResumedAt(value v1.Time) *PoolRollingUpdateApplyConfiguration {
+	b.ResumedAt = &value
 	return b
 }
 

@@ -45,6 +45,9 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	MachineID *string `json:"machineID,omitempty"`
 	// What the host reported about itself when it was last inspected.
 	System *SystemStatusApplyConfiguration `json:"system,omitempty"`
+	// Updates of Windows that wait to be installed, as the host said when it was last inspected. Empty:
+	// it has not searched for any yet, for example because it is not configured.
+	WindowsUpdates *WindowsUpdatesStatusApplyConfiguration `json:"windowsUpdates,omitempty"`
 	// Version of this project's software on the host. Empty: there is none yet.
 	Version *string `json:"version,omitempty"`
 	// Revision that the host is configured with now. When the controller has no payload, it
@@ -53,6 +56,9 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Names the desired configuration of the host. When the controller has no payload, it is
 	// the digest of the agent. The host is up to date when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
+	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
+	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
+	PoolRevision *string `json:"poolRevision,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
 	// with another boot. Empty: never, or not since it is recorded.
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
@@ -160,6 +166,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithSystem(value *SystemStatus
 	return b
 }
 
+// WithWindowsUpdates sets the WindowsUpdates field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WindowsUpdates field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithWindowsUpdates(value *WindowsUpdatesStatusApplyConfiguration) *WindowsInstanceStatusApplyConfiguration {
+	b.WindowsUpdates = value
+	return b
+}
+
 // WithVersion sets the Version field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Version field is set to the value of the last call.
@@ -181,6 +195,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithCurrentRevision(value stri
 // If called multiple times, the DesiredRevision field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithDesiredRevision(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.DesiredRevision = &value
+	return b
+}
+
+// WithPoolRevision sets the PoolRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PoolRevision field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithPoolRevision(value string) *WindowsInstanceStatusApplyConfiguration {
+	b.PoolRevision = &value
 	return b
 }
 
