@@ -90,8 +90,6 @@ type siteHost struct {
 	kubelets, exporters atomic.Int32
 	// hang has the kubelet that runs hang.
 	hang atomic.Pointer[context.CancelFunc]
-	// refuses is a text in its configuration with which the kubelet does not start.
-	refuses atomic.Pointer[string]
 	// before is the host as it came.
 	before hostState
 }
@@ -107,9 +105,6 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 	run := services[wmco.KubeletService]
 	services[wmco.KubeletService] = func(ctx context.Context, start winhost.ServiceStart) error {
 		h.kubelets.Add(1)
-		if text := h.refuses.Load(); text != nil && strings.Contains(h.read(t, wmco.KubeletConfigPath), *text) {
-			return errors.New("the configuration of the kubelet cannot be used")
-		}
 		reports, hang := context.WithCancel(ctx)
 		defer hang()
 		h.hang.Store(&hang)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -169,11 +170,10 @@ func TestRollout(t *testing.T) {
 	})
 
 	t.Run("rollback", func(t *testing.T) {
-		refuses := `"maxPods":13`
 		starts := make([]int32, len(hosts))
 		for n, h := range hosts {
 			starts[n] = h.kubelets.Load()
-			h.refuses.Store(&refuses)
+			setFault(t, h.host, winhost.Fault{FailStart: wmco.KubeletService}) // with the new template; nothing else restarts it
 		}
 		patch := []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"onFailure":"Rollback"}},"template":{"kubelet":{"maxPods":13}}}}`)
 		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -191,6 +191,9 @@ func TestRollout(t *testing.T) {
 			return nil
 		})
 		s.Controller.Kill9()
+		for _, h := range hosts {
+			setFault(t, h.host, winhost.Fault{})
+		}
 		if err := s.Controller.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -215,9 +218,6 @@ func TestRollout(t *testing.T) {
 		}
 		if got := run("history", "fleet"); !strings.Contains(got, "the present one, rolled back") {
 			t.Error(got)
-		}
-		for _, h := range hosts {
-			h.refuses.Store(nil)
 		}
 		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\n" {
 			t.Errorf("it says %q", got)
