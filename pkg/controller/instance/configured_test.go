@@ -502,7 +502,7 @@ func TestEvaluatePoolRevision(t *testing.T) {
 		{name: "its Node is not ready", of: known(t), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2"}, want: "p-1"},
 		{name: "it is being changed", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
 		{name: "the update failed when all was changed", of: reconfigured(t, revision1, v1alpha1.OperationFailed), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
-		{name: "which one it is is not known", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1"},
+		{name: "nobody knows which one it is", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1"},
 		{name: "it is in no pool", of: known(t), s: snapshot{observation: observed(revision1), node: node}, noPool: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
