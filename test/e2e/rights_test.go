@@ -155,6 +155,7 @@ var neededUnused = []struct {
 			{Account: "windows-apiserver", Verb: "patch", Resource: "flowschemas/status"}, // a priority level is created or deleted
 			{Account: "windows-apiserver", Verb: "update", Resource: "secrets", Namespace: system.Namespace, Name: "windows-apiserver-serving-cert"}, // after two years: TestRenew
 			{Account: "windows-controller", Verb: "delete", Resource: "configmaps", Namespace: system.Namespace},                                     // windows-services of another release
+			{Account: "windows-controller", Verb: "delete", Group: "machine.openshift.io", Resource: "machines"},                                     // after five minutes: TestMachineIsReplacedOnce
 			{Account: "windows-controller", Verb: "list", Resource: "poddisruptionbudgets"},                                                          // a refusal that does not name its budget
 		},
 	},

@@ -101,7 +101,7 @@ func (c *controllers) addSources(context.Context) error {
 	if err := configmap.SetupWithManager(c, configMaps); err != nil {
 		return err
 	}
-	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder}); err != nil {
+	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder, UserDataCurrent: c.userDataCurrent}); err != nil {
 		return err
 	}
 	o := rollout.Options{
@@ -113,6 +113,15 @@ func (c *controllers) addSources(context.Context) error {
 	}
 	c.rollout = rollout.NewScheduler(c.GetClient(), o)
 	return c.rollout.SetupWithManager(c)
+}
+
+// userDataCurrent says whether new Machines authorize the key that is in use. Where hosts are only watched nothing is
+// replaced.
+func (c *controllers) userDataCurrent(ctx context.Context) (bool, error) {
+	if c.desired == nil {
+		return false, nil
+	}
+	return userdata.Current(ctx, c.GetAPIReader(), c.options.Hosts.ClusterCredentials())
 }
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.

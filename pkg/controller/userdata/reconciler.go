@@ -4,6 +4,7 @@
 package userdata
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -104,11 +105,9 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	if served, err := r.exists(ctx, wmco.MachineAPINamespace); err != nil || !served {
 		return nil, err
 	}
-	deployment, err := object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
-	if err != nil {
+	if running, err := r.wmcoRuns(ctx); err != nil {
 		return nil, err
-	}
-	if runs(deployment) {
+	} else if running {
 		log.FromContext(ctx).V(1).Info("The user data of Machines is left to the Windows Machine Config Operator, which runs")
 		return nil, nil
 	}
@@ -130,6 +129,31 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 		}
 	}
 	return problems, nil
+}
+
+// Current says whether new Machines get user data with the key that is in use, whoever wrote it. While WMCO runs the user
+// data is not ours to judge.
+func Current(ctx context.Context, live client.Reader, credentials client.ObjectKey) (bool, error) {
+	r := &Reconciler{live: live, credentials: credentials}
+	platform, err := r.platform(ctx)
+	if err != nil || platform == "" {
+		return false, err
+	}
+	if running, err := r.wmcoRuns(ctx); err != nil || running {
+		return false, err
+	}
+	script, problem, err := r.script(ctx, platform)
+	if err != nil || problem != "" {
+		return false, err
+	}
+	have, err := object.Get(ctx, live, client.ObjectKeyFromObject(secret(wmco.MachineAPINamespace)), &corev1.Secret{})
+	return have != nil && bytes.Equal(have.Data[wmco.UserDataKey], script), err
+}
+
+// wmcoRuns says whether WMCO does.
+func (r *Reconciler) wmcoRuns(ctx context.Context) (bool, error) {
+	deployment, err := object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
+	return err == nil && runs(deployment), err
 }
 
 // script is the user data for the key of the operator, or what is wrong with that.

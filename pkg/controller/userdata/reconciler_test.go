@@ -330,3 +330,44 @@ func TestUnwritable(t *testing.T) {
 		})
 	}
 }
+
+// TestCurrent: new Machines get the key in use if their user data says so, whoever wrote it, and nobody knows while WMCO runs.
+func TestCurrent(t *testing.T) {
+	key := newKey(t)
+	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
+	right := userData(wmco.MachineAPINamespace, scriptFor(t, configv1.AWSPlatformType, key), nil)
+	for _, tt := range []struct {
+		name    string
+		objects []client.Object
+		want    bool
+	}{
+		{"it has the key", []client.Object{aws, machineAPI, key, right}, true},
+		{"it has another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "other", nil)}, false},
+		{"there is none", []client.Object{aws, machineAPI, key}, false},
+		{"there is no key", []client.Object{aws, machineAPI, right}, false},
+		{"WMCO runs", []client.Object{aws, machineAPI, key, right, operator(nil, 1)}, false},
+		{"no OpenShift", []client.Object{machineAPI, key, right}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var objects []client.Object
+			for _, o := range tt.objects {
+				objects = append(objects, o.DeepCopyObject().(client.Object))
+			}
+			if got, err := Current(t.Context(), newSetup(t, objects...).live, credentials); err != nil || got != tt.want {
+				t.Errorf("got %t, %v, want %t", got, err, tt.want)
+			}
+		})
+	}
+	s := newSetup(t, aws.DeepCopy(), machineAPI.DeepCopy(), key.DeepCopy(), right.DeepCopy())
+	for _, away := range []client.ObjectKey{{Name: infrastructureName}, {Namespace: wmco.Namespace, Name: wmco.Deployment}, credentials, client.ObjectKeyFromObject(right)} {
+		s.refuse = func(_ string, key client.ObjectKey) error {
+			if key == away {
+				return errors.New("away")
+			}
+			return nil
+		}
+		if got, err := Current(t.Context(), s.live, credentials); err == nil || got {
+			t.Errorf("without %s: got %t, %v", away, got, err)
+		}
+	}
+}

@@ -190,6 +190,9 @@ const (
 	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one
 	// of Windows any more by its label.
 	ReasonLabelRemoved = "LabelRemoved"
+	// ReasonReplacementsStopped (SourceSynced=False), of a pool: the hosts of its Machines refuse the key, also after
+	// one of them was replaced.
+	ReasonReplacementsStopped = "ReplacementsStopped"
 	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
@@ -238,6 +241,15 @@ const (
 	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".
 	// As long as it exists, people cannot delete the object; they remove the entry or the Machine.
 	SourceAnnotation = "windows.openshift.io/source"
+	// ReplaceMachinesAnnotation on the pool of a MachineSet with the value ReplaceMachinesNever keeps Machines whose
+	// hosts refuse the key since they came. No other value has a meaning: such a Machine is deleted after five minutes.
+	ReplaceMachinesAnnotation = "windows.openshift.io/replace-machines"
+	// ReplaceMachinesNever is the only value of ReplaceMachinesAnnotation with a meaning.
+	ReplaceMachinesNever = "Never"
+	// ReplacedMachineAnnotation on the pool of a MachineSet is written by the controller before it deletes such a
+	// Machine: its name, its UID and the time. Until a host that came later accepts the key, no other one is deleted.
+	// Whoever takes it off allows one more.
+	ReplacedMachineAnnotation = "windows.openshift.io/replaced-machine"
 	// ConfirmRemovalAnnotation on a pool confirms that the hosts may be removed that a condition of
 	// the pool, or Removed of its instances, asks about. Its value is in the command there, and stands for exactly these hosts:
 	// any other value confirms nothing. The controller takes it off again.

@@ -40,6 +40,7 @@ type Reconciler struct {
 	recorder  record.EventRecorder
 	conflicts *message.Reporter // tells of an instance of that name that is not of the Machine
 	names     *message.Reporter // tells of names that Windows cannot have
+	replacer  *replacer
 	platform  func(context.Context) (configv1.PlatformType, error)
 }
 
@@ -58,6 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if machine == nil {
 		r.conflicts.Forget(req.NamespacedName)
 		r.names.Forget(req.NamespacedName)
+		r.replacer.forget(req.NamespacedName)
 		return reconcile.Result{}, r.remove(ctx, instance)
 	}
 	action := Decide(machine)
@@ -77,7 +79,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err == nil && action != Remove {
 		err = r.tellKept(ctx, machine, instance, action == Keep)
 	}
-	return apply.RetryStale(ctx, err)
+	if err != nil || action != Apply {
+		return apply.RetryStale(ctx, err)
+	}
+	platform, err := r.platform(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	again, err := r.replacer.replace(ctx, machine, instance, platform)
+	if err != nil {
+		return apply.RetryStale(ctx, err)
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance) error {

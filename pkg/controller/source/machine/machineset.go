@@ -78,12 +78,30 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 		if err != nil {
 			return reconcile.Result{}, err
 		}
+		if condition, err = r.stopped(ctx, pool, condition); err != nil {
+			return reconcile.Result{}, err
+		}
 		condition.Message = message.ConditionMessage(strings.Join(append([]string{condition.Message}, failed...), "\n"))
 	}
 	_, err = r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(desired).
 		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
 	return reconcile.Result{}, err
+}
+
+// stopped is the condition of a pool, by whether its Machines are still replaced when their hosts refuse the key.
+func (r *SetReconciler) stopped(ctx context.Context, pool *v1alpha1.WindowsNodePool, condition metav1.Condition) (metav1.Condition, error) {
+	if _, any := pool.Annotations[v1alpha1.ReplacedMachineAnnotation]; !any {
+		return condition, nil
+	}
+	var instances v1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return condition, fmt.Errorf("list the instances of WindowsNodePool %s: %w", client.ObjectKeyFromObject(pool), err)
+	}
+	if why := stopped(pool, membersOf(pool, instances.Items), r.now()); why != "" {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonReplacementsStopped, why
+	}
+	return condition, nil
 }
 
 // failed says which Machines of a MachineSet have failed, one a line, and by an event about each. The Machine API never

@@ -3,10 +3,17 @@
 
 package machine
 
-import "k8s.io/client-go/tools/record"
+import (
+	"context"
+
+	"k8s.io/client-go/tools/record"
+)
 
 // Options configure the controllers.
 type Options struct {
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
+	// UserDataCurrent says whether the hosts of new Machines authorize the key that is in use. As long as they do
+	// not, no Machine is replaced. Required.
+	UserDataCurrent func(context.Context) (bool, error)
 }

@@ -44,6 +44,8 @@ type fixture struct {
 	sets     *SetReconciler
 	events   *record.FakeRecorder
 	writes   []string // what was written since they were last taken
+	now      time.Time
+	outdated bool // the user data has another key
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -54,7 +56,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{T: t, events: record.NewFakeRecorder(100)}
+	f := &fixture{T: t, events: record.NewFakeRecorder(100), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	applied := func(verb string, obj runtime.ApplyConfiguration) {
 		f.writes = append(f.writes, verb+" "+*obj.(interface{ GetName() *string }).GetName())
 	}
@@ -87,6 +89,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		conflicts: message.NewReporter(f.events, scheme),
 		names:     message.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
+		replacer: &replacer{
+			client: f, live: f, recorder: f.events, told: message.NewReporter(f.events, scheme), since: map[types.NamespacedName]refusal{},
+			current: func(context.Context) (bool, error) { return !f.outdated, nil }, now: func() time.Time { return f.now },
+		},
 	}
 	f.sets = &SetReconciler{
 		client:    f,

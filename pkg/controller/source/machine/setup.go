@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -51,6 +52,7 @@ const (
 // RBAC it needs, in all namespaces that have Machines:
 //
 //	machine.openshift.io  machines machinesets      get list watch
+//	machine.openshift.io  machines                  delete, to replace those whose hosts refuse the key
 //	config.openshift.io   infrastructures           get
 //	""                    events                    create patch
 //	windows.openshift.io  windowsnodepools          get list watch create patch
@@ -58,7 +60,7 @@ const (
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
 //	windows.openshift.io  windowsinstances/status   update
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if err := mgr.Add(&starter{mgr: mgr, recorder: o.Recorder}); err != nil {
+	if err := mgr.Add(&starter{mgr: mgr, recorder: o.Recorder, current: o.UserDataCurrent}); err != nil {
 		return fmt.Errorf("adding the Machine controllers: %w", err)
 	}
 	return nil
@@ -68,6 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 type starter struct {
 	mgr      ctrl.Manager
 	recorder record.EventRecorder
+	current  func(context.Context) (bool, error)
 }
 
 var _ manager.LeaderElectionRunnable = &starter{}
@@ -122,6 +125,10 @@ func (s *starter) addMachines(platform *platformReader) error {
 		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		names:     message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
+		replacer: &replacer{
+			client: s.mgr.GetClient(), live: s.mgr.GetAPIReader(), recorder: s.recorder, told: message.NewReporter(s.recorder, s.mgr.GetScheme()),
+			current: s.current, now: time.Now, since: map[types.NamespacedName]refusal{},
+		},
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.
 	toMachinesOfSet := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -131,7 +138,7 @@ func (s *starter) addMachines(platform *platformReader) error {
 		Named(machineController).
 		For(&machinev1beta1.Machine{}).
 		// By name, and not by owner: an instance that has lost its owner counts too.
-		Watches(&v1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(watch.DesiredStateChanged(), refusalChanged))).
 		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&v1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
@@ -172,6 +179,7 @@ func (s *starter) addSets(platform *platformReader) error {
 		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&machinev1beta1.Machine{}, handler.EnqueueRequestsFromMapFunc(toSet), builder.WithPredicates(failureChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(toPool), builder.WithPredicates(refusalChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// refusedFor is for how long a host must refuse the key before its Machine is replaced: user data that still runs may be
+// about to authorize the key. WMCO waits as long.
+const refusedFor = 5 * time.Minute
+
+// refuses says whether the host of an instance refuses the cluster-wide key.
+func refuses(instance *v1alpha1.WindowsInstance) bool {
+	condition := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
+	return condition != nil && condition.Reason == v1alpha1.ReasonCredentialsRefused
+}
+
+// neverJoined says whether nothing was ever done on the host of a Machine, so that nothing is lost with it.
+func neverJoined(machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance) bool {
+	status := &instance.Status
+	return machine.Status.NodeRef == nil && ptr.Deref(machine.Status.Phase, "") == machinev1beta1.PhaseProvisioned &&
+		status.Node == nil && status.MachineID == "" && status.System == nil && status.CurrentRevision == "" && status.Operation == nil && len(status.History) == 0
+}
+
+// usesClusterKey says whether a host is logged in to with the cluster-wide key, which is the one in the user data.
+func usesClusterKey(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
+	return instance.Spec.CredentialsSecretRef == nil && (pool == nil || pool.Spec.Template.CredentialsSecretRef == nil)
+}
+
+// candidate says whether a Machine is one to be replaced, as long as its host refuses the key for [refusedFor]: its
+// MachineSet makes another one, whose user data authorizes the key, and nobody has said that it should stay.
+func candidate(machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance, set *machinev1beta1.MachineSet, pool *v1alpha1.WindowsNodePool, platform configv1.PlatformType) bool {
+	return instance != nil && belongs(instance) && !ofAnother(instance, machine) && instance.DeletionTimestamp.IsZero() &&
+		refuses(instance) && neverJoined(machine, instance) &&
+		set != nil && set.DeletionTimestamp.IsZero() && pool != nil && pool.DeletionTimestamp.IsZero() && poolOf(set, pool) != "" &&
+		object.PausedBy(instance, pool) == "" && usesClusterKey(instance, pool) &&
+		platform != configv1.VSpherePlatformType && // where no user data is run: the key is in the template
+		pool.Annotations[v1alpha1.ReplaceMachinesAnnotation] != v1alpha1.ReplaceMachinesNever
+}
+
+// replaced is the Machine of a pool that was replaced last, as the annotation of the pool has it.
+type replaced struct {
+	name string
+	uid  types.UID
+	at   time.Time
+}
+
+// String is the value of the annotation.
+func (r replaced) String() string {
+	return fmt.Sprintf("%s %s %s", r.name, r.uid, r.at.UTC().Format(time.RFC3339))
+}
+
+// lastReplaced returns what a pool says of it. The zero value is none. What nobody can read counts as one of now, so that
+// nothing is deleted.
+func lastReplaced(pool *v1alpha1.WindowsNodePool, now time.Time) replaced {
+	value, there := pool.Annotations[v1alpha1.ReplacedMachineAnnotation]
+	if !there {
+		return replaced{}
+	}
+	if fields := strings.Fields(value); len(fields) == 3 {
+		if at, err := time.Parse(time.RFC3339, fields[2]); err == nil {
+			return replaced{name: fields[0], uid: types.UID(fields[1]), at: at}
+		}
+	}
+	return replaced{at: now}
+}
+
+// exhausted says whether no further Machine of a pool is replaced, the one that was last excepted: no host that came since
+// has accepted the key. Members are the instances of the pool.
+func exhausted(last replaced, members []v1alpha1.WindowsInstance) bool {
+	if last.at.IsZero() {
+		return false
+	}
+	for i := range members {
+		if !members[i].CreationTimestamp.Time.Before(last.at) && meta.IsStatusConditionTrue(members[i].Status.Conditions, v1alpha1.ConditionAuthenticated) {
+			return false
+		}
+	}
+	return true
+}
+
+// lostKey returns an instance whose host was logged in to with the cluster-wide key, and does not accept it now. Then
+// the key has changed, and no Machine is to blame. Nil: there is none.
+func lostKey(instances []v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+	for i := range instances {
+		instance := &instances[i]
+		condition := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
+		if instance.Status.MachineID == "" || instance.Spec.CredentialsSecretRef != nil || condition == nil {
+			continue
+		}
+		if condition.Reason == v1alpha1.ReasonCredentialsRefused || condition.Reason == v1alpha1.ReasonCredentialsMissing {
+			return instance
+		}
+	}
+	return nil
+}
+
+// stopped says that Machines of a pool are no longer replaced, and what to do. Empty: they are, or none needs it.
+func stopped(pool *v1alpha1.WindowsNodePool, members []v1alpha1.WindowsInstance, now time.Time) string {
+	last := lastReplaced(pool, now)
+	if !exhausted(last, members) {
+		return ""
+	}
+	for i := range members {
+		if m := &members[i]; refuses(m) && m.Status.MachineID == "" && !isOf(m, last.uid) {
+			return fmt.Sprintf("The host of Machine %s refuses the key, as that of Machine %s did, which was replaced, so no more Machines are replaced. "+
+				"See what user data does on the host: its image may not run it. Then: kubectl annotate wnp %s -n %s %s-",
+				m.Name, last.name, pool.Name, pool.Namespace, v1alpha1.ReplacedMachineAnnotation)
+		}
+	}
+	return ""
+}
+
+// isOf says whether an instance was made from the Machine with that UID.
+func isOf(instance *v1alpha1.WindowsInstance, machine types.UID) bool {
+	for _, owner := range instance.OwnerReferences {
+		if owner.Kind == kindMachine && owner.UID == machine {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// Reasons of events, which are those of WMCO.
+const (
+	reasonMachineDeleted    = "MachineDeleted"
+	reasonDeletionFailed    = "MachineDeletionFailed"
+	reasonDeletionRestraint = "MachineDeletionRestricted"
+)
+
+// replacer deletes Machines whose hosts have refused the key since they came, so that their MachineSets make others. It
+// is safe for concurrent use.
+type replacer struct {
+	client   client.Client
+	live     client.Reader // asked before something is deleted
+	recorder record.EventRecorder
+	told     *message.Reporter // why a Machine is not replaced
+	// current says whether a new Machine gets the key that is in use.
+	current func(context.Context) (bool, error)
+	now     func() time.Time
+
+	mu sync.Mutex // guards since, and is not held over requests
+	// since is when a Machine was first seen with a host that refuses the key. A controller that starts again waits again.
+	since map[types.NamespacedName]refusal
+}
+
+type refusal struct {
+	uid types.UID
+	at  time.Time
+}
+
+// refusedUntil remembers that the host of a Machine refuses the key, and returns when it has for long enough.
+func (r *replacer) refusedUntil(machine *machinev1beta1.Machine) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(machine)
+	if r.since[key].uid != machine.UID {
+		r.since[key] = refusal{uid: machine.UID, at: r.now()}
+	}
+	return r.since[key].at.Add(refusedFor)
+}
+
+// forget is for a Machine whose host does not refuse the key, or that is gone.
+func (r *replacer) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	delete(r.since, key)
+	r.mu.Unlock()
+	r.told.Forget(key)
+}
+
+// replace deletes a Machine if it is one to be replaced. It returns when to ask again, zero for when something changes.
+func (r *replacer) replace(ctx context.Context, machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance, platform configv1.PlatformType) (time.Duration, error) {
+	key := client.ObjectKeyFromObject(machine)
+	if instance == nil || !refuses(instance) || setOf(machine) == "" {
+		r.forget(key)
+		return 0, nil
+	}
+	due := r.refusedUntil(machine)
+	set, pool, err := r.owners(ctx, r.client, machine)
+	if err != nil || !candidate(machine, instance, set, pool, platform) {
+		return 0, err
+	}
+	if wait := due.Sub(r.now()); wait > 0 {
+		return wait, nil
+	}
+	why, err := r.try(ctx, key, machine.UID, platform)
+	if err != nil {
+		return 0, err
+	}
+	if why == "" {
+		r.forget(key)
+		return 0, nil
+	}
+	r.told.Report(machine, reasonDeletionRestraint, map[string]string{"": why})
+	return refusedFor, nil
+}
+
+// owners returns the MachineSet of a Machine and its pool, nil for none.
+func (r *replacer) owners(ctx context.Context, reader client.Reader, machine *machinev1beta1.Machine) (*machinev1beta1.MachineSet, *v1alpha1.WindowsNodePool, error) {
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: setOf(machine)}
+	set, err := object.Get(ctx, r.client, key, &machinev1beta1.MachineSet{})
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := object.Get(ctx, reader, key, &v1alpha1.WindowsNodePool{})
+	return set, pool, err
+}
+
+// try deletes a Machine, or says why not. It decides by what the API server has, records in the pool what it is about to
+// do, and deletes the Machine only as it has seen it: one that has become a node meanwhile stays.
+func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID, platform configv1.PlatformType) (why string, err error) {
+	machine, err := object.Get(ctx, r.client, key, &machinev1beta1.Machine{})
+	if err != nil || machine == nil || machine.UID != uid {
+		return "", err
+	}
+	instance, err := object.Get(ctx, r.live, key, &v1alpha1.WindowsInstance{})
+	if err != nil {
+		return "", err
+	}
+	set, pool, err := r.owners(ctx, r.live, machine)
+	if err != nil || !candidate(machine, instance, set, pool, platform) {
+		return "", err
+	}
+	var instances v1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list instances: %w", err)
+	}
+	if other := lostKey(instances.Items); other != nil {
+		return fmt.Sprintf("The Machine is not replaced, although its host refuses the key, because that of WindowsInstance %s, which has accepted it before, does too: "+
+			"the key in use is not the one that hosts have.", client.ObjectKeyFromObject(other)), nil
+	}
+	last := lastReplaced(pool, r.now())
+	if last.uid != machine.UID {
+		if exhausted(last, membersOf(pool, instances.Items)) {
+			return "The Machine is not replaced: " + stopped(pool, membersOf(pool, instances.Items), r.now()), nil
+		}
+	}
+	if current, err := r.current(ctx); err != nil || !current {
+		return "The Machine is not replaced, although its host refuses the key, because the user data of a new one would not authorize the key either. " +
+			"See: kubectl get events -n " + machine.Namespace + " --field-selector involvedObject.name=windows-user-data", err
+	}
+	if last.uid != machine.UID {
+		before := pool.DeepCopy()
+		if pool.Annotations == nil {
+			pool.Annotations = map[string]string{}
+		}
+		pool.Annotations[v1alpha1.ReplacedMachineAnnotation] = replaced{name: machine.Name, uid: machine.UID, at: r.now()}.String()
+		// Of two Machines of a set only one is recorded: the other one finds another version of the pool.
+		if err := r.client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return "", fmt.Errorf("record in WindowsNodePool %s that a Machine is replaced: %w", client.ObjectKeyFromObject(pool), err)
+		}
+	}
+	err = r.client.Delete(ctx, machine, client.Preconditions{UID: &machine.UID, ResourceVersion: &machine.ResourceVersion})
+	switch {
+	case object.Gone(err):
+		return "", nil
+	case apierrors.IsForbidden(err):
+		r.recorder.Event(machine, corev1.EventTypeWarning, reasonDeletionFailed, "The host has refused the key for five minutes, and the Machine may not be deleted. "+
+			"Delete it, or let the controller: kubectl apply -f artifacts/openshift/machine-replacement.yaml")
+		return "the controller may not delete Machines.", nil
+	case err != nil:
+		return "", fmt.Errorf("delete Machine %s: %w", key, err)
+	}
+	log.FromContext(ctx).Info("Deleted a Machine whose host refuses the key", "machine", klog.KObj(machine))
+	r.recorder.Event(machine, corev1.EventTypeNormal, reasonMachineDeleted, "The host has refused the key for five minutes since it came. The Machine is deleted, so that its MachineSet makes another one.")
+	return "", nil
+}
+
+// membersOf returns those of the instances that belong to a pool.
+func membersOf(pool *v1alpha1.WindowsNodePool, instances []v1alpha1.WindowsInstance) []v1alpha1.WindowsInstance {
+	var members []v1alpha1.WindowsInstance
+	for i := range instances {
+		if instances[i].Namespace == pool.Namespace && object.PoolName(&instances[i]) == pool.Name {
+			members = append(members, instances[i])
+		}
+	}
+	return members
+}
+
+// refusalChanged lets pass that a host begins, or ceases, to refuse the key, and that there is one that does.
+var refusalChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return refusing(e.Object) },
+	UpdateFunc: func(e event.UpdateEvent) bool { return refusing(e.ObjectOld) != refusing(e.ObjectNew) },
+	DeleteFunc: func(e event.DeleteEvent) bool { return refusing(e.Object) },
+}
+
+func refusing(obj client.Object) bool {
+	instance, ok := obj.(*v1alpha1.WindowsInstance)
+	return ok && refuses(instance)
+}
+
+// toPool asks for the pool of an instance.
+func toPool(_ context.Context, obj client.Object) []reconcile.Request {
+	instance, ok := obj.(*v1alpha1.WindowsInstance)
+	if !ok || object.PoolName(instance) == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: instance.Namespace, Name: object.PoolName(instance)}}}
+}
