@@ -349,7 +349,11 @@ func stopGracefully(t *testing.T, s *system.System, host winhost.Host) {
 // an etcd of its own.
 func TestSurviveController(t *testing.T) {
 	t.Parallel()
-	fleet, err := winhost.NewFleet(t.Context(), winhost.FleetOptions{Count: 22})
+	fleet, err := winhost.NewFleet(t.Context(), winhost.FleetOptions{Count: 22, Customize: func(i int, o *winhost.Options) {
+		if i == stubborn {
+			o.InProcess.KeysFile = `C:\ProgramData\keys`
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,12 +372,13 @@ func TestSurviveController(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ExternalEtcd: true, ControllerArgs: []string{"--metrics-cert-dir=" + certs}})
+	s := startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ExternalEtcd: true, ControllerArgs: []string{"--metrics-cert-dir=" + certs, "--recheck-interval=10s", "--probe-timeout=20s"}})
 	m := newScraper(t, s, certPEM)
 
 	t.Run("health and metrics", m.testEndpoints)
 	t.Run("kill -9 of the server with an external etcd", func(t *testing.T) { surviveWithExternalEtcd(t, s) })
 	t.Run("kill -9 of the controller", func(t *testing.T) { resumeWork(t, s, fleet.Hosts[:20]) })
+	t.Run("another key", func(t *testing.T) { rotateKey(t, s, fleet) })
 	t.Run("alerts", m.testAlerts)
 	t.Run("two controllers", func(t *testing.T) { takeOver(t, s, m, fleet.Hosts[20], fleet.Hosts[21]) })
 }
