@@ -44,15 +44,6 @@ func (s *hostState) completeUpdates() {
 	}
 }
 
-// PendingUpdates says whether Windows waits for a restart because of updates.
-func (s *System) PendingUpdates() (bool, error) {
-	state, err := s.read()
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(state.Updates, func(u Update) bool { return u.InstalledIn == state.Boot && !u.NeedsNoRestart }), nil
-}
-
 type updateAgent struct{ *System }
 
 // Search implements [updates.Source].
