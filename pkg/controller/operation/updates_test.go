@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,18 +158,17 @@ func TestUpdatesAreInterrupted(t *testing.T) {
 			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))))
 			f.host.updates.ends = goodUpdates()
 			r, stop := f.process()
+			var killed atomic.Bool
 			f.mu.Lock()
-			killed := false
 			f.onWrite = func(_ bool, i *v1alpha1.WindowsInstance) error {
-				if s := i.Status.Operation.FindStep(step); !killed && s != nil && s.StartedAt != nil {
-					killed = true
+				if s := i.Status.Operation.FindStep(step); s != nil && s.StartedAt != nil && !killed.Swap(true) {
 					return errors.New("the process is killed")
 				}
 				return nil
 			}
 			f.mu.Unlock()
 			f.reconcile(r)
-			f.eventually("the step to begin", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return killed })
+			f.eventually("the step to begin", killed.Load)
 			stop()
 			r, stop = f.process()
 			defer stop()
