@@ -130,7 +130,10 @@ func newReboot(e *env) *cobra.Command {
 	var cmd *cobra.Command
 	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
 		spec := v1alpha1.WindowsInstanceRebootSpec{Preconditions: preconditions(t)}
-		spec.Mode, spec.InstallUpdates = v1alpha1.RebootMode(mode), v1alpha1.WindowsUpdatesInstall(install)
+		spec.Mode = v1alpha1.RebootMode(mode)
+		if cmd.Flags().Changed("install-updates") {
+			spec.InstallUpdates = v1alpha1.WindowsUpdatesInstall(install)
+		}
 		if cmd.Flags().Changed("timeout") {
 			spec.TimeoutSeconds = new(wholeSeconds(timeout))
 		}

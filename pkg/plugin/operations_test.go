@@ -76,6 +76,7 @@ func TestActionBodies(t *testing.T) {
 		{"reboot", []string{"reboot", "w1"}, `{` + uid + `,"mode":"Graceful"}`},
 		{"reboot with everything", []string{"reboot", "w1", "--mode=ifpending", "--timeout=1500ms", "--drain-timeout=1m", "--delete-emptydir-data"},
 			`{` + uid + `,"mode":"IfPending","timeoutSeconds":2,"drain":{"timeoutSeconds":60,"deleteEmptyDirData":true}}`},
+		{"reboot with updates", []string{"reboot", "w1", "--install-updates=security"}, `{` + uid + `,"mode":"Graceful","installUpdates":"Security"}`},
 		{"reconfigure", []string{"reconfigure", "w1"}, `{` + uid + `}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

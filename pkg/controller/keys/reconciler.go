@@ -72,6 +72,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	names := slices.SortedFunc(maps.Keys(u.instances), func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	names = slices.DeleteFunc(names, func(n types.NamespacedName) bool { return n.Namespace != namespace })
+	inUse := slices.ContainsFunc(names, func(n types.NamespacedName) bool { return loggedIn(u.instances[n]) })
+	if !inUse && namespace != r.Cluster.Namespace && r.measured[namespace] == nil {
+		return reconcile.Result{}, nil // perhaps nobody lets us read Secrets there
+	}
 	kept := &corev1.Secret{}
 	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: host.KeptSecret}, kept)
 	switch {
@@ -130,6 +134,9 @@ func (r *Reconciler) next(states []secretState) time.Duration {
 // look returns what is to be kept of a Secret, of which text was kept. Of one that cannot be read, or is none to log in with, it stays as
 // it is.
 func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text []byte, instances []*v1alpha1.WindowsInstance) ([]byte, *secretState, error) {
+	if !loggedIn(instances) {
+		return text, nil, nil
+	}
 	secret := &corev1.Secret{}
 	if err := r.client.Get(ctx, name, secret); err != nil {
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -152,6 +159,11 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 	}
 	text, err = after.Encode()
 	return text, state, err
+}
+
+// loggedIn says whether a host of the instances was ever logged in to: else there is nothing to keep.
+func loggedIn(instances []*v1alpha1.WindowsInstance) bool {
+	return slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return i.Status.Credentials != nil })
 }
 
 // write makes the kept Secret have data, and removes it if that is nothing.

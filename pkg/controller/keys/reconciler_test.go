@@ -64,6 +64,8 @@ type fixture struct {
 	registry *prometheus.Registry
 	// forbidden: the kept Secret may not be written.
 	forbidden bool
+	// read are the namespaces in which it was read.
+	read map[string]bool
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -74,8 +76,14 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{t: t, recorder: record.NewFakeRecorder(100), registry: prometheus.NewRegistry()}
+	f := &fixture{t: t, read: map[string]bool{}, recorder: record.NewFakeRecorder(100), registry: prometheus.NewRegistry()}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WindowsInstance{}).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if key.Name == host.KeptSecret {
+				f.read[key.Namespace] = true
+			}
+			return c.Get(ctx, key, o, options...)
+		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if f.forbidden {
 				return apierrors.NewForbidden(corev1.Resource("secrets"), host.KeptSecret, nil)
@@ -223,6 +231,10 @@ func TestTenants(t *testing.T) {
 	orphan := instanceWith("orphan", our, "")
 	orphan.Namespace, orphan.Spec.PoolRef = "tenant", &v1alpha1.PoolReference{Name: "gone"}
 	f := newFixture(t, secretWith(clusterKey, ours), secretWith(named, theirs), pool, one, two, orphan)
+	orphans := types.NamespacedName{Name: "ns"} // its instances have the cluster-wide key
+	if _, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: orphans}); err != nil || f.read["ns"] {
+		t.Errorf("where no Secrets are in use: read %v, %v", f.read, err)
+	}
 	f.forbidden = true
 	if got := f.reconcile(named); got != nil {
 		t.Errorf("kept %v", got)
