@@ -162,7 +162,7 @@ func TestDecideRolledBack(t *testing.T) {
 			t.Errorf("%s waits for %q", name, why.describe(pool))
 		}
 	}
-	if len(d.waits) != 2 || movesOn(d.waits) {
+	if moves, stays := movesOn(d.waits); len(d.waits) != 2 || moves || !stays {
 		t.Errorf("got %+v", d.waits)
 	}
 }
