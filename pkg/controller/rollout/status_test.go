@@ -264,7 +264,7 @@ func TestComputeStatusRolledBack(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	pool.Namespace, pool.Name = "ns", "p"
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}, Message: "Revision p-2 broke c."}
-	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits"}, back)
+	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back)
 	if status.UpdatedReplicas != 1 || status.ReadyReplicas != 3 || status.Phase != v1alpha1.PoolDegraded {
 		t.Errorf("got %+v", status)
 	}
