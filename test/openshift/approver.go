@@ -205,7 +205,7 @@ func (machineApprover) renews(ctx context.Context, c client.Client, parsed *x509
 	if err != nil {
 		return fmt.Errorf("the kubelet does not show its certificate: %w", err)
 	}
-	defer conn.Close()                                                               //nolint:errcheck // only the handshake counts
+	defer conn.Close()
 	return sameNames(conn.(*tls.Conn).ConnectionState().PeerCertificates[0], parsed) //nolint:forcetypeassert // of a tls.Dialer
 }
 

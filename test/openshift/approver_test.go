@@ -182,7 +182,7 @@ func TestMachineController(t *testing.T) {
 			}
 		}
 		now := &machinev1beta1.Machine{}
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(machine), now); client.IgnoreNotFound(err) != nil {
+		if err := client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(machine), now)); err != nil {
 			t.Fatal(err)
 		}
 		return now

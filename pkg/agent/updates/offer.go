@@ -27,7 +27,7 @@ type Source interface {
 }
 
 // ErrRestartFirst means that Windows waits for a restart, and installs nothing before that.
-var ErrRestartFirst = errors.New("Windows has to be restarted first") //nolint:staticcheck // it is a name
+var ErrRestartFirst = errors.New("Windows has to be restarted first")
 
 // Identity is what Windows Update knows an update by.
 type Identity struct {

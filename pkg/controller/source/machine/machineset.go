@@ -91,7 +91,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 
 // stopped is the condition of a pool, by whether its Machines are still replaced when their hosts refuse the key.
 func (r *SetReconciler) stopped(ctx context.Context, pool *v1alpha1.WindowsNodePool, condition metav1.Condition) (metav1.Condition, error) {
-	if _, any := pool.Annotations[v1alpha1.ReplacedMachineAnnotation]; !any {
+	if _, replaced := pool.Annotations[v1alpha1.ReplacedMachineAnnotation]; !replaced {
 		return condition, nil
 	}
 	var instances v1alpha1.WindowsInstanceList
