@@ -131,7 +131,8 @@ func (g *guided) uninstall(t *testing.T) {
 	if err := errors.Join(g.Controller.Stop(), g.Server.Stop()); err != nil {
 		t.Fatal(err)
 	}
-	g.run(t, commands, "kubectl delete apiservice ", "kubectl delete -k artifacts/rbac", "kubectl delete -f artifacts/ha/", "kubectl delete -f artifacts/openshift/",
+	g.run(t, commands, "kubectl delete apiservice ", "kubectl delete -k artifacts/rbac", "kubectl delete -f artifacts/ha/", "kubectl delete -f artifacts/openshift/machine-api.yaml",
+		"kubectl delete -f artifacts/openshift/cluster-api.yaml", "kubectl delete -k artifacts/nodes ",
 		"kubectl delete -k artifacts/azure ",
 		"kubectl delete -f artifacts/components/monitoring/rbac.yaml ")
 	if _, err := g.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), "of-others", metav1.GetOptions{}); err != nil {
@@ -224,6 +225,14 @@ func TestUninstallIsComplete(t *testing.T) {
 		for _, o := range render(t, overlay) {
 			made[key(o)] = true
 		}
+	}
+	// That is applied by itself.
+	text, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "openshift", "cluster-api.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range decodeManifests(t, bytes.NewReader(text)) {
+		made[key(o)] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(made)), slices.Sorted(maps.Keys(deleted))); diff != "" {
 		t.Errorf("(-made +deleted)\n%s", diff)
