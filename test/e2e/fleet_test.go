@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+const (
+	// fleetAtOnce is --max-disruptive-operations, and fleetOfPool maxUnavailable of each of two pools.
+	fleetAtOnce, fleetOfPool = 4, 3
+	// fleetCanaries are how many hosts of the first pool are updated first.
+	fleetCanaries = 2
+	// fleetKills is how often the controller is killed right after a decision.
+	fleetKills = 5
+)
+
+// fleetSize is how many hosts TestFleet has: 20, or what the variable E2E_HOSTS says.
+func fleetSize(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("E2E_HOSTS")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 12 {
+		t.Fatalf("E2E_HOSTS=%q is no number from 12 on", text)
+	}
+	return n
+}
+
+// fleet is a pool of TestFleet, and its hosts.
+type fleet struct {
+	*site
+	namespace, name string
+	hosts           []*siteHost
+}
+
+// TestFleet updates two pools under one bound of the cluster: canaries first, paused in the middle, with a host that is
+// removed meanwhile, the controller killed at decisions, and stopped by a host that the update breaks. At no event of their Nodes are
+// more out of service than the pools and the cluster allow.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce))
+	size := fleetSize(t)
+	first, second := s.newFleet(t, "fleet-a", size/2), s.newFleet(t, "fleet-b", size-size/2)
+	for _, h := range slices.Concat(first.hosts, second.hosts) {
+		h.waitReady(t)
+	}
+	s.watchBounds(t, map[string]int{first.name: fleetOfPool, second.name: fleetOfPool}, fleetAtOnce)
+
+	first.patch(t, fmt.Sprintf(`{"spec":{"updateStrategy":{"rollingUpdate":{"canary":%d}}}}`, fleetCanaries))
+	first.want(t, "1")
+	first.wait(t, "the canaries are updated", func(p *v1alpha1.WindowsNodePool) error {
+		if p.Status.UpdatedReplicas != fleetCanaries || !strings.Contains(p.Status.BlockedBy, "Raise or remove spec.updateStrategy.rollingUpdate.canary") {
+			return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
+		}
+		return nil
+	})
+
+	first.patch(t, `{"spec":{"updateStrategy":{"rollingUpdate":{"canary":null}}}}`)
+	first.wait(t, "more than the canaries are updated", func(p *v1alpha1.WindowsNodePool) error {
+		if p.Status.UpdatedReplicas <= fleetCanaries {
+			return fmt.Errorf("%d are", p.Status.UpdatedReplicas)
+		}
+		return nil
+	})
+	first.patch(t, `{"spec":{"paused":true}}`)
+	paused := first.wait(t, "nothing goes on", func(p *v1alpha1.WindowsNodePool) error {
+		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionUpdating); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonPaused {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	})
+
+	// The other pool gets what the first one does not use, also while the controller is killed.
+	second.want(t, "1")
+	leaving := second.hosts[len(second.hosts)-1]
+	seen := sets.New[string]()
+	for kill := range fleetKills {
+		second.waitDecision(t, seen)
+		if kill == 1 {
+			leaving.remove(t)
+		}
+		s.Controller.Kill9()
+		if err := s.Controller.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := first.get(t); now.Status.UpdatedReplicas != paused.Status.UpdatedReplicas {
+		t.Errorf("%d hosts of a paused pool are updated, and were %d", now.Status.UpdatedReplicas, paused.Status.UpdatedReplicas)
+	}
+	first.patch(t, `{"spec":{"paused":false}}`)
+	leaving.waitGone(t)
+	second.hosts = second.hosts[:len(second.hosts)-1]
+	first.waitUpdated(t)
+	second.waitUpdated(t)
+
+	broken := first.hosts[0]
+	setFault(t, broken.host, winhost.Fault{FailStart: "kubelet"})
+	first.want(t, "2")
+	stopped := first.wait(t, "it stops", func(p *v1alpha1.WindowsNodePool) error {
+		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionUpdating)
+		if c.Reason != v1alpha1.ReasonUpdateBlocked || !strings.Contains(p.Status.BlockedBy, "changed host "+broken.name+" and failed") {
+			return fmt.Errorf("%+v; blocked by %q", c, p.Status.BlockedBy)
+		}
+		return nil
+	})
+	if n := int(stopped.Status.UpdatedReplicas); n >= len(first.hosts)-1 { // some were updated while the first one broke
+		t.Errorf("%d hosts have what broke one, which are all others", n)
+	}
+	setFault(t, broken.host, winhost.Fault{})
+	first.want(t, "3")
+	first.waitUpdated(t)
+}
+
+// newFleet makes a pool with hosts.
+func (s *site) newFleet(t *testing.T, name string, size int) *fleet {
+	t.Helper()
+	f := &fleet{site: s, namespace: s.namespace(t, name), name: name}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
+	pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds = new(int32(1))
+	pool.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(fleetOfPool))
+	if _, err := s.Windows.WindowsV1alpha1().WindowsNodePools(f.namespace).Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for n := range size {
+		h := s.newHost(t, f.namespace, fmt.Sprintf("%s-%d", name, n), winhost.Options{})
+		h.declare(t, func(spec *v1alpha1.WindowsInstanceSpec) { spec.PoolRef = &v1alpha1.PoolReference{Name: name} })
+		f.hosts = append(f.hosts, h)
+	}
+	return f
+}
+
+func (f *fleet) get(t *testing.T) *v1alpha1.WindowsNodePool {
+	t.Helper()
+	pool, err := f.Windows.WindowsV1alpha1().WindowsNodePools(f.namespace).Get(t.Context(), f.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+func (f *fleet) patch(t *testing.T, patch string) {
+	t.Helper()
+	if _, err := f.Windows.WindowsV1alpha1().WindowsNodePools(f.namespace).Patch(t.Context(), f.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// want gives the pool another configuration, for which its hosts are drained.
+func (f *fleet) want(t *testing.T, version string) {
+	t.Helper()
+	f.patch(t, fmt.Sprintf(`{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:%s"}}}}`, version))
+}
+
+// wait follows the pool until it is as it should be.
+func (f *fleet) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsNodePool) error) *v1alpha1.WindowsNodePool {
+	t.Helper()
+	var found *v1alpha1.WindowsNodePool
+	eventually(t, f.name+": "+what, func() error {
+		found = f.get(t)
+		return condition(found)
+	})
+	return found
+}
+
+// waitUpdated waits until all hosts have what the pool wants, and none is cordoned.
+func (f *fleet) waitUpdated(t *testing.T) {
+	t.Helper()
+	// A pool of many takes longer than what is waited for elsewhere, a host does not.
+	for _, h := range f.hosts {
+		h.waitReady(t)
+	}
+	f.wait(t, "all are updated", func(p *v1alpha1.WindowsNodePool) error {
+		if !meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionUpdated) || int(p.Status.UpdatedReplicas) != len(f.hosts) || p.Status.BlockedBy != "" {
+			return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
+		}
+		return nil
+	})
+}
+
+// waitDecision waits until the controller has let a host be changed that it had not before.
+func (f *fleet) waitDecision(t *testing.T, seen sets.Set[string]) {
+	t.Helper()
+	eventually(t, f.name+": a host is next", func() error {
+		list, err := f.instances(f.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if op := list.Items[i].Status.Operation; op != nil && op.AdmittedImpact == v1alpha1.ImpactDrain && !seen.Has(op.ID) {
+				seen.Insert(op.ID)
+				return nil
+			}
+		}
+		return errors.New("none is")
+	})
+}
+
+// watchBounds fails the test if at any event of the Nodes whose names begin with that of a pool more are out of service than
+// the pool, or all together, may have.
+func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := s.Kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+	})
+	ended.Go(func() {
+		away := map[string]sets.Set[string]{}
+		for event := range w.ResultChan() {
+			node, ok := event.Object.(*corev1.Node)
+			if !ok {
+				continue
+			}
+			for pool, most := range bounds {
+				if !strings.HasPrefix(node.Name, pool+"-") {
+					continue
+				}
+				if away[pool] == nil {
+					away[pool] = sets.New[string]()
+				}
+				away[pool].Delete(node.Name)
+				if event.Type != watch.Deleted && (node.Spec.Unschedulable || !nodeIsReady(node)) {
+					away[pool].Insert(node.Name)
+				}
+				if len(away[pool]) > most {
+					t.Errorf("%d Nodes of %s are out of service, of %d that may be: %v", len(away[pool]), pool, most, sets.List(away[pool]))
+				}
+			}
+			if total := union(away); len(total) > all {
+				t.Errorf("%d Nodes are out of service, of %d that may be: %v", len(total), all, sets.List(total))
+			}
+		}
+		if ctx.Err() == nil {
+			t.Error("the watch of Nodes ended, so that not all was seen")
+		}
+	})
+}
+
+func union(of map[string]sets.Set[string]) sets.Set[string] {
+	all := sets.New[string]()
+	for _, names := range of {
+		all = all.Union(names)
+	}
+	return all
+}
