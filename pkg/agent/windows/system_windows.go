@@ -80,13 +80,11 @@ func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err erro
 	}
 	writeOwner(owner)
 	return func() error {
-		// The next owner of the mutex must not find the file of this one.
-		err := os.Remove(ownerFile)
-		if errors.Is(err, os.ErrNotExist) {
-			err = nil
-		}
+		// The next owner of the mutex should not find the file of this one. Somebody who has it open keeps
+		// it from being removed; then the next owner replaces it.
+		_ = os.Remove(ownerFile)
 		close(done)
-		return errors.Join(err, <-ended)
+		return <-ended
 	}, nil
 }
 
@@ -97,11 +95,15 @@ func writeOwner(owner engine.Owner) {
 	}
 }
 
-// readOwner returns the zero value where there is no file, or half of one.
+// readOwner returns the zero value where there is no file, or half of one. The owner can remove the
+// file meanwhile.
 func readOwner() (owner engine.Owner) {
-	if text, err := os.ReadFile(ownerFile); err == nil {
-		_ = json.Unmarshal(text, &owner)
+	in, err := openShared(ownerFile, false)
+	if err != nil {
+		return owner
 	}
+	_ = json.NewDecoder(in).Decode(&owner)
+	_ = in.Close()
 	return owner
 }
 
