@@ -9,7 +9,9 @@ import (
 	"crypto/sha1" //nolint:gosec // what Windows calls certificates by
 	"crypto/sha256"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -38,7 +40,17 @@ func (h *host) verify(b *config.Bundle) {
 		}
 	}
 	for _, f := range d.Files {
-		content := h.file(f.Path)
+		content, err := os.ReadFile(h.local(f.Path))
+		if errors.Is(err, fs.ErrNotExist) && f.UntilFile != "" {
+			// The agent's service removes it when this is there.
+			_, err = os.Stat(h.local(f.UntilFile))
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			h.Error(err)
+		}
 		got := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
 		if f.Source.Secret != "" {
 			if string(content) != string(b.Secrets[f.Source.Secret]) {
@@ -49,11 +61,7 @@ func (h *host) verify(b *config.Bundle) {
 		}
 	}
 	for _, dir := range d.Directories {
-		local, err := h.LocalPath(dir.Path)
-		if err != nil {
-			h.Fatal(err)
-		}
-		if st, err := os.Stat(local); err != nil || !st.IsDir() {
+		if st, err := os.Stat(h.local(dir.Path)); err != nil || !st.IsDir() {
 			h.Errorf("directory %s: %v", dir.Path, err)
 		}
 	}
@@ -94,14 +102,10 @@ func (h *host) registryValue(key, value string) string {
 	return strings.TrimSpace(h.run(fmt.Sprintf(`reg query "%s" /v "%s"`, key, value), nil))
 }
 
-// file is the content of a file of the host that must be there.
+// file is what a file of the host has.
 func (h *host) file(path string) []byte {
 	h.Helper()
-	local, err := h.LocalPath(path)
-	if err != nil {
-		h.Fatal(err)
-	}
-	content, err := os.ReadFile(local)
+	content, err := os.ReadFile(h.local(path))
 	if err != nil {
 		h.Error(err)
 	}
