@@ -114,31 +114,46 @@ func (o *openShiftSite) waitRunning(t *testing.T, namespace, name string) {
 	})
 }
 
-// deleteMachine deletes the Machine of a host, whose virtual machine somebody keeps until the host is clean.
+// deleteMachine deletes the Machine of a host, whose pods somebody keeps at first, and its virtual machine until the host is clean.
 func (o *openShiftSite) deleteMachine(t *testing.T, h *siteHost, namespace string) {
 	t.Helper()
 	key := client.ObjectKey{Namespace: namespace, Name: h.name}
-	hook := func(hooks ...machinev1beta1.LifecycleHook) {
+	keep := []machinev1beta1.LifecycleHook{{Name: "keep", Owner: "e2e"}}
+	hook := func(preDrain, preTerminate []machinev1beta1.LifecycleHook) {
 		t.Helper()
 		eventually(t, "the hooks of the Machine are changed", func() error { // others write it, too
 			machine := &machinev1beta1.Machine{}
 			if err := o.client.Get(t.Context(), key, machine); err != nil {
 				return err
 			}
-			machine.Spec.LifecycleHooks.PreTerminate = hooks
+			machine.Spec.LifecycleHooks = machinev1beta1.LifecycleHooks{PreDrain: preDrain, PreTerminate: preTerminate}
 			return o.client.Update(t.Context(), machine)
 		})
 	}
-	hook(machinev1beta1.LifecycleHook{Name: "keep", Owner: "e2e"})
+	hook(keep, keep)
 	if err := o.client.Delete(t.Context(), &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: h.name}}); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the Machine is being deleted", func() error {
+		machine := &machinev1beta1.Machine{}
+		if err := o.client.Get(t.Context(), key, machine); err != nil {
+			return err
+		}
+		if phase := ptr.Deref(machine.Status.Phase, ""); phase != machinev1beta1.PhaseDeleting {
+			return fmt.Errorf("it is %s", phase)
+		}
+		return nil
+	})
+	if i := h.get(t); !i.DeletionTimestamp.IsZero() || h.node(t, h.name).Spec.Unschedulable {
+		t.Errorf("the Machine must not be drained yet, and its host is removed: %s", describeConditions(i))
+	}
+	hook(nil, keep)
 	h.waitGone(t)
 	h.mustBeClean(t)
 	if err := o.client.Get(t.Context(), key, &machinev1beta1.Machine{}); err != nil {
 		t.Errorf("the virtual machine is kept, and the Machine is not: %v", err)
 	}
-	hook()
+	hook(nil, nil)
 	eventually(t, "the Machine goes", func() error {
 		return mustBeGone(o.client.Get(t.Context(), key, &machinev1beta1.Machine{}))
 	})

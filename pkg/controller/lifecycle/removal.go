@@ -160,7 +160,7 @@ func (s snapshot) queue() action {
 // hold waits with the finalizer, and says what can be done about it.
 func (s snapshot) hold(reason, message string, again time.Time) action {
 	parts := []string{message}
-	if deadline := s.deadline(); !deadline.IsZero() && deadline.After(s.now) {
+	if deadline := s.instance.GivenUpAt(); !deadline.IsZero() && deadline.After(s.now) {
 		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s, it is given up.", timestamp(deadline)))
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
@@ -193,16 +193,8 @@ func (s snapshot) policy() v1alpha1.RemovalPolicy {
 	return s.instance.Spec.Removal.Policy
 }
 
-// deadline is when a host that cannot be reached is given up. Zero: never.
-func (s snapshot) deadline() time.Time {
-	if s.instance.Spec.Removal == nil || s.instance.Spec.Removal.AfterSeconds == nil {
-		return time.Time{}
-	}
-	return s.instance.DeletionTimestamp.Add(time.Duration(*s.instance.Spec.Removal.AfterSeconds) * time.Second)
-}
-
 func (s snapshot) overdue() bool {
-	deadline := s.deadline()
+	deadline := s.instance.GivenUpAt()
 	return !deadline.IsZero() && !deadline.After(s.now)
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +49,8 @@ func (e *execution) cancel(ctx context.Context) error {
 	op := e.operation()
 	message := "Canceled by " + op.CancelRequestedBy + "."
 	switch {
+	case deleted(e.instance) && machineOf(e.instance) != "":
+		message = fmt.Sprintf("Canceled because Machine %s is being deleted.", machineOf(e.instance))
 	case deleted(e.instance):
 		message = "Canceled because the WindowsInstance is being deleted."
 	case e.restored():
@@ -80,6 +83,9 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 			message += fmt.Sprintf(" Node %s stays cordoned: uncordon it when the host is back and well.", op.Node.Name)
 		}
 		return message, nil
+	case cordonedByUs(op) && deleted(e.instance) && machineOf(e.instance) != "":
+		// The Machine API drains it at this moment: no pod must come back to it.
+		return describeEvicted(op) + fmt.Sprintf(" Node %s stays cordoned, because it goes with its Machine.", op.Node.Name), nil
 	case cordonedByUs(op):
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return describeEvicted(op) + restored, err
@@ -87,6 +93,14 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 		return describeEvicted(op) + fmt.Sprintf(" Node %s stays cordoned, as it was before.", op.Node.Name), nil
 	}
 	return " Nothing was changed.", nil
+}
+
+// machineOf names the Machine that an instance was made from. Empty: none.
+func machineOf(instance *v1alpha1.WindowsInstance) string {
+	if name, ok := strings.CutPrefix(instance.Annotations[v1alpha1.SourceAnnotation], "Machine "); ok {
+		return name
+	}
+	return ""
 }
 
 // leaveChanged says how a host is left whose configuration ends without success after it was

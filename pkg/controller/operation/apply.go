@@ -201,8 +201,8 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 					return nil, e.blame(ctx, "changing the host failed", err)
 				}
 			}
-			if now.Sub(heard) >= silence {
-				return nil, e.blame(ctx, fmt.Sprintf("the host was being changed and did not answer any more for %s", silence), err)
+			if !now.Before(e.unlessGivenUp(heard.Add(silence), heard.Add(patience))) {
+				return nil, e.blame(ctx, fmt.Sprintf("the host was being changed and did not answer any more for %s", now.Sub(heard).Truncate(time.Minute)), err)
 			}
 			e.Hosts.Forget(e.instance) // the connection may be dead without knowing it
 			why = "It continues when the host answers again: " + e.diagnose(err)

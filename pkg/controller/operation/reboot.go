@@ -209,10 +209,30 @@ func (e *execution) rebootDeadline() time.Time {
 	if op.Type == v1alpha1.OperationRestartServices || eachStep && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
 		return e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
 	}
+	began := e.clock.Now()
 	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {
-		return e.deadline(step.StartedAt.Time, timeout)
+		began = step.StartedAt.Time
 	}
-	return e.clock.Now().Add(timeout)
+	return e.unlessGivenUp(e.deadline(began, timeout), e.deadline(began, removedBoot))
+}
+
+// removedBoot is how long the restart of a host that was cleaned may take although the host is due to be given up.
+const removedBoot = 5 * time.Minute
+
+// unlessGivenUp is until when a host that does not answer is waited for. While it is removed that is until it is due to be given up,
+// if that is sooner, but not before least: its virtual machine may be gone, and other hosts wait for it.
+func (e *execution) unlessGivenUp(until, least time.Time) time.Time {
+	over := e.instance.GivenUpAt()
+	if e.operation().Type != v1alpha1.OperationRemove || over.IsZero() {
+		return until
+	}
+	if over.Before(least) {
+		over = least
+	}
+	if over.Before(until) {
+		return over
+	}
+	return until
 }
 
 // boot waits until the host answers from another boot than the recorded one.
@@ -279,6 +299,9 @@ func stillUp(op *v1alpha1.Operation, since time.Duration) string {
 func (e *execution) late(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if e.operation().Type == v1alpha1.OperationRemove && !e.instance.GivenUpAt().IsZero() {
+		return fmt.Errorf("%s in the time that spec.removal.afterSeconds leaves: %w", what, err)
 	}
 	return fmt.Errorf("%s within %s: %w", what, rebootTimeout(e.operation(), e.current), err)
 }

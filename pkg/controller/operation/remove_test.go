@@ -477,6 +477,29 @@ func TestDeleted(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
+	inBubble(t, "with its Machine, while pods leave", func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), func(i *v1alpha1.WindowsInstance) {
+			i.Finalizers = []string{"windows.openshift.io/host"}
+			i.Annotations = map[string]string{"windows.openshift.io/source": "Machine windows-hosts/win-1"}
+		}))
+		f.drain.block = true
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
+		if err := f.raw.Delete(t.Context(), f.get()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		f.reconcile(r)
+		op := f.waitForEnd()
+		want := "Canceled because Machine windows-hosts/win-1 is being deleted."
+		if op.Phase != v1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || f.host.restarts() > 0 || !strings.HasPrefix(op.Message, want) || !strings.Contains(op.Message, "Node win-1 stays cordoned, because it goes with its Machine.") {
+			t.Errorf("it is %s, and the Node is cordoned: %v: %s", op.Phase, f.node().Spec.Unschedulable, op.Message)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %s", took)
+		}
+	})
 	inBubble(t, "a removal that is canceled", func(t *testing.T) {
 		f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 		f.configure()
@@ -494,4 +517,52 @@ func TestDeleted(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
+}
+
+// TestRemovalOfAHostThatIsDestroyed: the virtual machine of a Machine may go at any moment of its removal. The operation
+// ends soon after the host is due to be given up, so that others get its slot.
+func TestRemovalOfAHostThatIsDestroyed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		// during is the request with which the host goes.
+		during string
+		after  *int64 // spec.removal.afterSeconds
+		// step is the one that ends, and within the longest that it may take.
+		step   string
+		within time.Duration
+		want   string
+	}{
+		{"before it begins", "Login", new(int64(300)), v1alpha1.StepConnect, patience, "cannot be logged in to"},
+		{"while it is cleaned", "Cleanup", new(int64(300)), v1alpha1.StepCleanup, 5*time.Minute + pollInterval, "did not answer any more for 5m"},
+		{"while it is cleaned, late", "Cleanup", new(int64(0)), v1alpha1.StepCleanup, patience + pollInterval, "did not answer any more for 1m"},
+		{"while it is cleaned, without an end", "Cleanup", nil, v1alpha1.StepCleanup, silence + pollInterval, "did not answer any more for 10m"},
+		{"while it restarts", "BootID", new(int64(300)), v1alpha1.StepBoot, removedBoot + time.Minute, "did not come back in the time that spec.removal.afterSeconds leaves"},
+		{"while it restarts, late", "BootID", new(int64(0)), v1alpha1.StepBoot, removedBoot + time.Minute, "did not come back in the time that spec.removal.afterSeconds leaves"},
+		{"while it restarts, with a day", "BootID", new(int64(86400)), v1alpha1.StepBoot, updateTimeout + time.Minute, "did not come back in the time that spec.removal.afterSeconds leaves"},
+		{"while it restarts, without an end", "BootID", nil, v1alpha1.StepBoot, updateTimeout + time.Minute, "did not come back within 1h0m0s"},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted, func(i *v1alpha1.WindowsInstance) {
+				i.Spec.Removal = &v1alpha1.RemovalOptions{AfterSeconds: tt.after}
+			}))
+			f.configure()
+			f.host.cleanupReboots = true
+			f.host.fail[tt.during] = func() error {
+				if tt.during == "BootID" && f.host.boots == 1 { // it is asked for its boot before the restart
+					return nil
+				}
+				return errRefusedPort
+			}
+			began := time.Now()
+			op := f.finish()
+			step := op.FindStep(tt.step)
+			if op.Phase != v1alpha1.OperationFailed || step.State != v1alpha1.StepFailed || !strings.Contains(op.Message, tt.want) {
+				t.Errorf("it is %s, %s is %s: %s", op.Phase, step.Name, step.State, op.Message)
+			}
+			if took := time.Since(began); took > tt.within || took < tt.within/2 {
+				t.Errorf("it took %s, want %s", took, tt.within)
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,14 @@ import (
 // contact on, and the finalizer comes later.
 func (i *WindowsInstance) LostStatus() bool {
 	return slices.Contains(i.Finalizers, HostFinalizer) && len(i.Status.HostKeys) == 0
+}
+
+// GivenUpAt is when the host of an instance that is being deleted is given up if it cannot be reached. Zero: never.
+func (i *WindowsInstance) GivenUpAt() time.Time {
+	if i.DeletionTimestamp.IsZero() || i.Spec.Removal == nil || i.Spec.Removal.AfterSeconds == nil {
+		return time.Time{}
+	}
+	return i.DeletionTimestamp.Add(time.Duration(*i.Spec.Removal.AfterSeconds) * time.Second)
 }
 
 // Identified says whether the controller has logged in to the host for this very instance, or for

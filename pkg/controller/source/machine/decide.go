@@ -4,7 +4,10 @@
 package machine
 
 import (
+	"slices"
+
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -32,6 +35,8 @@ const (
 // Decide says what a Machine asks for.
 func Decide(machine *machinev1beta1.Machine) Action {
 	switch {
+	case !machine.DeletionTimestamp.IsZero() && awaitsDrain(machine):
+		return Leave
 	case !machine.DeletionTimestamp.IsZero():
 		return Remove
 	case !isWindows(machine.Labels):
@@ -46,6 +51,24 @@ func Decide(machine *machinev1beta1.Machine) Action {
 		}
 	}
 	return Leave
+}
+
+// excludeDrain is the annotation of a Machine whose Node the Machine API does not drain. Its value does not matter.
+const excludeDrain = "machine.openshift.io/exclude-node-draining"
+
+// awaitsDrain says whether somebody has a hook on a Machine that keeps the Machine API from draining its Node, which then must not
+// be drained by the removal of the host either. The rules are those of the Machine API: it asks nobody about a Machine
+// without a Node, nor if its Node is not to be drained, and a hook that comes after the drain changes nothing.
+func awaitsDrain(machine *machinev1beta1.Machine) bool {
+	if len(machine.Spec.LifecycleHooks.PreDrain) == 0 || machine.Status.NodeRef == nil {
+		return false
+	}
+	if _, excluded := machine.Annotations[excludeDrain]; excluded {
+		return false
+	}
+	return !slices.ContainsFunc(machine.Status.Conditions, func(c machinev1beta1.Condition) bool {
+		return c.Type == machinev1beta1.MachineDrained && c.Status == corev1.ConditionTrue
+	})
 }
 
 func isWindows(labels map[string]string) bool {

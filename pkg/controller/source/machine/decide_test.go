@@ -94,3 +94,41 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+// TestAwaitsDrain: as long as somebody's hook keeps the Machine API from draining the Node of a Machine, the host stays as it is.
+func TestAwaitsDrain(t *testing.T) {
+	hook := []machinev1beta1.LifecycleHook{{Name: "rebuild", Owner: "storage"}}
+	tests := []struct {
+		name   string
+		change func(*machinev1beta1.Machine)
+		want   Action
+	}{
+		{name: "hook before the drain", change: func(*machinev1beta1.Machine) {}, want: Leave},
+		{name: "hook before the drain of an ignored Machine", change: func(m *machinev1beta1.Machine) { m.Labels["windowsmachineconfig.openshift.io/ignore"] = "true" }, want: Leave},
+		{name: "no hook", change: func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreDrain = nil }, want: Remove},
+		{name: "hook after the drain", change: func(m *machinev1beta1.Machine) {
+			m.Spec.LifecycleHooks = machinev1beta1.LifecycleHooks{PreTerminate: hook}
+		}, want: Remove},
+		{name: "no Node", change: func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }, want: Remove},
+		{name: "not to be drained", change: func(m *machinev1beta1.Machine) {
+			m.Annotations = map[string]string{"machine.openshift.io/exclude-node-draining": ""}
+		}, want: Remove},
+		{name: "not drained", change: func(m *machinev1beta1.Machine) {
+			m.Status.Conditions = []machinev1beta1.Condition{{Type: "Drained", Status: corev1.ConditionFalse}, {Type: "Drainable", Status: corev1.ConditionTrue}}
+		}, want: Leave},
+		{name: "drained before", change: func(m *machinev1beta1.Machine) {
+			m.Status.Conditions = []machinev1beta1.Condition{{Type: "Drained", Status: corev1.ConditionTrue}}
+		}, want: Remove},
+		{name: "not being deleted", change: func(m *machinev1beta1.Machine) { m.DeletionTimestamp = nil }, want: Apply},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			machine := windowsMachine("m", "")
+			machine.DeletionTimestamp, machine.Spec.LifecycleHooks.PreDrain = ptrTo(metav1.Now()), hook
+			machine.Status.NodeRef = &corev1.ObjectReference{Name: "m"}
+			if tt.change(machine); Decide(machine) != tt.want {
+				t.Errorf("got %s, want %s", Decide(machine), tt.want)
+			}
+		})
+	}
+}

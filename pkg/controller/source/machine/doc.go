@@ -12,7 +12,8 @@
 //
 // A Machine with the label windowsmachineconfig.openshift.io/ignore=true is left
 // alone: no instance is made, and one that is there is paused. A Machine that is
-// being deleted loses its instance. In every other phase, Failed for example, its instance
+// being deleted loses its instance, once no hook keeps the Machine API from draining its
+// Node. In every other phase, Failed for example, its instance
 // stays as it is. It also does when the label machine.openshift.io/os-id is taken off, because one
 // command does that to all Machines; a condition of the instance says what to do then.
 //

@@ -512,6 +512,27 @@ func TestMachineIsDeleted(t *testing.T) {
 	}
 }
 
+// TestHookBeforeTheDrain: the instance goes when the hook does, without anything else happening to the Machine.
+func TestHookBeforeTheDrain(t *testing.T) {
+	machine := windowsMachine("m", "")
+	machine.Finalizers = []string{"machine.machine.openshift.io"}
+	machine.Spec.LifecycleHooks.PreDrain = []machinev1beta1.LifecycleHook{{Name: "rebuild", Owner: "storage"}}
+	machine.Status.NodeRef = &corev1.ObjectReference{Name: "m"}
+	f := newFixture(t, machine)
+	f.settle("m")
+	if err := f.WithWatch.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	f.writes = nil
+	if writes := f.settle("m"); len(writes) > 0 || f.instance("m") == nil {
+		t.Errorf("with the hook: writes %v", writes)
+	}
+	change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) { m.Spec.LifecycleHooks.PreDrain = nil })
+	if diff := cmp.Diff([]string{"delete m"}, f.settle("m")); diff != "" {
+		t.Errorf("without it: writes (-want +got):\n%s", diff)
+	}
+}
+
 // A new Machine of an old name is another host: nothing that is known of the old
 // one, its host keys above all, may hold for it.
 func TestMachineIsReplaced(t *testing.T) {
