@@ -52,7 +52,7 @@ func controllerDecisions(file []byte) ([]result, error) {
 		results = append(results, r)
 	}
 	for i, c := range cases.AddressChoice {
-		r := result{Output: machine.Address(c.Addresses)}
+		r := result{Output: machine.Address(c.Addresses, "")}
 		if r.Output == "" {
 			r = result{Error: "no address to reach the host at"}
 		}

@@ -872,7 +872,7 @@ func TestSourceMachineSet(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	host := startMachineHost(t)
-	for _, yaml := range []string{machineSetYAML("linux", "machine.openshift.io/os-id: Linux", 1), machineSetYAML("winworker", windowsLabel, 2)} {
+	for _, yaml := range []string{machineSetYAML("linux", "machine.openshift.io/os-id: Linux", 1), machineSetYAML("winworker", windowsLabel, 0)} {
 		kubectlIn(t, yaml, "create", "-n", ns, "-f", "-").ok(t)
 	}
 	uid := func(set string) string {
@@ -883,7 +883,22 @@ func TestSourceMachineSet(t *testing.T) {
 		t.Helper()
 		return fmt.Sprintf(`, ownerReferences: [{apiVersion: machine.openshift.io/v1beta1, kind: MachineSet, name: %s, uid: %s, controller: true}]`, set, uid(set))
 	}
-	pool := waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error {
+	scale := func(replicas int) {
+		t.Helper()
+		kubectl(t, "patch", "machineset", "winworker", "-n", ns, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)).ok(t)
+	}
+	waitFor0 := func() *v1alpha1.WindowsNodePool {
+		t.Helper()
+		return waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error {
+			if s := pool.Status; s.DesiredReplicas != 0 || s.Replicas != 0 || s.UnavailableReplicas != 0 || s.Phase != v1alpha1.PoolReady {
+				return fmt.Errorf("its status is %+v", s)
+			}
+			return sourceSynced.among(pool.Status.Conditions)
+		})
+	}
+	pool := waitFor0()
+	scale(2)
+	waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error {
 		if pool.Status.DesiredReplicas != 2 {
 			return fmt.Errorf("its status is %+v", pool.Status)
 		}
@@ -914,13 +929,25 @@ func TestSourceMachineSet(t *testing.T) {
 		t.Errorf("there is a pool for the MachineSet that is not of Windows:\n%s", pools)
 	}
 
-	kubectl(t, "patch", "machineset", "winworker", "-n", ns, "--type=merge", "-p", `{"spec":{"replicas":5}}`).ok(t)
+	scale(5)
 	waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error {
 		if s := pool.Status; s.DesiredReplicas != 5 || s.Replicas != 1 || s.UnavailableReplicas != 5 {
 			return fmt.Errorf("its status is %+v", s)
 		}
 		return nil
 	})
+
+	// With none, the pool waits for the next ones.
+	scale(0)
+	kubectl(t, "delete", "machine", "winworker-a", "-n", ns).ok(t)
+	mustHaveNone(t, ns, "winworker-a")
+	if last := waitFor0(); last.UID != pool.UID {
+		t.Errorf("the pool is another one: %+v", last)
+	}
+	scale(1)
+	kubectlIn(t, machineYAML("winworker-a", windowsLabel, ownedBy("winworker")), "create", "-n", ns, "-f", "-").ok(t)
+	setMachineStatus(t, ns, "winworker-a", "Provisioned", internalIP(host.Address()))
+	waitFor(t, ns, "winworker-a", preflightPassed)
 
 	// The garbage collector takes the Machines and the pool with the set, and with the
 	// Machines their instances.

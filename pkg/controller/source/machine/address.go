@@ -4,20 +4,23 @@
 package machine
 
 import (
-	"cmp"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Address returns the address to reach the host of a Machine at: the first internal
-// IPv4 address, else the first internal IPv6 address, else its internal DNS name,
-// else its host name. Empty: it has none yet.
+// Address returns the address to reach the host of a Machine at: an internal IPv4 address, else
+// an internal IPv6 address, else its internal DNS name, else its host name. Empty: it has none yet.
+//
+// Of several ones of a kind it is the current one, if that is among them, else the first. Hosts get more when they become nodes, those
+// of the networks of their pods, and clouds list them in any order; an instance that followed that would move to another
+// address and back.
 //
 // Addresses that mean something on one link only are passed over: a host that got
 // none from DHCP calls itself 169.254.x.y, and every host has one in fe80::/10.
-func Address(addresses []corev1.NodeAddress) string {
-	var ipv4, ipv6, dns, hostname string
+func Address(addresses []corev1.NodeAddress, current string) string {
+	var ipv4, ipv6, dns, hostname []string
 	for _, address := range addresses {
 		switch address.Type {
 		case corev1.NodeInternalIP:
@@ -25,15 +28,24 @@ func Address(addresses []corev1.NodeAddress) string {
 			switch {
 			case addr.IsLinkLocalUnicast(), addr.IsMulticast(), addr.IsUnspecified():
 			case addr.Is4() || addr.Is4In6():
-				ipv4 = cmp.Or(ipv4, addr.Unmap().String())
+				ipv4 = append(ipv4, addr.Unmap().String())
 			case addr.IsGlobalUnicast():
-				ipv6 = cmp.Or(ipv6, addr.String())
+				ipv6 = append(ipv6, addr.String())
 			}
 		case corev1.NodeInternalDNS:
-			dns = cmp.Or(dns, address.Address)
+			dns = append(dns, address.Address)
 		case corev1.NodeHostName:
-			hostname = cmp.Or(hostname, address.Address)
+			hostname = append(hostname, address.Address)
 		}
 	}
-	return cmp.Or(ipv4, ipv6, dns, hostname)
+	for _, kind := range [][]string{ipv4, ipv6, dns, hostname} {
+		kind = slices.DeleteFunc(kind, func(a string) bool { return a == "" })
+		switch {
+		case slices.Contains(kind, current):
+			return current
+		case len(kind) > 0:
+			return kind[0]
+		}
+	}
+	return ""
 }

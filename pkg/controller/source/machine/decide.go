@@ -46,7 +46,7 @@ func Decide(machine *machinev1beta1.Machine) Action {
 	}
 	switch ptr.Deref(machine.Status.Phase, "") {
 	case machinev1beta1.PhaseProvisioned, machinev1beta1.PhaseRunning:
-		if Address(machine.Status.Addresses) != "" {
+		if Address(machine.Status.Addresses, "") != "" {
 			return Apply
 		}
 	}

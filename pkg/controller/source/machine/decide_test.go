@@ -17,9 +17,17 @@ func TestAddress(t *testing.T) {
 	tests := []struct {
 		name      string
 		addresses addresses
+		current   string
 		want      string
 	}{
 		{name: "none"},
+		{name: "the current one is not the first", current: "10.0.0.6", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.132.0.2"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.6"}}, want: "10.0.0.6"},
+		{name: "the current one in the form of IPv6", current: "10.0.0.6", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.132.0.2"}, {Type: corev1.NodeInternalIP, Address: "::ffff:10.0.0.6"}}, want: "10.0.0.6"},
+		{name: "the current one is gone", current: "10.0.0.6", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.0.0.7"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.8"}}, want: "10.0.0.7"},
+		{name: "the current one is of another kind", current: "fd00::5", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "fd00::5"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}, want: "10.0.0.7"},
+		{name: "the current one is an external one", current: "11.22.33.44", addresses: addresses{{Type: corev1.NodeExternalIP, Address: "11.22.33.44"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}, want: "10.0.0.7"},
+		{name: "the current one is passed over", current: "169.254.10.20", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "169.254.10.20"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}, want: "10.0.0.7"},
+		{name: "all are gone", current: "10.0.0.6"},
 		{name: "empty", addresses: addresses{{}}},
 		{name: "IPv4", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}, want: "10.0.0.5"},
 		{name: "first IPv4", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.6"}}, want: "10.0.0.5"},
@@ -39,7 +47,7 @@ func TestAddress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Address(tt.addresses); got != tt.want {
+			if got := Address(tt.addresses, tt.current); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

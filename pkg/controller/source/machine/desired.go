@@ -56,8 +56,12 @@ const removeAfter = 5 * time.Minute
 // leaves out, such as credentials or host keys, belongs to people. current is the
 // instance as it is, nil when there is none.
 func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, pool, computerName string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
+	address := ""
+	if current != nil {
+		address = current.Spec.Address
+	}
 	spec := acwindowsv1alpha1.WindowsInstanceSpec().
-		WithAddress(Address(machine.Status.Addresses)).
+		WithAddress(Address(machine.Status.Addresses, address)).
 		WithPort(v1alpha1.DefaultPort).
 		WithUsername(wmco.MachineUsername(platform))
 	if !removalChosen(current) {

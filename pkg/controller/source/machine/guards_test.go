@@ -119,6 +119,8 @@ func TestSourceStatus(t *testing.T) {
 	}
 	one := machineSet("s", true)
 	one.Spec.Replicas = nil
+	none := machineSet("s", true)
+	none.Spec.Replicas = new(int32(0))
 	long := machineSet("winworkers", true)
 	for _, tt := range []struct {
 		pool     string
@@ -129,6 +131,7 @@ func TestSourceStatus(t *testing.T) {
 	}{
 		{"s", machineSet("s", true), configv1.NutanixPlatformType, 2, "True Synced: The MachineSet asks for 2 Machines."},
 		{"s", one, configv1.NutanixPlatformType, 1, "True Synced: The MachineSet asks for 1 Machine."},
+		{"s", none, configv1.NutanixPlatformType, 0, "True Synced: The MachineSet asks for 0 Machines."},
 		{"s", nil, configv1.NutanixPlatformType, 0, "False SourceNotFound: There is no MachineSet ns/s."},
 		{"s", machineSet("s", false), configv1.NutanixPlatformType, 0, "False SourceNotFound: The template of MachineSet openshift-machine-api/s has no label machine.openshift.io/os-id=Windows."},
 		{"other", machineSet("s", true), configv1.NutanixPlatformType, 0, "False SourceNotFound: The pool of a MachineSet has the name of the MachineSet: the Machines of s belong to a pool s."},
@@ -151,10 +154,10 @@ func TestAddressesOfNoHost(t *testing.T) {
 		return out
 	}
 	for _, bad := range []string{"0.0.0.0", "::", "224.0.0.1", "ff02::1", "169.254.1.1", "fe80::1", "pending"} {
-		if got := Address(ips(bad, "10.0.0.5")); got != "10.0.0.5" {
+		if got := Address(ips(bad, "10.0.0.5"), ""); got != "10.0.0.5" {
 			t.Errorf("%s: got %q", bad, got)
 		}
-		if got := Address(ips(bad)); got != "" {
+		if got := Address(ips(bad), ""); got != "" {
 			t.Errorf("%s alone: got %q", bad, got)
 		}
 	}

@@ -160,3 +160,42 @@ func TestDocumentedMachineSet(t *testing.T) {
 	}
 	checkSynced(t, pool, v1alpha1.ReasonSynced, 1)
 }
+
+// TestScaledFromAndToZero: a pool outlives all of its hosts, and knows the first one that comes.
+func TestScaledFromAndToZero(t *testing.T) {
+	set := machineSet("winworker", true)
+	set.Spec.Replicas = ptrTo(int32(0))
+	f := newFixture(t, set)
+	scale := func(replicas int32) *v1alpha1.WindowsNodePool {
+		t.Helper()
+		change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = &replicas })
+		f.settle("winworker")
+		return f.pool("winworker")
+	}
+	pool := scale(0)
+	if pool == nil {
+		t.Fatal("there is no pool of a MachineSet that asks for no Machines")
+	}
+	checkSynced(t, pool, v1alpha1.ReasonSynced, 0)
+	for range 2 {
+		checkSynced(t, scale(1), v1alpha1.ReasonSynced, 1)
+		if err := f.Create(t.Context(), windowsMachine("m", "winworker")); err != nil {
+			t.Fatal(err)
+		}
+		f.settle("m")
+		if i := f.instance("m"); i == nil || i.Spec.PoolRef == nil || i.Spec.PoolRef.Name != "winworker" {
+			t.Fatalf("the first instance of the pool is %+v", i)
+		}
+		checkSynced(t, scale(0), v1alpha1.ReasonSynced, 0)
+		if err := f.WithWatch.Delete(t.Context(), windowsMachine("m", "winworker")); err != nil {
+			t.Fatal(err)
+		}
+		f.settle("m")
+		if f.instance("m") != nil {
+			t.Error("the instance of the last Machine is still there")
+		}
+	}
+	if last := f.pool("winworker"); last == nil || last.UID != pool.UID {
+		t.Errorf("the pool is %+v, want that of before", last)
+	}
+}

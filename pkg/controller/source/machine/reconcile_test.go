@@ -297,6 +297,18 @@ func TestMachineChanges(t *testing.T) {
 			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.6" },
 		},
 		{
+			name: "more addresses, in another order", change: func(m *machinev1beta1.Machine) {
+				m.Status.Addresses = append([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.132.0.2"}}, m.Status.Addresses...)
+			},
+			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
+		},
+		{
+			name: "it has a Node now", change: func(m *machinev1beta1.Machine) {
+				m.Status.Phase, m.Status.NodeRef = ptrTo("Running"), &corev1.ObjectReference{Name: "win-7gq2p1"}
+			},
+			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.NodeName == "" && i.Spec.Address == "10.0.0.5" },
+		},
+		{
 			name: "failed, with another address", change: func(m *machinev1beta1.Machine) {
 				m.Status.Phase, m.Status.Addresses[0].Address = ptrTo("Failed"), "10.0.0.6"
 			},
