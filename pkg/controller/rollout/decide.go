@@ -153,7 +153,11 @@ func (p *pass) consider(h *host) {
 	}
 	switch r := h.remedy; {
 	case r.tried:
-		p.wait(h, reason{kind: waitsForPerson})
+		why := reason{kind: waitsForPerson}
+		if p.pools[h.pool].machines {
+			why.text = ". A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n " + h.key.Namespace
+		}
+		p.wait(h, why)
 	case r.action != "" && r.due.After(p.now):
 		p.waitUntil(h, r.due, "Its Node is not ready, and is repaired unless it is ready again")
 	case r.action != "":

@@ -58,6 +58,12 @@ func strategy(edit func(*v1alpha1.PoolUpdateStrategy)) *v1alpha1.WindowsNodePool
 	return pool
 }
 
+// ofMachines makes a pool that of a MachineSet.
+func ofMachines(pool *v1alpha1.WindowsNodePool) *v1alpha1.WindowsNodePool {
+	pool.Spec.Source = v1alpha1.PoolSource{MachineSet: &v1alpha1.SourceReference{Name: "p"}}
+	return pool
+}
+
 func TestDecide(t *testing.T) {
 	const (
 		none    = v1alpha1.ImpactNone
@@ -171,6 +177,7 @@ func TestDecide(t *testing.T) {
 		{name: "too many are unwell elsewhere", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))}, waits: map[string]string{"a": "3 of all 3 Windows Nodes are not; at most 1 may be"}},
 		{name: "as many as somebody says", pool: remediation("2"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "everything was tried", pool: remediation("40%"), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "has tried everything. Find out why: kubectl windows describe"}},
+		{name: "everything was tried on the host of a Machine", pool: ofMachines(remediation("40%")), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "kubectl windows describe NAME -n ns. A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n ns"}},
 		{name: "a repair goes before updates", pool: remediation("40%"), hosts: []host{outdated("a", drains), outdated("b", drains), sick("c", v1alpha1.RemediateRestart)}, start: "c", waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,6 +25,8 @@ type policy struct {
 	// removed is when the removal of a host was begun last, as far as the pool remembers it. Those hosts are not there any more
 	// to say it. Zero: none was.
 	removed time.Time
+	// machines: the hosts are those of Machines, which a MachineHealthCheck replaces.
+	machines bool
 	// window is when hosts may be disturbed. Nil: at any time.
 	window *maintenance.Window
 	// unreadable is why the window cannot be read, which the API server refuses. Nil: it can, or there is none.
@@ -47,6 +49,7 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		maxUnhealthy:   -1, maxUnhealthyPercent: -1,
 	}
 	if pool != nil {
+		p.machines = pool.Spec.Source.MachineSet != nil
 		for _, record := range pool.Status.RecentRemovals {
 			p.removed = later(p.removed, record.Time.Time)
 		}

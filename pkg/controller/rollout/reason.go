@@ -102,7 +102,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForHealth:
 		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be (spec.remediation.maxUnhealthy).", r.text, r.most)
 	case waitsForPerson:
-		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s", pool, in.namespace)
+		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForTime:
 		return fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
 	case waitsForResume:
