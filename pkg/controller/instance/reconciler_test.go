@@ -751,6 +751,49 @@ func TestReconcileRestartOfAHostIsToldOnce(t *testing.T) {
 	f.expect("win-1", v1alpha1.InstanceConnected, "RebootRequired=True/RebootPending", "PreflightPassed=True/PreflightPassed")
 }
 
+// TestReconcileBuildOfWindowsChanged: updates may bring another build. The host is judged again as soon as the operation that
+// installed them has ended, and not when it would be its turn.
+func TestReconcileBuildOfWindowsChanged(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.expect("win-1", v1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed")
+	updated := func(version string, build int) {
+		t.Helper()
+		f.clock.Step(10 * time.Second)
+		f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+			h.facts = goodFacts()
+			h.facts.System.Version, h.facts.System.Build = version, build
+		})
+		f.settle("win-1")
+		if did := f.journal.take(); len(did) > 0 {
+			t.Fatalf("before its turn: %v", did)
+		}
+		ended := f.get("win-1")
+		ended.Status.Operation = &v1alpha1.Operation{
+			ID: "op-" + version, Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded, Cause: v1alpha1.CauseWindowsUpdates,
+			StartedAt: new(metav1.NewTime(f.clock.Now())), FinishedAt: new(metav1.NewTime(f.clock.Now())),
+		}
+		if err := f.client.Status().Update(t.Context(), ended); err != nil {
+			t.Fatal(err)
+		}
+		f.clock.Step(10 * time.Second)
+		f.settle("win-1")
+		if got := f.get("win-1").Status.System; got == nil || got.Build != version {
+			t.Errorf("status.system is %+v, want build %s", got, version)
+		}
+	}
+	f.journal.take()
+	updated("10.0.25398.1369", 25398)
+	f.expect("win-1", v1alpha1.InstanceFailed, "PreflightPassed=False/Findings")
+	if got := messageOf(t, &f.get("win-1").Status, v1alpha1.ConditionPreflightPassed); !strings.Contains(got, "Windows build 25398 is not supported") {
+		t.Errorf("it says %s", got)
+	}
+	f.journal.take()
+	updated("10.0.26100.2314", 26100)
+	f.expect("win-1", v1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed")
+}
+
 func TestReconcileLeavesNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var objects []client.Object
