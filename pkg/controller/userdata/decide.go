@@ -31,34 +31,61 @@ const (
 	create action = "was created"
 	// repair means that it was ours, and is not what it should be: somebody has changed it, or the key has changed.
 	repair action = "has the user data of the current key again"
-	// takeOver means that it was made by WMCO, which does not run.
+	// takeOver means that it was made by WMCO, which is gone, or does not run and has left another key in it.
 	takeOver action = "was taken over from the Windows Machine Config Operator, which does not run"
+	// leaveToWMCO means that it is that of WMCO, which may be started again, and new Machines get the key from it.
+	leaveToWMCO action = "leave to WMCO"
+	// missing means that there is none, and that one of ours would have WMCO delete Machines when it is started again.
+	missing action = "missing"
 	// leave means that somebody else has made it.
 	leave action = "leave"
 )
 
-// decide says what is done with a Secret, nil for none, that should have this user data.
-func decide(current *corev1.Secret, want []byte) action {
-	if current == nil {
+// content is the user data that new Machines are to have, and the key in it, as <type> <base64>.
+type content struct {
+	script []byte
+	key    string
+}
+
+// decide says what is done with a Secret, nil for none, that should have this user data. installed says that there is a
+// Deployment of WMCO, which does not run now. When that is started again, it compares the Secret with its own user data, and
+// deletes all Machines if there is a difference. It does so for another key, too, so that nothing is lost then.
+func decide(current *corev1.Secret, want content, installed bool) action {
+	switch {
+	case current == nil && installed:
+		return missing
+	case current == nil:
 		return create
 	}
 	have := current.Data[wmco.UserDataKey]
-	ours, same := current.Labels[managedByLabel] == managedBy, bytes.Equal(have, want)
+	ours, same := current.Labels[managedByLabel] == managedBy, bytes.Equal(have, want.script)
 	switch {
 	case ours && same:
 		return keep
 	case ours || same: // with what we want, it is ours once it has the label
 		return repair
+	case userdata.IsOfWMCO(have) && installed && want.authorizedBy(have):
+		return leaveToWMCO
 	case userdata.IsOfWMCO(have):
 		return takeOver
 	}
 	return leave
 }
 
+// authorizedBy says whether user data of WMCO authorizes the key.
+func (c content) authorizedBy(script []byte) bool { return bytes.Contains(script, []byte(c.key)) }
+
 // theirs says what is to be done about a Secret that somebody else has made.
 func theirs(key client.ObjectKey) string {
 	return fmt.Sprintf("Secret %s was made by somebody else and is left as it is, so hosts with its user data may refuse the key of the operator. "+
 		"To have it written: kubectl label secret %s -n %s %s=%s --overwrite", key, key.Name, key.Namespace, managedByLabel, managedBy)
+}
+
+// notMade says why there is none, and what is to be done.
+func notMade(key client.ObjectKey) string {
+	return fmt.Sprintf("Secret %s does not exist, so no new Machines boot. It is not created beside Deployment %s/%s of the Windows Machine Config Operator, "+
+		"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator; or start it again, which creates its own.",
+		key, wmco.Namespace, wmco.Deployment)
 }
 
 // runs says whether WMCO runs, by its Deployment, nil for none. A Deployment whose pods are still ending runs.

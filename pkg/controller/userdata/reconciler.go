@@ -105,13 +105,15 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	if served, err := r.exists(ctx, wmco.MachineAPINamespace); err != nil || !served {
 		return nil, err
 	}
-	if running, err := r.wmcoRuns(ctx); err != nil {
+	installed, running, err := r.wmco(ctx)
+	if err != nil {
 		return nil, err
-	} else if running {
+	}
+	if running {
 		log.FromContext(ctx).V(1).Info("The user data of Machines is left to the Windows Machine Config Operator, which runs")
 		return nil, nil
 	}
-	script, problem, err := r.script(ctx, platform)
+	want, problem, err := r.want(ctx, platform)
 	if err != nil || problem != "" {
 		return map[string]string{"": problem}, err
 	}
@@ -122,7 +124,7 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 		} else if !there {
 			continue
 		}
-		if problem, err = r.keepIn(ctx, namespace, script); err != nil {
+		if problem, err = r.keepIn(ctx, namespace, want, installed); err != nil {
 			return nil, err
 		} else if problem != "" {
 			problems[namespace] = problem
@@ -139,44 +141,52 @@ func Current(ctx context.Context, live client.Reader, credentials client.ObjectK
 	if err != nil || platform == "" {
 		return false, err
 	}
-	if running, err := r.wmcoRuns(ctx); err != nil || running {
+	installed, running, err := r.wmco(ctx)
+	if err != nil || running {
 		return false, err
 	}
-	script, problem, err := r.script(ctx, platform)
+	want, problem, err := r.want(ctx, platform)
 	if err != nil || problem != "" {
 		return false, err
 	}
 	have, err := object.Get(ctx, live, client.ObjectKeyFromObject(secret(wmco.MachineAPINamespace)), &corev1.Secret{})
-	return have != nil && bytes.Equal(have.Data[wmco.UserDataKey], script), err
+	if err != nil || have == nil {
+		return false, err
+	}
+	return bytes.Equal(have.Data[wmco.UserDataKey], want.script) || decide(have, want, installed) == leaveToWMCO, nil
 }
 
-// wmcoRuns says whether WMCO does.
-func (r *Reconciler) wmcoRuns(ctx context.Context) (bool, error) {
+// wmco says whether WMCO is installed, and whether it runs.
+func (r *Reconciler) wmco(ctx context.Context) (installed, running bool, err error) {
 	deployment, err := object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
-	return err == nil && runs(deployment), err
+	if err != nil {
+		return false, false, err
+	}
+	return deployment != nil, runs(deployment), nil
 }
 
-// script is the user data for the key of the operator, or what is wrong with that.
-func (r *Reconciler) script(ctx context.Context, platform configv1.PlatformType) (script []byte, problem string, err error) {
+// want is the user data for the key of the operator, or what is wrong with that.
+func (r *Reconciler) want(ctx context.Context, platform configv1.PlatformType) (want content, problem string, err error) {
 	create := fmt.Sprintf("Create it: kubectl create secret generic %s -n %s --from-file=private-key.pem=KEYFILE", r.credentials.Name, r.credentials.Namespace)
 	var credentials corev1.Secret
 	err = r.live.Get(ctx, r.credentials, &credentials)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, r.broken("does not exist", create), nil
+		return content{}, r.broken("does not exist", create), nil
 	case apierrors.IsForbidden(err):
-		return nil, r.broken("may not be read", "Add its name to the Role windows-inputs-reader"), nil
+		return content{}, r.broken("may not be read", "Add its name to the Role windows-inputs-reader"), nil
 	case err != nil:
-		return nil, "", fmt.Errorf("reading Secret %s: %w", r.credentials, err)
+		return content{}, "", fmt.Errorf("reading Secret %s: %w", r.credentials, err)
 	}
 	key, err := host.PublicKey(credentials.Data)
 	if err != nil {
-		return nil, r.broken(err.Error(), "Delete it. "+create), nil
+		return content{}, r.broken(err.Error(), "Delete it. "+create), nil
 	}
-	if script, err = userdata.Script(platform, key.String()); err != nil {
-		return nil, "", fmt.Errorf("making user data for the key in Secret %s: %w", r.credentials, err)
+	script, err := userdata.Script(platform, key.String())
+	if err != nil {
+		return content{}, "", fmt.Errorf("making user data for the key in Secret %s: %w", r.credentials, err)
 	}
-	return script, "", nil
+	return content{script: script, key: key.String()}, "", nil
 }
 
 // broken says that new Machines get no key of the operator, or one that is no longer in use, and what to do.
@@ -185,7 +195,7 @@ func (r *Reconciler) broken(why, fix string) string {
 }
 
 // keepIn makes the Secret of one namespace what it should be, or returns what keeps it from that.
-func (r *Reconciler) keepIn(ctx context.Context, namespace string, script []byte) (problem string, err error) {
+func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content, installed bool) (problem string, err error) {
 	key := client.ObjectKeyFromObject(secret(namespace))
 	current, err := object.Get(ctx, r.live, key, &corev1.Secret{})
 	if apierrors.IsForbidden(err) {
@@ -194,16 +204,21 @@ func (r *Reconciler) keepIn(ctx context.Context, namespace string, script []byte
 	if err != nil {
 		return "", err
 	}
-	what := decide(current, script)
+	what := decide(current, want, installed)
 	switch what {
 	case keep:
 		return "", nil
+	case leaveToWMCO:
+		log.FromContext(ctx).V(1).Info("The user data of Machines is that of the Windows Machine Config Operator, which is scaled down, and has the key", "secret", key)
+		return "", nil
+	case missing:
+		return notMade(key), nil
 	case leave:
 		return theirs(key), nil
 	}
 	apply := accorev1.Secret(key.Name, key.Namespace).
 		WithLabels(map[string]string{managedByLabel: managedBy}).
-		WithData(map[string][]byte{wmco.UserDataKey: script})
+		WithData(map[string][]byte{wmco.UserDataKey: want.script})
 	options := []client.ApplyOption{client.FieldOwner(fieldManager)}
 	if current != nil {
 		// Nothing that somebody has written since is overwritten unseen. To create it nobody needs to be overruled.

@@ -35,6 +35,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
+// wmcos is what user data of WMCO is known by.
+const wmcos = "function Get-RandomPassword { } OpenSSH.Server~~~~0.0.1.0 administrators_authorized_keys "
+
 var credentials = client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.PrivateKeySecret}
 
 // newKey is a private key as administrators keep it.
@@ -55,14 +58,20 @@ func credentialsOf(data map[string][]byte) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: credentials.Namespace, Name: credentials.Name}, Data: data}
 }
 
-// scriptFor is the user data that goes with a key.
-func scriptFor(t *testing.T, platform configv1.PlatformType, key *corev1.Secret) string {
+// publicKeyIn is the public key of credentials.
+func publicKeyIn(t *testing.T, key *corev1.Secret) string {
 	t.Helper()
 	public, err := host.PublicKey(key.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := userdata.Script(platform, public.String())
+	return public.String()
+}
+
+// scriptFor is the user data that goes with a key.
+func scriptFor(t *testing.T, platform configv1.PlatformType, key *corev1.Secret) string {
+	t.Helper()
+	script, err := userdata.Script(platform, publicKeyIn(t, key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +175,7 @@ func TestReconcile(t *testing.T) {
 	script := scriptFor(t, configv1.AWSPlatformType, key)
 	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
 	ours := map[string]string{managedByLabel: managedBy}
-	wmcos := "function Get-RandomPassword { } OpenSSH.Server~~~~0.0.1.0 administrators_authorized_keys"
+	wmcoWithKey := wmcos + publicKeyIn(t, key)
 	for _, tt := range []struct {
 		name    string
 		objects []client.Object
@@ -193,8 +202,25 @@ func TestReconcile(t *testing.T) {
 			want: script, ours: true, events: []string{"was taken over from the Windows Machine Config Operator"},
 		},
 		{
-			name: "of WMCO, which is scaled down", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)},
+			name: "of WMCO, which is scaled down, with another key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)},
 			want: script, ours: true, events: []string{"was taken over"},
+		},
+		{
+			name: "of WMCO, which is scaled down, with the key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcoWithKey, nil), operator(ptr.To[int32](0), 0)},
+			want: wmcoWithKey, quiet: true,
+		},
+		{
+			name: "of WMCO, which is gone, with the key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcoWithKey, nil)},
+			want: script, ours: true, events: []string{"was taken over"},
+		},
+		{
+			name: "ours beside WMCO, which is scaled down", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "old", ours), operator(ptr.To[int32](0), 0)},
+			want: script, ours: true, events: []string{"has the user data of the current key again"},
+		},
+		{
+			name: "none beside WMCO, which is scaled down", objects: []client.Object{aws, machineAPI, key, operator(ptr.To[int32](0), 0)}, quiet: true,
+			events: []string{"UserDataNotKept Secret openshift-machine-api/windows-user-data does not exist, so no new Machines boot. It is not created beside Deployment " +
+				"openshift-windows-machine-config-operator/windows-machine-config-operator of the Windows Machine Config Operator, which would delete all Machines for it"},
 		},
 		{name: "WMCO runs", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "old", ours), operator(nil, 1)}, want: "old", ours: true, quiet: true},
 		{name: "WMCO ends", objects: []client.Object{aws, machineAPI, key, operator(ptr.To[int32](0), 1)}, quiet: true},
@@ -346,6 +372,8 @@ func TestCurrent(t *testing.T) {
 		{"there is none", []client.Object{aws, machineAPI, key}, false},
 		{"there is no key", []client.Object{aws, machineAPI, right}, false},
 		{"WMCO runs", []client.Object{aws, machineAPI, key, right, operator(nil, 1)}, false},
+		{"of WMCO, which is scaled down, with the key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, true},
+		{"of WMCO, which is scaled down, with another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)}, false},
 		{"no OpenShift", []client.Object{machineAPI, key, right}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
