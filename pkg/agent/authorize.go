@@ -79,7 +79,8 @@ func authorize(host Host, request api.AuthorizeRequest, answer *api.AuthorizeAns
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	changes, err := a.changes(paths, files)
+	changes, found, err := a.changes(paths, files)
+	answer.Elsewhere = !found && !a.password
 	if err != nil {
 		return err
 	}
@@ -95,16 +96,15 @@ func authorize(host Host, request api.AuthorizeRequest, answer *api.AuthorizeAns
 	return nil
 }
 
-// changes returns the new contents of the files. Nil: the file stays as it is.
-func (a authorization) changes(paths []string, files []keyFile) ([]keyFile, error) {
-	changes := make([]keyFile, len(files))
-	found := false
+// changes returns the new contents of the files, and whether one has the key or a former one. Nil: the file stays as it is.
+func (a authorization) changes(paths []string, files []keyFile) (changes []keyFile, found bool, err error) {
+	changes = make([]keyFile, len(files))
 	for i, f := range files {
 		there, former := f.keys(a.key), f.keys(a.former...)
 		found = found || len(there) > 0 || len(former) > 0
 		switch {
 		case a.remove && len(former) > 0 && len(there) == 0:
-			return nil, fmt.Errorf("%s has a former key and not the one that takes its place: nothing was removed", paths[i])
+			return nil, true, fmt.Errorf("%s has a former key and not the one that takes its place: nothing was removed", paths[i])
 		case a.remove && len(former) > 0:
 			changes[i] = f.without(a.former)
 		case !a.remove && len(former) > 0 && len(there) == 0:
@@ -116,9 +116,9 @@ func (a authorization) changes(paths []string, files []keyFile) ([]keyFile, erro
 	case a.password:
 		changes[0] = files[0].with(a.key, []string{""})
 	default:
-		return nil, fmt.Errorf("the key that logs in is not in %s: sshd takes it from elsewhere, see AuthorizedKeysFile and AuthorizedKeysCommand in its sshd_config", strings.Join(paths, ", nor in "))
+		return nil, false, fmt.Errorf("the key that logs in is not in %s: sshd takes it from elsewhere, see AuthorizedKeysFile and AuthorizedKeysCommand in its sshd_config", strings.Join(paths, ", nor in "))
 	}
-	return changes, nil
+	return changes, found, nil
 }
 
 // optionsOf are the different options of lines.

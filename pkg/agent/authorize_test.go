@@ -91,11 +91,11 @@ func TestAuthorize(t *testing.T) {
 		{name: "it is there alone", request: add, files: stateFiles{ownKeys: newKey}},
 		{
 			name: "the key in use is elsewhere", request: add, files: stateFiles{sharedKeys: theirs + "\n#" + oldKey + "\n"},
-			answer: api.AuthorizeAnswer{Refused: "the key that logs in is not in " + sharedKeys + ", nor in " + ownKeys + ": sshd takes it from elsewhere, see AuthorizedKeysFile and AuthorizedKeysCommand in its sshd_config"},
+			answer: api.AuthorizeAnswer{Elsewhere: true, Refused: "the key that logs in is not in " + sharedKeys + ", nor in " + ownKeys + ": sshd takes it from elsewhere, see AuthorizedKeysFile and AuthorizedKeysCommand in its sshd_config"},
 		},
 		{
 			name: "who signs keys is no key", request: add, files: stateFiles{sharedKeys: "cert-authority " + oldKey + "\n" + `principals="a,b",CERT-authority ` + oldKey},
-			answer: api.AuthorizeAnswer{Refused: "the key that logs in is not in " + sharedKeys + ", nor in " + ownKeys + ": sshd takes it from elsewhere, see AuthorizedKeysFile and AuthorizedKeysCommand in its sshd_config"},
+			answer: api.AuthorizeAnswer{Elsewhere: true, Refused: "the key that logs in is not in " + sharedKeys + ", nor in " + ownKeys + ": sshd takes it from elsewhere, see AuthorizedKeysFile and AuthorizedKeysCommand in its sshd_config"},
 		},
 		{
 			name: "a command that is called like an option", request: add, files: stateFiles{sharedKeys: `command="a,cert-authority,b" ` + oldKey + "\n"},
@@ -123,6 +123,7 @@ func TestAuthorize(t *testing.T) {
 			want:   stateFiles{sharedKeys: "\ufeff# " + oldKey + "\r\ncert-authority " + oldKey + "\r\n\r\n" + newKey + "\r\n"},
 			answer: api.AuthorizeAnswer{Changed: shared},
 		},
+		{name: "they are elsewhere", request: remove, files: stateFiles{sharedKeys: theirs}, answer: api.AuthorizeAnswer{Elsewhere: true}},
 		{name: "they are gone already", request: remove, files: stateFiles{sharedKeys: newKey}},
 		{
 			name: "no file loses the old key before it has the new one", request: remove,
@@ -192,7 +193,7 @@ func FuzzKeyFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		a := authorization{key: is, former: []publicKey{was}}
-		changes, err := a.changes([]string{"a"}, []keyFile{content})
+		changes, _, err := a.changes([]string{"a"}, []keyFile{content})
 		if err != nil {
 			return
 		}
@@ -203,12 +204,12 @@ func FuzzKeyFile(f *testing.F) {
 		if !bytes.HasPrefix(file, content) || len(file.keys(is)) == 0 {
 			t.Fatalf("%q became %q", content, file)
 		}
-		again, err := a.changes([]string{"a"}, []keyFile{file})
+		again, _, err := a.changes([]string{"a"}, []keyFile{file})
 		if err != nil || again[0] != nil {
 			t.Fatalf("%q is changed again, to %q, %v", file, again[0], err)
 		}
 		a.remove = true
-		removed, err := a.changes([]string{"a"}, []keyFile{file})
+		removed, _, err := a.changes([]string{"a"}, []keyFile{file})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,40 +84,60 @@ func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.Wi
 	return name, credential, nil
 }
 
-// formerCredentials are those that were kept of a Secret, without what it has now, newest first, and whether that was kept, too.
-// That there are none is no error, nor that they may not be read: the Secret itself may be all that is needed.
-func (c *Connector) formerCredentials(ctx context.Context, name types.NamespacedName, current ssh.Credential) (former []ssh.Credential, currentToo bool, err error) {
+// former is what was kept of a Secret, newest first.
+type former struct {
+	// credentials are those that it had before.
+	credentials []ssh.Credential
+	// keys are the keys that it had before, also those with which nobody is to log in any more.
+	keys []Key
+	// current says that what it has now was kept, too.
+	current bool
+}
+
+// formerCredentials is what was kept of a Secret. That there is nothing is no error, nor that it may not be read: the Secret
+// itself may be all that is needed.
+func (c *Connector) formerCredentials(ctx context.Context, name types.NamespacedName, current ssh.Credential) (former, error) {
+	var out former
 	data, err := c.options.ReadSecret(ctx, name.Namespace, KeptSecret)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil, false, nil
+		return out, nil
 	}
 	if err != nil {
-		return nil, false, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("reading: %w", err)}
+		return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("reading: %w", err)}
 	}
 	kept, err := ParseKept(data[name.Name])
 	if err != nil {
-		return nil, false, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("key %s: %w", name.Name, err)}
+		return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("key %s: %w", name.Name, err)}
 	}
 	for _, k := range kept.Credentials {
+		if len(k.Data) == 0 {
+			if key, err := ParseKey(k.PublicKey); err == nil && key.Fingerprint() != fingerprintOf(current) {
+				out.keys = append(out.keys, key)
+			}
+			continue
+		}
 		credential, err := c.credentials.parse(k.Data)
 		switch {
 		case err != nil: // what cannot be used is of no help
 		case fingerprintOf(credential) == fingerprintOf(current):
-			currentToo = true
+			out.current = true
 		default:
-			former = append(former, credential)
+			out.credentials = append(out.credentials, credential)
+			for _, s := range credential.Signers {
+				out.keys = append(out.keys, KeyOf(s.PublicKey()))
+			}
 		}
 	}
-	return former, currentToo, nil
+	return out, nil
 }
 
 // withFormer adds former credentials to the current ones: the key that the host had last comes first.
 func (c *Connector) withFormer(ctx context.Context, name types.NamespacedName, current ssh.Credential, instance *v1alpha1.WindowsInstance) (ssh.Credential, error) {
-	former, _, err := c.formerCredentials(ctx, name, current)
+	former, err := c.formerCredentials(ctx, name, current)
 	if err != nil {
 		return ssh.Credential{}, err
 	}
-	return offered(current, former, instance.Status.Credentials), nil
+	return offered(current, former.credentials, instance.Status.Credentials), nil
 }
 
 // offered are current credentials and, after them, former ones.

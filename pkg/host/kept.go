@@ -29,8 +29,23 @@ type Kept struct {
 type KeptCredential struct {
 	// Fingerprint is that of its key. Empty: it has a password only.
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Data are the keys of the Secret that credentials are read from.
-	Data map[string][]byte `json:"data"`
+	// PublicKey is its key as type and base64. Empty: it has a password only, or was kept by an earlier release, which wrote
+	// none.
+	PublicKey string `json:"publicKey,omitempty"`
+	// Data are the keys of the Secret that credentials are read from. Empty: the key is only removed from hosts, and none is
+	// logged in to with it.
+	Data map[string][]byte `json:"data,omitempty"`
+}
+
+// PublicOnly is what is kept of a key with which nobody is to log in any more.
+func (k KeptCredential) PublicOnly() KeptCredential {
+	out := KeptCredential{Fingerprint: k.Fingerprint, PublicKey: k.PublicKey}
+	if out.PublicKey == "" {
+		if key, err := PublicKey(k.Data); err == nil {
+			out.PublicKey = key.String()
+		}
+	}
+	return out
 }
 
 // ParseKept reads what the Secret has for one Secret with credentials; nothing is none.
@@ -56,6 +71,9 @@ func NewKeptCredential(data map[string][]byte) (KeptCredential, error) {
 		return KeptCredential{}, err
 	}
 	out := KeptCredential{Fingerprint: fingerprintOf(credential), Data: map[string][]byte{}}
+	if len(credential.Signers) > 0 {
+		out.PublicKey = KeyOf(credential.Signers[0].PublicKey()).String()
+	}
 	for _, key := range credentialKeys {
 		if len(data[key]) > 0 {
 			out.Data[key] = data[key]

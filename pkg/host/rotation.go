@@ -15,7 +15,8 @@ type Rotation struct {
 	// Key is the key that hosts are to accept. The zero Key: the Secret has a password only, and there is nothing
 	// to rotate to.
 	Key Key
-	// Former are the keys that were kept and that the Secret has no more, newest first.
+	// Former are the keys that the Secret has no more, newest first, as far as they were kept: also those with which nobody
+	// is to log in any more.
 	Former []Key
 	// Kept: Key was kept, so that it is not lost when the Secret gets another one.
 	Kept bool
@@ -36,17 +37,12 @@ func (c *Connector) Rotation(ctx context.Context, instance *v1alpha1.WindowsInst
 	if err != nil || len(current.Signers) == 0 {
 		return Rotation{}, err
 	}
-	former, kept, err := c.formerCredentials(ctx, name, current)
+	former, err := c.formerCredentials(ctx, name, current)
 	if err != nil {
 		return Rotation{}, err
 	}
-	r := Rotation{Key: KeyOf(current.Signers[0].PublicKey()), Kept: kept, Login: target, Proof: target}
-	for _, f := range former {
-		for _, s := range f.Signers {
-			r.Former = append(r.Former, KeyOf(s.PublicKey()))
-		}
-	}
-	r.Login.Credential = offered(current, former, instance.Status.Credentials)
+	r := Rotation{Key: KeyOf(current.Signers[0].PublicKey()), Former: former.keys, Kept: former.current, Login: target, Proof: target}
+	r.Login.Credential = offered(current, former.credentials, instance.Status.Credentials)
 	// Not the connections of a credential that has a password too.
 	r.Proof.Credential = ssh.Credential{ID: "key of " + current.ID, Signers: current.Signers}
 	return r, nil

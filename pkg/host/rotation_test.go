@@ -108,6 +108,7 @@ func TestFormerKeys(t *testing.T) {
 		{"it is known to have the new one", nil, v1alpha1.WindowsInstanceStatus{Credentials: &v1alpha1.CredentialsStatus{KeyFingerprint: current.Fingerprint}}, hostssh.ReasonCredentialsRefused},
 		{"it was known to have the new one, and has not", nil, v1alpha1.WindowsInstanceStatus{Credentials: &v1alpha1.CredentialsStatus{KeyFingerprint: current.Fingerprint}, Conditions: refused}, ""},
 		{"it is not kept any more", func() { keep(current) }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
+		{"nobody is to log in with it", func() { keep(current, former.PublicOnly()) }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
 		{"what is kept may not be read", func() { s.Secrets[kept] = nil }, v1alpha1.WindowsInstanceStatus{}, hostssh.ReasonCredentialsRefused},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -125,6 +126,13 @@ func TestFormerKeys(t *testing.T) {
 				t.Errorf("it accepts %s; wanted is %s", peer.Accepted, peer.Wanted)
 			}
 		})
+	}
+	// It is removed from hosts all the same; earlier releases kept no public keys.
+	former.PublicKey = ""
+	keep(current.PublicOnly(), former.PublicOnly(), KeptCredential{PublicKey: "nonsense"})
+	r, err := s.connector.Rotation(t.Context(), s.Instance)
+	if err != nil || len(r.Former) != 1 || r.Former[0].Fingerprint() != former.Fingerprint || r.Kept || len(r.Login.Credential.Signers) != 1 {
+		t.Errorf("got %+v, %v", r, err)
 	}
 	s.Secrets[kept] = map[string][]byte{"cloud-private-key": []byte(`{"credentials":[{"data":{"private-key.pem":"c2VjcmV0!"`)}
 	if _, err := s.connector.Login(t.Context(), s.Instance); err == nil || !strings.Contains(err.Error(), kept+": key cloud-private-key") || strings.Contains(err.Error(), "c2Vj") {

@@ -22,6 +22,8 @@ type AuthorizeRequest struct {
 type AuthorizeAnswer struct {
 	// Changed are the paths of the files that were changed.
 	Changed []string `json:"changed,omitempty"`
+	// Elsewhere: none of the files has the key or a former one, so sshd takes the key that logs in from elsewhere.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Refused says why the request cannot be met. Files that had been changed before are in Changed. Empty: it
 	// is met.
 	Refused string `json:"refused,omitempty"`

@@ -160,6 +160,8 @@ type scriptedHost struct {
 	rotation *host.Rotation
 	// refuses is why it cannot be given the key.
 	refuses error
+	// elsewhere: its sshd does not take keys from where they belong.
+	elsewhere bool
 }
 
 // scriptedHosts is a [Hosts] that does what it is told and notes what it is asked.
@@ -254,7 +256,7 @@ func (s *scriptedHosts) Rotation(_ context.Context, instance *v1alpha1.WindowsIn
 }
 
 // RotateKey has the host accept the key from then on, and no other.
-func (s *scriptedHosts) RotateKey(_ context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) error {
+func (s *scriptedHosts) RotateKey(_ context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) (removed bool, err error) {
 	s.journal.add("RotateKey " + instance.Name + " from " + accepted + " to " + r.Key.Fingerprint())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +264,7 @@ func (s *scriptedHosts) RotateKey(_ context.Context, instance *v1alpha1.WindowsI
 	if h.refuses == nil {
 		h.accepts = r.Key.Fingerprint()
 	}
-	return h.refuses
+	return h.refuses == nil && !h.elsewhere, h.refuses
 }
 
 func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {

@@ -28,8 +28,9 @@ type Hosts interface {
 	// host.
 	Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Rotation, error)
 	// RotateKey has the host accept the key in place of the former ones. accepted is the fingerprint of the key
-	// that it was logged in to with, empty for a password. It may be repeated whenever it ended.
-	RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) error
+	// that it was logged in to with, empty for a password. removed says that the files from which sshd takes keys by default
+	// have none of the former ones any more. It may be repeated whenever it ended.
+	RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) (removed bool, err error)
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)

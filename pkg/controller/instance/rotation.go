@@ -23,8 +23,12 @@ type rotation struct {
 	accepted string
 	// key is what it is to accept. The zero Key: a password.
 	key host.Key
-	// done: it accepts that, and no former key.
+	// former are the keys that it may have accepted before.
+	former []host.Key
+	// done: it accepts the key.
 	done bool
+	// removed: the former keys are gone from the files from which sshd takes keys by default.
+	removed bool
 	// wait says what it waits for, and err why it failed.
 	wait string
 	err  error
@@ -42,7 +46,7 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the login, which needs the same, has just worked; the next probe finds out
 	}
-	seen := &rotation{accepted: accepted, key: r.Key}
+	seen := &rotation{accepted: accepted, key: r.Key, former: r.Former}
 	switch {
 	case r.Key.IsZero(): // there is a password, and nothing to rotate to
 		seen.done = true
@@ -69,7 +73,7 @@ func (a *attempt) rotate(ctx context.Context, r host.Rotation, seen *rotation) {
 		return
 	}
 	defer end()
-	seen.err = a.Hosts.RotateKey(ctx, a.instance, r, seen.accepted)
+	seen.removed, seen.err = a.Hosts.RotateKey(ctx, a.instance, r, seen.accepted)
 	seen.done = seen.err == nil
 }
 
@@ -84,7 +88,7 @@ func (e *evaluation) credentials() {
 	if r.done {
 		e.status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: r.key.Fingerprint()}
 		if before != nil && *before != *e.status.Credentials || e.get(condition) != nil {
-			e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, rotated(r.key))
+			e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, rotated(r, before))
 		}
 		return
 	}
@@ -99,12 +103,26 @@ func (e *evaluation) credentials() {
 	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed, describeRotationFailure(r, e.instance))
 }
 
-// rotated says which credentials a host has.
-func rotated(key host.Key) string {
-	if key.IsZero() {
+// rotated says which credentials a host has, and which of those that it had before it may still accept.
+func rotated(r *rotation, before *v1alpha1.CredentialsStatus) string {
+	if r.key.IsZero() {
 		return "The host accepts the password of its Secret, which has no key."
 	}
-	return fmt.Sprintf("The host accepts key %s, which its Secret has, and the keys that the Secret had before were removed from its files of authorized keys.", key.Fingerprint())
+	text := fmt.Sprintf("The host accepts key %s, which its Secret has", r.key.Fingerprint())
+	var former []string
+	for _, key := range r.former {
+		former = append(former, key.Fingerprint())
+	}
+	switch {
+	case r.removed:
+		return text + ", and the keys that the Secret had before were removed from its files of authorized keys."
+	case len(former) > 0:
+		return text + ". Its sshd takes keys from elsewhere than by default, see AuthorizedKeysFile in its sshd_config, so the keys that the Secret had before were not removed. Remove them there: " +
+			strings.Join(former, ", ") + "."
+	case before != nil && before.KeyFingerprint != "" && before.KeyFingerprint != r.key.Fingerprint():
+		return text + ". It had key " + before.KeyFingerprint + " before, which is not kept any more, so it was not removed: remove it from the files of authorized keys of the host."
+	}
+	return text + "."
 }
 
 // describeRotationFailure says why a host did not get its key, and what to do.

@@ -68,7 +68,7 @@ func TestRotateKey(t *testing.T) {
 	f, was, is := rotating(t)
 	f.again("win-1")
 	message := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
-	if !strings.Contains(message, is.Fingerprint()) {
+	if !strings.Contains(message, is.Fingerprint()) || !strings.Contains(message, "were removed from its files") {
 		t.Errorf("it says %q", message)
 	}
 	f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed")
@@ -91,6 +91,28 @@ func TestRotateKeyResumes(t *testing.T) {
 	}
 	f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
 	_ = was
+}
+
+// Nobody is told that a key was removed that may still be there.
+func TestRotateKeyWithoutRemoval(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(h *scriptedHost)
+		want   string
+	}{
+		{"its sshd takes keys from elsewhere", func(h *scriptedHost) { h.elsewhere = true }, "were not removed. Remove them there: FORMER."},
+		{"the former one is not known any more", func(h *scriptedHost) { h.accepts, h.rotation.Former = h.wants, nil }, "It had key FORMER before, which is not kept any more, so it was not removed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, was, is := rotating(t)
+			f.hosts.set("10.1.42.1", test.change)
+			f.again("win-1")
+			message := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)
+			if want := strings.ReplaceAll(test.want, "FORMER", was.Fingerprint()); !strings.Contains(message, want) {
+				t.Errorf("it says %q, want %q", message, want)
+			}
+		})
+	}
 }
 
 func TestRotateKeyWaits(t *testing.T) {

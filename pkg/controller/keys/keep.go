@@ -58,7 +58,8 @@ func failedAt(i *v1alpha1.WindowsInstance, fingerprint string) bool {
 
 // keep returns what is to be kept of a Secret that has now, is used by instances, and was kept as before. Former credentials go
 // once all hosts have had the key for a while, grace: a host may be getting another one at this moment that the Secret
-// had, and its status says so later.
+// had, and its status says so later. Of a compromised key the public part is kept, so that hosts lose it: there may be some that
+// got the present one by hand.
 func keep(before host.Kept, now host.KeptCredential, compromised []string, instances []*v1alpha1.WindowsInstance, at time.Time, grace time.Duration) host.Kept {
 	p := progressOf(instances, now.Fingerprint)
 	if p.total() == 0 {
@@ -67,9 +68,13 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 	after := host.Kept{RotatingTo: before.RotatingTo}
 	add := func(c host.KeptCredential) {
 		same := func(k host.KeptCredential) bool { return k.Fingerprint == c.Fingerprint }
-		if !slices.Contains(compromised, c.Fingerprint) && !slices.ContainsFunc(after.Credentials, same) && len(after.Credentials) < maxKept {
-			after.Credentials = append(after.Credentials, c)
+		if slices.ContainsFunc(after.Credentials, same) || len(after.Credentials) >= maxKept {
+			return
 		}
+		if slices.Contains(compromised, c.Fingerprint) {
+			c = c.PublicOnly()
+		}
+		after.Credentials = append(after.Credentials, c)
 	}
 	// Before hosts lose their former key the new one is kept. One that no host has accepted, and that takes the place of
 	// none, is not worth it: it may be a mistake.

@@ -36,8 +36,19 @@ func instanceWith(name, has, gets string, reasons ...string) *v1alpha1.WindowsIn
 func keptOf(rotatingTo string, fingerprints ...string) host.Kept {
 	k := host.Kept{RotatingTo: rotatingTo}
 	for _, f := range fingerprints {
-		k.Credentials = append(k.Credentials, host.KeptCredential{Fingerprint: f})
+		k.Credentials = append(k.Credentials, credentialOf(f))
 	}
+	return k
+}
+
+// credentialOf is a credential with a fingerprint.
+func credentialOf(fingerprint string) host.KeptCredential {
+	return host.KeptCredential{Fingerprint: fingerprint, PublicKey: "public " + fingerprint, Data: map[string][]byte{"private-key.pem": []byte("private " + fingerprint)}}
+}
+
+// publicOnly takes the private part of one credential away.
+func publicOnly(k host.Kept, which int) host.Kept {
+	k.Credentials[which].Data = nil
 	return k
 }
 
@@ -78,15 +89,16 @@ func TestKeep(t *testing.T) {
 		{"replaced again while a host is down", keptOf("B", "B", "A"), "C", nil, on("B", "A>B"), keptOf("C", "C", "B", "A")},
 		{"taken back", keptOf("B", "B", "A"), "A", nil, on("B", "A>B"), keptOf("A", "A", "B")},
 		{"a host that has both keys needs both", keptOf("B", "B", "A"), "B", nil, on("A>B"), keptOf("B", "B", "A")},
-		{"compromised", keptOf("", "A"), "B", []string{"A"}, on("A"), keptOf("B", "B")},
-		{"the new one is compromised", keptOf("", "A"), "B", []string{"B"}, on("A"), keptOf("B", "A")},
+		{"compromised", keptOf("", "A"), "B", []string{"A"}, on("A"), publicOnly(keptOf("B", "B", "A"), 1)},
+		{"of which nothing stays when all hosts have the new one", publicOnly(rotatedAt(-grace, "B", "A"), 1), "B", []string{"A"}, on("B"), keptOf("", "B")},
+		{"the new one is compromised", keptOf("", "A"), "B", []string{"B"}, on("A"), publicOnly(keptOf("B", "B", "A"), 0)},
 		{"from a password to a key", keptOf("", ""), "B", nil, on(""), keptOf("B", "B", "")},
 		{"from a key to a password, that nobody has", keptOf("", "A"), "", nil, on("A"), keptOf("", "A")},
 		{"no host is left", keptOf("B", "B", "A"), "B", nil, nil, host.Kept{}},
 		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "B")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := keep(test.before, host.KeptCredential{Fingerprint: test.now}, test.compromised, test.instances, at, grace)
+			got := keep(test.before, credentialOf(test.now), test.compromised, test.instances, at, grace)
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

@@ -116,6 +116,9 @@ func (f *fixture) reconcile(secret types.NamespacedName) []string {
 	}
 	var out []string
 	for _, c := range kept.Credentials {
+		if len(c.Data) == 0 {
+			c.Fingerprint = "public key of " + c.Fingerprint
+		}
 		out = append(out, c.Fingerprint)
 	}
 	return out
@@ -204,10 +207,10 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 
 	third, next := keyPair(t)
 	f.replace(clusterKey, third, map[string]string{v1alpha1.CompromisedKeysAnnotation: is})
-	expect("the former key is compromised", next)
+	expect("the former key is compromised", next, "public key of "+is)
 	f.expectEvent("Normal KeyRotationStarted")
 	f.replace(clusterKey, []byte("nonsense"), nil)
-	expect("what is no key changes nothing", next)
+	expect("what is no key changes nothing", next, "public key of "+is)
 	for _, i := range []*v1alpha1.WindowsInstance{one, two} {
 		if err := f.client.Delete(t.Context(), i); err != nil {
 			t.Fatal(err)

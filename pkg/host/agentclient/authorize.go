@@ -32,45 +32,47 @@ func (e *NotProvenError) Unwrap() error { return e.Err }
 
 // RotateKey has the host accept the key of its Secret in the place of former ones: it adds the key, proves that a new
 // connection can be made with it alone, and only then removes the former keys, over such a connection. accepted is the fingerprint of the
-// key that the host was logged in to with, empty for a password: it is added if that is another one. It can be repeated after any error, and after the end of this process at
-// any moment: what is done already is not done again. Errors are [NotProvenError]s and those of BootID.
-func (a *Client) RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) error {
+// key that the host was logged in to with, empty for a password. It can be repeated after any error, and after the end of this process at
+// any moment: what is done already is not done again. removed says that the files from which sshd takes keys by default have the key and none of
+// the former ones. Without it there were none to remove, or sshd takes the key from elsewhere. Errors are [NotProvenError]s and those of BootID.
+func (a *Client) RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) (removed bool, err error) {
 	request := api.AuthorizeRequest{Key: r.Key.String(), Password: accepted == ""}
 	for _, former := range r.Former {
 		request.Former = append(request.Former, former.String())
 	}
 	var refused error
-	if accepted != r.Key.Fingerprint() {
-		err := a.authorize(ctx, login{r.Login, instance.Machine()}, request)
+	// A host that accepts the key may have a former one in a file that lacks the key, which loses none before it has it.
+	if accepted != r.Key.Fingerprint() || len(request.Former) > 0 {
+		_, err := a.authorize(ctx, login{r.Login, instance.Machine()}, request)
 		if failed, ok := errors.AsType[*Error](err); ok && failed.Step == StepRefused {
 			refused = err // somebody may have added the key elsewhere since this connection was made
 		} else if err != nil {
-			return err
+			return false, err
 		}
 	}
 	switch err := a.prove(ctx, r.Proof); {
 	case err != nil && refused != nil:
-		return refused
+		return false, refused
 	case err != nil:
-		return &NotProvenError{Key: r.Key, Err: err}
+		return false, &NotProvenError{Key: r.Key, Err: err}
 	}
 	if len(request.Former) == 0 {
-		return nil
+		return false, nil
 	}
 	request.Remove = true
-	return a.authorize(ctx, login{r.Proof, instance.Machine()}, request)
+	answer, err := a.authorize(ctx, login{r.Proof, instance.Machine()}, request)
+	return err == nil && !answer.Elsewhere, err
 }
 
 // authorize sends one request about the keys of a host.
-func (a *Client) authorize(ctx context.Context, to login, request api.AuthorizeRequest) error {
-	var answer api.AuthorizeAnswer
+func (a *Client) authorize(ctx context.Context, to login, request api.AuthorizeRequest) (answer api.AuthorizeAnswer, err error) {
 	if _, err := a.queryTarget(ctx, to, query{command: api.CommandAuthorize, request: request}, &answer); err != nil {
-		return err
+		return answer, err
 	}
 	if answer.Refused != "" {
-		return &Error{Step: StepRefused, Err: errors.New(answer.Refused)}
+		return answer, &Error{Step: StepRefused, Err: errors.New(answer.Refused)}
 	}
-	return nil
+	return answer, nil
 }
 
 // prove logs in over a new connection, which is closed again.

@@ -105,8 +105,8 @@ func TestRotateKey(t *testing.T) {
 				t.Fatalf("the host accepts %s", got)
 			}
 			r := k.rotation(t)
-			if err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil {
-				t.Fatal(err)
+			if removed, err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil || !removed {
+				t.Fatalf("removed: %t, %v", removed, err)
 			}
 			if got, want := k.content(t), theirs+r.Key.String()+"\r\n"; got != want {
 				t.Errorf("the file is %q, want %q", got, want)
@@ -118,7 +118,7 @@ func TestRotateKey(t *testing.T) {
 				t.Errorf("then the host accepts %s", got)
 			}
 			// All of it once more changes nothing.
-			if err := k.client.RotateKey(t.Context(), k.Instance, r, k.current); err != nil {
+			if _, err := k.client.RotateKey(t.Context(), k.Instance, r, k.current); err != nil {
 				t.Error(err)
 			}
 			if got, want := k.content(t), theirs+r.Key.String()+"\r\n"; got != want {
@@ -139,7 +139,7 @@ func TestRotateKeyResumes(t *testing.T) {
 	k := newKeyed(t, winhost.Options{})
 	r := k.rotation(t)
 	add := api.AuthorizeRequest{Key: r.Key.String(), Former: []string{r.Former[0].String()}}
-	if err := k.client.authorize(t.Context(), login{Target: r.Login}, add); err != nil {
+	if _, err := k.client.authorize(t.Context(), login{Target: r.Login}, add); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.login(t); got != k.current {
@@ -148,11 +148,58 @@ func TestRotateKeyResumes(t *testing.T) {
 	if !strings.Contains(k.content(t), r.Former[0].String()) {
 		t.Fatal("the former key is gone before the proof")
 	}
-	if err := k.newClient(t).RotateKey(t.Context(), k.Instance, r, k.current); err != nil {
+	if _, err := k.newClient(t).RotateKey(t.Context(), k.Instance, r, k.current); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := k.content(t), r.Key.String()+"\n"; got != want {
 		t.Errorf("the file is %q, want %q", got, want)
+	}
+}
+
+// A key with which nobody is to log in any more is removed from a host that got the new one by hand.
+func TestRotateKeyCompromised(t *testing.T) {
+	k := newKeyed(t, winhost.Options{})
+	name := hostsite.ClusterCredentials.Name
+	kept, err := host.ParseKept(k.Secrets["operator/"+host.KeptSecret][name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Credentials[1] = kept.Credentials[1].PublicOnly()
+	text, err := kept.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Secrets["operator/"+host.KeptSecret] = map[string][]byte{name: text}
+	r := k.rotation(t)
+	if err := os.WriteFile(k.file, []byte(r.Former[0].String()+"\n"+r.Key.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := k.client.RotateKey(t.Context(), k.Instance, r, k.current); err != nil || !removed {
+		t.Fatalf("removed: %t, %v", removed, err)
+	}
+	if got, want := k.content(t), r.Key.String()+"\n"; got != want {
+		t.Errorf("the file is %q, want %q", got, want)
+	}
+}
+
+// A host may have the former key in two files, and somebody has added the new one to one of them.
+func TestRotateKeyInTwoFiles(t *testing.T) {
+	k := newKeyed(t, winhost.Options{})
+	own, err := k.Host.LocalPath(`C:\Users\` + k.Host.User() + `\.ssh\authorized_keys`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := k.rotation(t)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700), os.WriteFile(own, []byte(r.Former[0].String()+"\n"), 0o600),
+		os.WriteFile(k.file, []byte(r.Former[0].String()+"\n"+r.Key.String()+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := k.client.RotateKey(t.Context(), k.Instance, r, k.current); err != nil || !removed {
+		t.Fatalf("removed: %t, %v", removed, err)
+	}
+	text, err := os.ReadFile(own)
+	if want := r.Key.String() + "\n"; err != nil || k.content(t) != want || string(text) != want {
+		t.Errorf("the files are %q and %q, %v", k.content(t), text, err)
 	}
 }
 
@@ -166,7 +213,7 @@ func TestRotateKeyFails(t *testing.T) {
 		}
 		before := k.content(t)
 		k.SetFault(t, winhost.Fault{DiskFull: true})
-		err := k.client.RotateKey(t.Context(), k.Instance, k.rotation(t), k.former)
+		_, err := k.client.RotateKey(t.Context(), k.Instance, k.rotation(t), k.former)
 		if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != StepRefused {
 			t.Errorf("got %v", err)
 		}
@@ -176,7 +223,7 @@ func TestRotateKeyFails(t *testing.T) {
 	})
 	t.Run("sshd has its keys elsewhere", func(t *testing.T) {
 		k := newKeyed(t, winhost.Options{InProcess: winhost.InProcessOptions{KeysFile: `C:\ProgramData\keys`}})
-		err := k.client.RotateKey(t.Context(), k.Instance, k.rotation(t), k.former)
+		_, err := k.client.RotateKey(t.Context(), k.Instance, k.rotation(t), k.former)
 		if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != StepRefused || !strings.Contains(err.Error(), "AuthorizedKeysFile") {
 			t.Errorf("got %v", err)
 		}
@@ -192,8 +239,8 @@ func TestRotateKeyFails(t *testing.T) {
 		if err := os.WriteFile(file, []byte(r.Former[0].String()+"\n"+r.Key.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil {
-			t.Errorf("after it was added by hand: %v", err)
+		if removed, err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil || removed {
+			t.Errorf("after it was added by hand, removed: %t, %v", removed, err)
 		}
 	})
 	t.Run("sshd has some keys elsewhere, so that the new one is not accepted", func(t *testing.T) {
@@ -205,7 +252,7 @@ func TestRotateKeyFails(t *testing.T) {
 		if err := os.WriteFile(k.file, []byte(r.Former[0].String()+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := k.client.RotateKey(t.Context(), k.Instance, r, k.former)
+		_, err := k.client.RotateKey(t.Context(), k.Instance, r, k.former)
 		if notProven, ok := errors.AsType[*NotProvenError](err); !ok || hostsite.Reason(notProven) != hostssh.ReasonCredentialsRefused {
 			t.Errorf("got %v", err)
 		}
@@ -237,7 +284,7 @@ func TestRotateFromPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.client.RotateKey(t.Context(), k.Instance, r, ""); err != nil {
+	if _, err := k.client.RotateKey(t.Context(), k.Instance, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.login(t); got != k.current {

@@ -226,8 +226,8 @@ const (
 	// those of spec.hostKeys are, and recorded in place of the annotation. Later it means nothing.
 	HostKeysAnnotation = "windows.openshift.io/host-keys"
 	// CompromisedKeysAnnotation on a Secret with credentials lists the SHA256 fingerprints of keys that somebody else may
-	// have, separated by commas. They are not kept when the key of the Secret is replaced: hosts that accept no other
-	// key have to be given the new one by hand.
+	// have, separated by commas. Nobody logs in with them once the key of the Secret was replaced. Of them only the public
+	// keys are kept, to be removed from hosts. Hosts that accept no other key have to be given the new one by hand.
 	CompromisedKeysAnnotation = "windows.openshift.io/compromised-keys"
 	// NamespaceLabel on a Node is the namespace of the instance that its host was configured for. It
 	// outlives the instance, and the namespace. A kubelet cannot write it, because of its prefix: the admission
