@@ -84,6 +84,11 @@ func authorize(host Host, request api.AuthorizeRequest, answer *api.AuthorizeAns
 	if err != nil {
 		return err
 	}
+	if found || a.password {
+		if err := recordReplacedKeys(host, a, paths); err != nil {
+			return err
+		}
+	}
 	for i, changed := range changes {
 		if changed == nil {
 			continue

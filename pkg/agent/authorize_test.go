@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // KeyFiles are those of an administrator.
@@ -33,6 +35,14 @@ func (s system) ReplaceKeeping(path string, content []byte) error {
 	}
 	s.files[path] = string(content)
 	return nil
+}
+
+// WriteFile keeps the content, and fails where the disk is full.
+func (s system) WriteFile(path string, content []byte, access config.Access) error {
+	if access != config.AccessAdministrators {
+		return fmt.Errorf("%s gets the access %s", path, access)
+	}
+	return s.ReplaceKeeping(path, content)
 }
 
 // keyText is a public key of a type whose content is a word.
@@ -171,6 +181,7 @@ func TestAuthorize(t *testing.T) {
 			if diff := cmp.Diff(tt.answer, got); diff != "" {
 				t.Errorf("answer (-want +got)\n%s", diff)
 			}
+			delete(h.files, api.ReplacedKeysPath)
 			if diff := cmp.Diff(want, h.files); diff != "" {
 				t.Errorf("files (-want +got)\n%s", diff)
 			}

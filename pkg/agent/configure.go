@@ -105,6 +105,7 @@ func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 		return (&engine.Engine{System: host.System()}).Run(ctx, engine.RunOptions{
 			Service:     api.ServiceName,
 			EnsureRoute: host.EnsureRoute,
+			KeepKeys:    func() ([]api.Item, error) { return keepKeys(host) },
 			Report: func(d api.Drift) {
 				if err := host.ReportDrift(driftMessage(d)); err != nil {
 					fmt.Fprintf(stderr, "windows-node-agent run: %v\n", err) //nolint:errcheck // there is no other place to report it

@@ -39,6 +39,7 @@ type fakeHost struct {
 	lowered    bool
 	full       string // the file for which there is no room
 	keysErr    error
+	machine    string // empty: firmware/windows
 }
 
 // stateFiles are the files of a system that has nothing else, by path.
@@ -73,7 +74,13 @@ func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) e
 func (h *fakeHost) ReportDrift(string) error { return nil }
 func (h *fakeHost) Updates() updates.Source  { return nil }
 func (h *fakeHost) LowerPriority()           { h.lowered = true }
-func (h *fakeHost) MachineID() string        { return "firmware/windows" }
+
+func (h *fakeHost) MachineID() string {
+	if h.machine != "" {
+		return h.machine
+	}
+	return "firmware/windows"
+}
 
 func (h *fakeHost) LogRoot() string { return h.root }
 func (h *fakeHost) Now() time.Time  { return time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC) }

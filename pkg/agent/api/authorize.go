@@ -3,6 +3,10 @@
 
 package api
 
+// ReplacedKeysPath is the file in which the agent keeps which key took the place of which former ones. It has public keys
+// only, and only administrators can write it.
+const ReplacedKeysPath = Root + `\replaced-keys.json`
+
 // AuthorizeRequest changes which public keys may log in as the user who sends it. Keys have the form of a
 // line of sshd's AuthorizedKeysFile without options and comment: type and base64; see sshd(8). It can be repeated.
 type AuthorizeRequest struct {
@@ -14,7 +18,8 @@ type AuthorizeRequest struct {
 	// Password: the user has logged in with a password. Where there is no former key, Key is added where the keys
 	// of the user belong.
 	Password bool `json:"password,omitempty"`
-	// Remove takes the lines of the former keys away, of files that have Key, in place of adding it.
+	// Remove takes the lines of the former keys away, of files that have Key, in place of adding it. From then on the service
+	// of the agent does the same with each former key that is in a file again.
 	Remove bool `json:"remove,omitempty"`
 }
 

@@ -559,7 +559,7 @@ func (a *application) removeState() error {
 			return err
 		}
 	}
-	for _, path := range []string{appliedPath, driftPath, api.UpdatesPath, api.UpdatesRequestPath} {
+	for _, path := range []string{appliedPath, driftPath, api.UpdatesPath, api.UpdatesRequestPath, api.ReplacedKeysPath} {
 		if err := a.removeOwn(path); err != nil {
 			return err
 		}

@@ -46,11 +46,21 @@ func (k *keeper) check(ctx context.Context) {
 		k.tell(ctx, api.Drift{}, err, nil)
 		return
 	}
+	// First, and whatever the host is like otherwise: without its keys nobody can log in.
+	keys, keysErr := k.keepKeys()
 	drift, err := k.repair(ctx)
+	drift.Repaired, err = append(keys, drift.Repaired...), errors.Join(keysErr, err)
 	k.tell(ctx, drift, err, k.writeDrift)
 	if err := release(); err != nil {
 		k.tell(ctx, api.Drift{Revision: drift.Revision}, err, nil)
 	}
+}
+
+func (k *keeper) keepKeys() ([]api.Item, error) {
+	if k.options.KeepKeys == nil {
+		return nil, nil
+	}
+	return k.options.KeepKeys()
 }
 
 // tell reports a drift, and what went wrong, unless it was the last one that it told. A record is

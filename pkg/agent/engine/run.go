@@ -21,10 +21,13 @@ type RunOptions struct {
 	// EnsureRoute makes packets to a destination take a route, and reports whether it had to
 	// change anything. Nil: the routes of documents are not made.
 	EnsureRoute func(ctx context.Context, r api.Route) (changed bool, err error)
+	// KeepKeys replaces keys once more that somebody has authorized again, and returns the files that it changed. Nil: nothing
+	// does.
+	KeepKeys func() (changed []api.Item, err error)
 }
 
 // Run repairs the host until ctx ends, according to the last document that was applied
-// completely, rotates the logs in it, and makes its routes. It does nothing while a document is being applied, and
+// completely, rotates the logs in it, makes its routes, and keeps the keys that may log in. It does nothing while a document is being applied, and
 // repairs nothing after one was not applied completely. It returns nil.
 func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 	if o.Every == 0 {
