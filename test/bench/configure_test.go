@@ -149,6 +149,8 @@ type configured struct {
 	boot time.Duration
 	// starts is how many services were started on all of them.
 	starts atomic.Int64
+	// resting is how many instances there are beside those of hosts.
+	resting int
 }
 
 // configuredOptions say what a system with hosts to configure is like.
@@ -181,6 +183,7 @@ func startConfigured(b *testing.B, o configuredOptions) *configured {
 		// A mirror may need the pull secret of the cluster, which the controller must be able to look for.
 		namespace(b, c.System, "openshift-config")
 		namespace(b, c.System, "openshift-machine-config-operator")
+		namespace(b, c.System, "openshift-network-operator")
 		if _, err := c.Kubectl(b.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "inputs.yaml")); err != nil {
 			b.Fatal(err)
 		}
