@@ -43,6 +43,8 @@ type poolChange struct {
 	dryRun string
 	// did is what is said when it was done.
 	did string
+	// rest is what is said besides, as there is more that could be done. Nil, or an empty text: nothing.
+	rest func(pool *v1alpha1.WindowsNodePool) string
 	// spec returns what is to be changed. Nil: nothing is.
 	spec func(pool *v1alpha1.WindowsNodePool) (map[string]any, error)
 }
@@ -83,7 +85,11 @@ func (p *poolChange) run(ctx context.Context, name string) error {
 	if dryRun != nil {
 		suffix = " (server dry run)"
 	}
-	return e.print(fmt.Sprintf("windowsnodepool/%s %s%s\n", pool.Name, p.did, suffix))
+	text := fmt.Sprintf("windowsnodepool/%s %s%s\n", pool.Name, p.did, suffix)
+	if p.rest != nil {
+		text += p.rest(pool)
+	}
+	return e.print(text)
 }
 
 func newRolloutPause(e *env) *cobra.Command {
@@ -100,25 +106,31 @@ one is completed; to end that as well: kubectl windows cancel NAME.`)
 
 func newRolloutResume(e *env) *cobra.Command {
 	p := &poolChange{e: e, did: "resumed", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
-		spec := map[string]any{}
-		if pool.Spec.Paused {
-			spec["paused"] = false
-		}
-		if back := pool.RolledBack(pool.Status.UpdateRevision); back != nil {
+		back := pool.RolledBack(pool.Status.UpdateRevision)
+		switch {
+		case pool.Spec.Paused:
+			return map[string]any{"paused": false}, nil
+		case back != nil:
 			at := time.Now()
 			if at.Before(back.Time.Time) { // by a clock that is behind that of the controller
 				at = back.Time.Time
 			}
-			spec["updateStrategy"] = map[string]any{"rollingUpdate": map[string]any{"resumedAt": at.UTC().Format(time.RFC3339)}}
+			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"resumedAt": at.UTC().Format(time.RFC3339)}}}, nil
 		}
-		if len(spec) == 0 {
-			return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back", pool.Name)
-		}
-		return spec, nil
+		return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back", pool.Name)
 	}}
+	p.rest = func(pool *v1alpha1.WindowsNodePool) string {
+		back := pool.RolledBack(pool.Status.UpdateRevision)
+		if !pool.Spec.Paused || back == nil {
+			return ""
+		}
+		return fmt.Sprintf("Revision %s stays rolled back, as it broke hosts. To have hosts get it again: kubectl windows rollout resume %s -n %s\n",
+			back.Revision, pool.Name, pool.Namespace)
+	}
 	return p.command("resume", "End the pause of a pool, or the rollback of its revision",
-		`Set spec.paused of a pool to false: the controller goes on with its hosts. If the revision of the pool was rolled back
-because it broke hosts (status.rolledBack), they get it again (spec.updateStrategy.rollingUpdate.resumedAt).`)
+		`Set spec.paused of a pool to false: the controller goes on with its hosts. If the pool is not paused, and its revision was
+rolled back because it broke hosts (status.rolledBack), they get it again (spec.updateStrategy.rollingUpdate.resumedAt).
+A pool that is paused and rolled back takes two commands: the end of a pause alone gives no host what broke others.`)
 }
 
 func newRolloutRestart(e *env) *cobra.Command {

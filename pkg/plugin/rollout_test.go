@@ -145,6 +145,10 @@ func TestRolloutChanges(t *testing.T) {
 		{"resume", "resume p", paused, `"spec":{"paused":false}`, "windowsnodepool/p resumed\n"},
 		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, and nothing was rolled back\n"},
 		{"resume what was rolled back", "resume p", rolledBack, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z"}}}`, "windowsnodepool/p resumed\n"},
+		{"resume what is paused and rolled back", "resume p", func(p *v1alpha1.WindowsNodePool) {
+			paused(p)
+			rolledBack(p)
+		}, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nRevision p-2 stays rolled back, as it broke hosts. To have hosts get it again: kubectl windows rollout resume p -n hosts\n"},
 		{"resume once more", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			rolledBack(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(p.Status.RolledBack.Time)
