@@ -14,16 +14,13 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
-// Indexes of the cache. Their names are long as all controllers of a process share them.
-const (
-	// indexEndpoint holds where an instance is contacted, see [identity.Endpoints].
-	indexEndpoint = "instance-controller/endpoint"
-	// indexPool holds the name of the pool of an instance.
-	indexPool = "instance-controller/pool"
-)
+// indexEndpoint is the index of the cache that holds where an instance is contacted, see [identity.Endpoints]. Its name is long as all
+// controllers of a process share them.
+const indexEndpoint = "instance-controller/endpoint"
 
 // indexes are what the reconciler looks objects up by.
 func indexes() []struct {
@@ -48,13 +45,7 @@ func indexes() []struct {
 		{&v1alpha1.WindowsInstance{}, identity.MachineIndex, func(o client.Object) []string {
 			return identity.OfMachine(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
-		{&v1alpha1.WindowsInstance{}, indexPool, func(o client.Object) []string {
-			ref := o.(*v1alpha1.WindowsInstance).Spec.PoolRef //nolint:forcetypeassert // see above
-			if ref == nil {
-				return nil
-			}
-			return []string{ref.Name}
-		}},
+		{&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool},
 	}
 }
 

@@ -101,7 +101,7 @@ func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []re
 
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return r.instancesWith(ctx, client.InNamespace(pool.GetNamespace()), client.MatchingFields{indexPool: pool.GetName()})
+	return r.instancesWith(ctx, client.InNamespace(pool.GetNamespace()), object.InPool(pool.GetName()))
 }
 
 // everyone is every instance.
@@ -123,7 +123,7 @@ func (r *Reconciler) hostsOf(ctx context.Context, object client.Object) []reconc
 }
 
 func (r *Reconciler) instancesWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	return watch.Requests(ctx, r.client, func(*v1alpha1.WindowsInstance) bool { return true }, opts...)
+	return watch.Requests(ctx, r.client, opts...)
 }
 
 // endpointsChanged lets pass what may change which of several instances stands for a host.

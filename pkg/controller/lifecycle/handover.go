@@ -146,19 +146,11 @@ func (s snapshot) actionable() time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// poolIndex is the index of the cache that holds the pool of each instance.
-const poolIndex = "lifecycle-controller/pool"
-
-// indexPool is what [poolIndex] holds of an instance, also of one without a pool.
-func indexPool(o client.Object) []string {
-	return []string{"pool/" + object.PoolName(o.(*v1alpha1.WindowsInstance))} //nolint:forcetypeassert // the indexer gives what is registered
-}
-
 // membersOf are the instances of the pool of an instance, itself among them, or those without one.
 // They belong to the cache.
 func membersOf(ctx context.Context, cache client.Reader, instance *v1alpha1.WindowsInstance) ([]v1alpha1.WindowsInstance, error) {
 	var members v1alpha1.WindowsInstanceList
-	if err := cache.List(ctx, &members, client.InNamespace(instance.Namespace), client.MatchingFields{poolIndex: indexPool(instance)[0]}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := cache.List(ctx, &members, client.InNamespace(instance.Namespace), object.InPool(object.PoolName(instance)), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances of the pool: %w", err)
 	}
 	return members.Items, nil

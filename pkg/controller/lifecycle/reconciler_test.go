@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
@@ -60,7 +61,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}).
 		WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.WindowsInstance{}, &v1alpha1.WindowsNodePool{}).
-		WithIndex(&v1alpha1.WindowsInstance{}, poolIndex, indexPool).
+		WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if f.writes++; f.fail != nil {

@@ -38,9 +38,6 @@ const workers = 4
 //	(core)                nodes                    delete
 //	(core)                events                   create patch
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.WindowsInstance{}, poolIndex, indexPool); err != nil {
-		return fmt.Errorf("adding index %s: %w", poolIndex, err)
-	}
 	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, standings: newStandings(o.Registerer)}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).

@@ -47,6 +47,9 @@ const (
 //	machine.openshift.io  machines                             get list watch
 //	windows.openshift.io  windowsinstances windowsnodepools    get list watch
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.WindowsInstance{}, nodeIndex, indexNode); err != nil {
+		return fmt.Errorf("adding index %s: %w", nodeIndex, err)
+	}
 	r := newReconciler(mgr.GetClient(), o)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
@@ -63,9 +66,18 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // hostsOf maps a Node to the instances that have it.
 func (r *Reconciler) hostsOf(ctx context.Context, node client.Object) []reconcile.Request {
-	return watch.Requests(ctx, r.client, func(i *v1alpha1.WindowsInstance) bool {
-		return i.Status.Node != nil && i.Status.Node.Name == node.GetName()
-	})
+	return watch.Requests(ctx, r.client, client.MatchingFields{nodeIndex: node.GetName()})
+}
+
+// nodeIndex is the index of the cache that holds the names of the Nodes of instances.
+const nodeIndex = "node-controller/node"
+
+// indexNode is what [nodeIndex] holds of an instance.
+func indexNode(o client.Object) []string {
+	if node := o.(*v1alpha1.WindowsInstance).Status.Node; node != nil { //nolint:forcetypeassert // the indexer gives what is registered
+		return []string{node.Name}
+	}
+	return nil
 }
 
 // instanceChanged lets pass what Nodes are written by, and not all that hosts tell.

@@ -61,16 +61,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.mu.Unlock()
 		return reconcile.Result{}, err
 	}
-	var all v1alpha1.WindowsInstanceList
+	var members v1alpha1.WindowsInstanceList
 	// The instances of the cache are shared; they are only read.
-	if err := r.client.List(ctx, &all, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &members, client.InNamespace(pool.Namespace), object.InPool(pool.Name), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list instances: %w", err)
 	}
-	var instances []*v1alpha1.WindowsInstance
-	for i := range all.Items {
-		if object.PoolName(&all.Items[i]) == pool.Name {
-			instances = append(instances, &all.Items[i])
-		}
+	instances := make([]*v1alpha1.WindowsInstance, len(members.Items))
+	for i := range members.Items {
+		instances[i] = &members.Items[i]
 	}
 	revision, revisionErr := r.keepRevision(ctx, pool, instances)
 	if revisionErr != nil {
@@ -83,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			revisionErr = errors.Join(revisionErr, err)
 		}
 	}
-	back := rollback(pool, instances, revision, to, r.now())
+	back, again := rollback(pool, instances, revision, to, r.now())
 	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back)
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
@@ -119,7 +117,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := errors.Join(err, revisionErr); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: settles}, nil
+	return reconcile.Result{RequeueAfter: sooner(settles, again)}, nil
 }
 
 // settleTime is after what time the hosts of a pool know that its template was changed, so that what they say is about that.

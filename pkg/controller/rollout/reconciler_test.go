@@ -23,6 +23,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 )
 
@@ -42,6 +43,7 @@ func TestReconcile(t *testing.T) {
 	writes := 0
 	c := fake.NewClientBuilder().
 		WithScheme(scheme).
+		WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
 		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,65 +28,120 @@ const eventRolledBack = "RolledBack"
 // maxRolledBack bounds how many hosts a rollback names, as its field does.
 const maxRolledBack = 1024
 
-// brokenWith returns the hosts of a pool that its newest revision broke, which is what is desired of them: they were to get it,
-// or went down with it. One that worked with it, and was broken by something else, is not one of them, nor is one that was
-// broken by a revision before and did not get this one yet.
-func brokenWith(newest string, instances []*v1alpha1.WindowsInstance) []host {
-	var broken []host
+// downFor is for how long the Node of a host is not ready before the revision that the host was changed to is rolled back for
+// it. A host whose Node comes back by itself, as after a network that failed for a moment or a restart by hand, would
+// be disturbed once more, and its pool kept from what it is to have, for nothing.
+const downFor = 5 * time.Minute
+
+// brokenWith returns the hosts of a pool that its newest revision broke, which is what is desired of them: they were to get it
+// after since, or went down with it. One that worked with it, and was broken by something else, is not one of them, nor is one that was
+// broken by a revision before and did not get this one yet. again is after what time to look once more, as the Nodes of
+// further hosts went down too short a time ago. Zero: there are none.
+func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now time.Time) (broken []host, again time.Duration) {
 	for _, i := range instances {
 		h := newHost(i)
-		if h.broken != nil && h.broken.Type == v1alpha1.OperationReconfigure && h.broken.Revision == i.Status.DesiredRevision &&
-			(i.Status.PoolRevision != newest || h.broken.Phase == v1alpha1.OperationSucceeded) {
-			broken = append(broken, h)
+		if h.broken == nil || h.broken.Type != v1alpha1.OperationReconfigure || h.broken.Revision != i.Status.DesiredRevision || !h.broken.RequestedAt.After(since) {
+			continue
 		}
+		switch {
+		case h.broken.Phase == v1alpha1.OperationSucceeded:
+			down, wait := staysDown(i, newest, instances, now)
+			again = sooner(again, wait)
+			if !down {
+				continue
+			}
+		case i.Status.PoolRevision == newest:
+			continue
+		}
+		broken = append(broken, h)
 	}
 	slices.SortFunc(broken, compareHosts)
-	return broken
+	return broken, again
 }
 
-// wentDownSince returns the hosts that were changed before a revision was rolled back, and went down with it since.
-func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance) []string {
-	var down []string
+// wentDownSince returns the hosts that were changed before a revision was rolled back, and went down with it since; again is as with
+// [brokenWith].
+func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance, now time.Time) (names []string, again time.Duration) {
 	for _, i := range instances {
 		op := wentDownWith(&i.Status)
-		if op != nil && i.Status.PoolRevision == known.Revision && !op.RequestedAt.After(known.Time.Time) && !known.Broke(i.Name) {
-			down = append(down, i.Name)
+		if op == nil || i.Status.PoolRevision != known.Revision || op.RequestedAt.After(known.Time.Time) || known.Broke(i.Name) {
+			continue
+		}
+		down, wait := staysDown(i, known.Revision, instances, now)
+		again = sooner(again, wait)
+		if down {
+			names = append(names, i.Name)
 		}
 	}
-	slices.Sort(down)
-	return down
+	slices.Sort(names)
+	return names, again
+}
+
+// staysDown says whether the Node of a host that went down is so for [downFor], and after what time it may be. Where hosts of the pool
+// that do not have the revision went down at about the same time, something else took all of them down.
+func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance, now time.Time) (down bool, again time.Duration) {
+	at, _ := nodeDownAt(i)
+	if left := at.Add(downFor).Sub(now); left > 0 {
+		return false, left
+	}
+	return !slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
+		also, ok := nodeDownAt(other)
+		return ok && other.Status.PoolRevision != revision && also.Sub(at).Abs() < downFor
+	}), 0
+}
+
+// nodeDownAt is since when the Node of a host is not ready. False: it is, or its operation is what takes it down.
+func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
+	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady || i.Status.Operation.Active() {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Time, true
+}
+
+// sooner is the shorter of two times to wait, of which zero is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 func compareHosts(a, b host) int { return compareAge(&a, &b) }
 
 // rollback returns what is rolled back of a pool whose newest revision is that one: what is already, with the hosts that went
 // down with it since, or a new one, to the revision that to is. Nil: nothing is. To is empty if there is nothing to go back
-// to, or if what is desired of the hosts may not be known yet.
-func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest, to string, now time.Time) *v1alpha1.PoolRollback {
+// to, or if what is desired of the hosts may not be known yet. again is after what time to look once more, zero for not at all.
+func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest, to string, now time.Time) (back *v1alpha1.PoolRollback, again time.Duration) {
 	if known := pool.RolledBack(newest); known != nil {
 		known = known.DeepCopy()
-		down := wentDownSince(known, instances)
+		down, again := wentDownSince(known, instances, now)
 		known.Instances = append(known.Instances, down[:max(0, min(len(down), maxRolledBack-len(known.Instances)))]...)
-		return known
+		return known, again
 	}
-	broken := brokenWith(newest, instances)
 	strategy := *pool.Spec.UpdateStrategy.DeepCopy()
 	v1alpha1.SetDefaults_PoolUpdateStrategy(&strategy)
+	// What the revision broke before somebody resumed it was known then.
+	var since time.Time
+	if resumed := strategy.RollingUpdate.ResumedAt; resumed != nil {
+		since = resumed.Time
+	}
+	broken, again := brokenWith(newest, instances, since, now)
 	if strategy.RollingUpdate.OnFailure != v1alpha1.FailureRollback || to == "" || to == newest || len(broken) <= int(*strategy.RollingUpdate.MaxFailures) {
-		return nil
+		return nil, again
 	}
 	at := metav1.NewTime(now.Truncate(time.Second))
 	if resumed := strategy.RollingUpdate.ResumedAt; resumed != nil && !resumed.Before(&at) { // it was tried again, and breaks hosts again
 		at = metav1.NewTime(resumed.Add(time.Second))
 	}
-	back := &v1alpha1.PoolRollback{Revision: newest, To: to, Time: at}
+	back = &v1alpha1.PoolRollback{Revision: newest, To: to, Time: at}
 	for _, h := range broken[:min(len(broken), maxRolledBack)] {
 		back.Instances = append(back.Instances, h.key.Name)
 	}
 	first := broken[0]
 	back.Message = message.ConditionMessage(fmt.Sprintf("Revision %s broke %s: operation %s changed host %s %s.",
 		newest, words.Enumerate(back.Instances, maxNamed), first.broken.ID, first.key.Name, outcomeOf(first.broken)))
-	return back
+	return back, again
 }
 
 // goesBackTo is the revision that the hosts of a pool can go back to from its newest one: the last that all of them worked

@@ -24,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
@@ -55,6 +56,13 @@ func goesDown(at time.Time) change {
 		op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactRestart)
 		op.RequestedAt, op.FinishedAt, op.Revision = metav1.NewTime(at), &metav1.Time{Time: at}, i.Status.DesiredRevision
 		i.Status.Operation = &op
+		nodeDownSince(at)(i)
+	}
+}
+
+// nodeDownSince has the Node of a host be not ready.
+func nodeDownSince(at time.Time) change {
+	return func(i *v1alpha1.WindowsInstance) {
 		for n := range i.Status.Conditions {
 			if c := &i.Status.Conditions[n]; c.Type == v1alpha1.ConditionNodeReady {
 				c.Status, c.Reason, c.LastTransitionTime = metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, metav1.NewTime(at)
@@ -63,9 +71,32 @@ func goesDown(at time.Time) change {
 	}
 }
 
+// TestRollbackLooksAgain: what went down a moment ago is looked at when that is long enough, whether a revision is rolled back already or not.
+func TestRollbackLooksAgain(t *testing.T) {
+	down := edited(hadRevision("a", "p-2"), goesDown(rollbackStart.Add(-time.Minute)))
+	later := edited(hadRevision("b", "p-2"), goesDown(rollbackStart))
+	for name, known := range map[string]*v1alpha1.PoolRollback{
+		"nothing is":    nil,
+		"another broke": {Revision: "p-2", To: "p-1", Time: metav1.NewTime(rollbackStart), Instances: []string{"c"}, Message: "m"},
+	} {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+		pool.Spec.UpdateStrategy.RollingUpdate.OnFailure, pool.Status.RolledBack = v1alpha1.FailureRollback, known
+		if _, again := rollback(pool, []*v1alpha1.WindowsInstance{later, down}, "p-2", "p-1", rollbackStart); again != downFor-time.Minute {
+			t.Errorf("%s: again after %v", name, again)
+		}
+	}
+}
+
 // TestRollback: what broke hosts is rolled back if the pool asks for it and there is something to go back to, once, and
 // again only after somebody has resumed it.
 func TestRollback(t *testing.T) {
+	longAgo := rollbackStart.Add(-downFor)
+	withOther := func(at time.Time) []*v1alpha1.WindowsInstance {
+		return []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo)), edited(hadRevision("b", "p-1"), goesDown(at))}
+	}
+	resumed := func(p *v1alpha1.WindowsNodePool) {
+		p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(rollbackStart))
+	}
 	asks := func(p *v1alpha1.WindowsNodePool) {
 		p.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
 	}
@@ -81,7 +112,11 @@ func TestRollback(t *testing.T) {
 		at   time.Time
 	}{
 		{"an update fails", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), hadRevision("b", "p-1")}, "p-1", []string{"a"}, rollbackStart},
-		{"a Node goes down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(rollbackStart))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node is down for a moment", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo.Add(time.Second)))}, "p-1", nil, rollbackStart},
+		{"a network that all hosts have goes down", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(time.Minute)), "p-1", nil, rollbackStart},
+		{"another host went down long before", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(-time.Hour)), "p-1", []string{"a"}, rollbackStart},
+		{"what was resumed had broken one before", []func(*v1alpha1.WindowsNodePool){asks, resumed}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is broken by what was desired before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" })}, "p-1", nil, rollbackStart},
 		{"nobody asks for it", nil, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"there is nothing to go back to", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "", nil, rollbackStart},
@@ -89,13 +124,14 @@ func TestRollback(t *testing.T) {
 		{"it may break one", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is rolled back already", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), hadRevision("b", "p-1")}, "", []string{"a"}, earlier},
 		{"one was being changed", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier))}, "p-1", []string{"a", "b"}, earlier},
+		{"one that was being changed is down for a moment", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), nodeDownSince(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"one was broken since by something else", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"somebody has resumed it", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
 			p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = known, new(metav1.NewTime(earlier))
 		}}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1")}, "p-1", nil, earlier},
 		{"it breaks hosts again", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
 			p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = known, new(metav1.NewTime(rollbackStart))
-		}}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, rollbackStart.Add(time.Second)},
+		}}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart.Add(time.Millisecond)))}, "p-1", []string{"a"}, rollbackStart.Add(time.Second)},
 		{"it has another revision", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
 			old := *known
 			old.Revision = "p-0"
@@ -107,7 +143,7 @@ func TestRollback(t *testing.T) {
 			for _, edit := range tt.pool {
 				edit(pool)
 			}
-			got := rollback(pool, tt.hosts, "p-2", tt.to, rollbackStart)
+			got, _ := rollback(pool, tt.hosts, "p-2", tt.to, rollbackStart)
 			if (got == nil) != (tt.want == nil) {
 				t.Fatalf("got %+v", got)
 			}
@@ -193,7 +229,8 @@ func (s *simulatedRollback) reconcile(t *rapid.T) {
 	for _, i := range s.hosts { // which the controller of instances has done by then
 		i.Status.DesiredRevision = s.desired(i, newest)
 	}
-	status.UpdateRevision, status.RolledBack = newest, rollback(s.pool, s.hosts, newest, status.CurrentRevision, s.now)
+	back, _ := rollback(s.pool, s.hosts, newest, status.CurrentRevision, s.now)
+	status.UpdateRevision, status.RolledBack = newest, back
 	if status.RolledBack != nil && before == nil {
 		if s.tries[newest]++; s.tries[newest] > s.chances[newest] {
 			t.Fatalf("%s was rolled back %d times, and wanted %d times", newest, s.tries[newest], s.chances[newest])
@@ -217,6 +254,10 @@ func (s *simulatedRollback) desired(i *v1alpha1.WindowsInstance, newest string) 
 // configure gives a host what it is to have.
 func (s *simulatedRollback) configure(t *rapid.T, i *v1alpha1.WindowsInstance) {
 	newest := s.newest(t)
+	if _, down := nodeDownAt(i); down { // nobody changes a host that has what it is to have, at once
+		s.now = s.now.Add(downFor)
+		s.reconcile(t)
+	}
 	gets := s.desired(i, newest)
 	if s.pool.RolledBack(newest) != nil && gets == newest && i.Status.PoolRevision != newest {
 		t.Fatalf("%s gets %s, which was rolled back", i.Name, newest)
@@ -278,6 +319,8 @@ func TestSimulationOfRollbacks(t *testing.T) {
 			for _, i := range s.hosts {
 				s.configure(t, i)
 				s.reconcile(t)
+				s.now = s.now.Add(downFor)
+				s.reconcile(t)
 			}
 		}
 		newest := s.newest(t)
@@ -306,6 +349,7 @@ func TestReconcileRollsBack(t *testing.T) {
 	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
 	c := fake.NewClientBuilder().
 		WithScheme(scheme).
+		WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
 		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().

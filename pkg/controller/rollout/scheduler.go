@@ -45,6 +45,7 @@ type Scheduler struct {
 	// passed is when the pass before was, and calm since when there has been one every few minutes. Only the passes,
 	// one after the other, use them.
 	passed, calm time.Time
+	pace         pace
 }
 
 const (
@@ -105,7 +106,9 @@ func (s *Scheduler) blockedBy(pool poolKey) holdup {
 
 // Reconcile makes one pass over all hosts, whatever the request is.
 func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	began := s.clock.Now()
 	instances, decided, err := s.decide(ctx)
+	s.pace.took(began, s.clock.Now())
 	if err != nil {
 		return reconcile.Result{}, err
 	}

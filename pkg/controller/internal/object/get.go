@@ -51,6 +51,20 @@ func PoolName(instance *v1alpha1.WindowsInstance) string {
 	return instance.Spec.PoolRef.Name
 }
 
+// PoolIndex is the index of the cache that holds the pools of instances. The controllers of hosts and pools share it, and the
+// controller of instances adds it; see [InPool] for what selects by it.
+const PoolIndex = "pool"
+
+// IndexPool is what [PoolIndex] holds of an instance, also of one without a pool.
+func IndexPool(o client.Object) []string {
+	return []string{"pool/" + PoolName(o.(*v1alpha1.WindowsInstance))} //nolint:forcetypeassert // the indexer gives what is registered
+}
+
+// InPool selects the instances of a pool of a namespace. The empty name selects those without one.
+func InPool(name string) client.MatchingFields {
+	return client.MatchingFields{PoolIndex: "pool/" + name}
+}
+
 // PausedBy names the field that has the host of an instance left alone, empty if none does.
 // pool is its pool, nil if there is none.
 func PausedBy(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {

@@ -16,23 +16,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
-// Requests are those for the instances that which picks among what the options of a list
-// select. It is for the watches of other objects: reader is a cache, whose instances which
-// only reads, and an error of it is logged.
-func Requests(ctx context.Context, reader client.Reader, which func(*v1alpha1.WindowsInstance) bool, o ...client.ListOption) []reconcile.Request {
+// Requests are those for the instances that the options of a list select. It is for the watches of other objects:
+// reader is a cache, and an error of it is logged. Options that select by an index keep what a change costs
+// the same in a cluster of any size.
+func Requests(ctx context.Context, reader client.Reader, o ...client.ListOption) []reconcile.Request {
 	var instances v1alpha1.WindowsInstanceList
 	if err := reader.List(ctx, &instances, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
 		// The cache answers, so that this does not happen while it runs.
 		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
 		return nil
 	}
-	var out []reconcile.Request
+	out := make([]reconcile.Request, len(instances.Items))
 	for i := range instances.Items {
-		if which(&instances.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&instances.Items[i])})
-		}
+		out[i].NamespacedName = client.ObjectKeyFromObject(&instances.Items[i])
 	}
 	return out
 }
@@ -50,8 +49,6 @@ func Wake(ctx context.Context, to chan<- event.GenericEvent, key types.Namespace
 // MembersOf are the requests for the instances of a pool; see [Requests].
 func MembersOf(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, pool client.Object) []reconcile.Request {
-		return Requests(ctx, reader, func(i *v1alpha1.WindowsInstance) bool {
-			return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
-		}, client.InNamespace(pool.GetNamespace()))
+		return Requests(ctx, reader, client.InNamespace(pool.GetNamespace()), object.InPool(pool.GetName()))
 	}
 }

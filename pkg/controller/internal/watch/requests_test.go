@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // A change of a pool concerns its instances: those of its namespace that name it.
@@ -33,7 +34,7 @@ func TestMembersOf(t *testing.T) {
 		return &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.WindowsInstanceSpec{PoolRef: pool}}
 	}
 	var unreadable error
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).WithObjects(
 		instance("ns", "a", &v1alpha1.PoolReference{Name: "pool"}),
 		instance("ns", "b", &v1alpha1.PoolReference{Name: "pool"}),
 		instance("ns", "other-pool", &v1alpha1.PoolReference{Name: "other"}),

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// restsPerPass is for how many times as long as a pass took there is none. Each pass looks at all hosts, and each host that
+	// changes asks for one: without a rest, a controller of thousands of hosts would do nothing else while they change.
+	restsPerPass = 10
+	// maxRest is the longest rest.
+	maxRest = 5 * time.Second
+)
+
+// pace spaces the passes of a scheduler. It may be used by several goroutines.
+type pace struct {
+	mu   sync.Mutex
+	next time.Time // guarded by mu; when there may be a pass again
+}
+
+// took notes the begin and the end of a pass.
+func (p *pace) took(began, ended time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = ended.Add(min(restsPerPass*max(0, ended.Sub(began)), maxRest))
+}
+
+// rest is how long it is until there may be a pass, zero if it may be now.
+func (p *pace) rest(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(max(0, p.next.Sub(now)), maxRest)
+}
+
+// paced has one pass made for whatever changes, not before the rest after the one before is over.
+func (p *pace) paced(c clock.PassiveClock) handler.EventHandler {
+	enqueue := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		queue.AddAfter(everything, p.rest(c.Now()))
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(q)
+		},
+		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(q)
+		},
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(q)
+		},
+		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(q)
+		},
+	}
+}
