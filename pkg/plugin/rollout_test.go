@@ -253,6 +253,7 @@ func TestRolloutUndo(t *testing.T) {
 		{"the present one", "undo p --to-revision=3", all, "", "windowsnodepool/p has the template of revision 3 already"},
 		{"one of another pool", "undo p --to-revision=9", all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
 		{"there is only one", "undo p", all[:1], "", "windowsnodepool/p has had no other template"},
+		{"they differ in programs", "undo p", []appsv1.ControllerRevision{revision("p-a", 1, `3`, "uid-p"), all[0]}, "", "windowsnodepool/p has had no other template: its revisions differ in the programs of their hosts"},
 		{"there is none yet", "undo p", nil, "", "windowsnodepool/p has no revisions yet"},
 		{"history", "history p", all, "", "REVISION   AGE         NAME   STATE\n1          <unknown>   p-1    the last that all hosts had\n2          <unknown>   p-2\n3          <unknown>   p-3    the present one, not on all hosts\n"},
 		{"one of the history", "history p --revision=2", all, "", "nodeLabels:\n  rack: \"2\"\n"},

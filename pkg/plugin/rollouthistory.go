@@ -68,8 +68,8 @@ func newRolloutUndo(e *env) *cobra.Command {
 		Use:   "undo POOL",
 		Short: "Give a pool the template that it had before",
 		Long: `Set the template of a pool (spec.template) to that of an earlier revision, by default the one before. Its hosts are
-updated with it as with any change; those that the newer one broke come first. The version of Kubernetes on hosts does not
-go back with it, nor do the credentials that they are logged in to with.`,
+updated with it as with any change; those that the newer one broke come first. The programs of hosts do not go
+back with it, which come with the payload, nor do the credentials that they are logged in to with.`,
 		Example: `  kubectl windows rollout undo windows-instances
   kubectl windows rollout undo windows-instances --to-revision=3`,
 		Args:              cobra.ExactArgs(1),
@@ -160,7 +160,11 @@ func revisionOfPool(pool *v1alpha1.WindowsNodePool, revisions []appsv1.Controlle
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("windowsnodepool/%s has had no other template", pool.Name)
+	err := fmt.Errorf("windowsnodepool/%s has had no other template", pool.Name)
+	if len(revisions) > 1 {
+		err = fmt.Errorf("%w: its revisions differ in the programs of their hosts, which come with the payload of windows-controller; install the earlier one to go back", err)
+	}
+	return nil, err
 }
 
 // templateOf is the template in a revision.
