@@ -93,12 +93,23 @@ func exhausted(last replaced, members []v1alpha1.WindowsInstance) bool {
 }
 
 // lostKey returns an instance whose host was logged in to with the cluster-wide key, and does not accept it now. Then
-// the key has changed, and no Machine is to blame. Nil: there is none.
-func lostKey(instances []v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+// the key has changed, and no Machine is to blame. Nil: there is none. Hosts that are logged in to with another Secret, their
+// own or that of their pool, say nothing about the key.
+func lostKey(instances []v1alpha1.WindowsInstance, pools []v1alpha1.WindowsNodePool) *v1alpha1.WindowsInstance {
+	byName := map[types.NamespacedName]*v1alpha1.WindowsNodePool{}
+	for i := range pools {
+		byName[types.NamespacedName{Namespace: pools[i].Namespace, Name: pools[i].Name}] = &pools[i]
+	}
 	for i := range instances {
 		instance := &instances[i]
 		condition := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
-		if instance.Status.MachineID == "" || instance.Spec.CredentialsSecretRef != nil || condition == nil {
+		var pool *v1alpha1.WindowsNodePool
+		if ref := instance.Spec.PoolRef; ref != nil {
+			if pool = byName[types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}]; pool == nil {
+				continue // it is not logged in to without its pool
+			}
+		}
+		if instance.Status.MachineID == "" || !usesClusterKey(instance, pool) || condition == nil {
 			continue
 		}
 		if condition.Reason == v1alpha1.ReasonCredentialsRefused || condition.Reason == v1alpha1.ReasonCredentialsMissing {

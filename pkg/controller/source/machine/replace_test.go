@@ -253,6 +253,42 @@ func TestMachinesThatAreKept(t *testing.T) {
 	})
 }
 
+// TestLostKey: only hosts that are logged in to with the cluster-wide key say that it was replaced, and nobody else with a pool
+// and a Secret of their own.
+func TestLostKey(t *testing.T) {
+	own := &v1alpha1.SecretReference{Name: "k"}
+	pools := []v1alpha1.WindowsNodePool{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cluster-key"}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "own-key"}, Spec: v1alpha1.WindowsNodePoolSpec{Template: v1alpha1.PoolTemplate{CredentialsSecretRef: own}}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "gone"}},
+	}
+	for _, tt := range []struct {
+		name, pool, reason, machine string
+		secret                      *v1alpha1.SecretReference
+		want                        bool
+	}{
+		{name: "in no pool", reason: v1alpha1.ReasonCredentialsRefused, machine: "id", want: true},
+		{name: "in a pool", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsMissing, machine: "id", want: true},
+		{name: "it accepts the key", pool: "cluster-key", reason: v1alpha1.ReasonLoggedIn, machine: "id"},
+		{name: "it has never accepted the key", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsRefused},
+		{name: "it has a Secret of its own", pool: "cluster-key", reason: v1alpha1.ReasonCredentialsRefused, machine: "id", secret: own},
+		{name: "its pool has a Secret of its own", pool: "own-key", reason: v1alpha1.ReasonCredentialsMissing, machine: "id"},
+		{name: "its pool is gone", pool: "gone", reason: v1alpha1.ReasonCredentialsMissing, machine: "id"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			instance := v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1"}}
+			instance.Spec.CredentialsSecretRef, instance.Status.MachineID = tt.secret, tt.machine
+			if tt.pool != "" {
+				instance.Spec.PoolRef = &v1alpha1.PoolReference{Name: tt.pool}
+			}
+			instance.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAuthenticated, Reason: tt.reason}}
+			if got := lostKey([]v1alpha1.WindowsInstance{instance}, pools); (got != nil) != tt.want {
+				t.Errorf("got %v, want one: %t", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestReplacementIsInterrupted: what was recorded and not done is done, also by another controller.
 func TestReplacementIsInterrupted(t *testing.T) {
 	f := refusingSet(t, "winworker-a")

@@ -131,7 +131,11 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("list instances: %w", err)
 	}
-	if other := lostKey(instances.Items); other != nil {
+	var pools v1alpha1.WindowsNodePoolList
+	if err := r.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list pools: %w", err)
+	}
+	if other := lostKey(instances.Items, pools.Items); other != nil {
 		return fmt.Sprintf("The Machine is not replaced, although its host refuses the key, because that of WindowsInstance %s, which has accepted it before, does too: "+
 			"the key in use is not the one that hosts have.", client.ObjectKeyFromObject(other)), nil
 	}
