@@ -36,7 +36,7 @@ type Options struct {
 // Connector connects to hosts. It is safe for concurrent use.
 type Connector struct {
 	options     Options
-	credentials credentialCache
+	credentials CredentialCache
 	// shells are the login shells that hosts were found to have, by the owner of the target.
 	shells lookup.Cache[shell.Shell]
 }

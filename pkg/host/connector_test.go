@@ -218,7 +218,7 @@ func TestCredentialsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var cache credentialCache
+	var cache CredentialCache
 	parse := func(data map[string][]byte) hostssh.Credential {
 		t.Helper()
 		credential, err := cache.parse(data)
@@ -240,6 +240,15 @@ func TestCredentialsAreKept(t *testing.T) {
 			t.Fatalf("got the password %q, want %q", got.Password, password)
 		}
 		most = max(most, len(cache.byID))
+	}
+	for i := range 2 * maxCredentials {
+		wrong := map[string][]byte{"private-key.pem": fmt.Appendf(nil, "wrong %d", i)}
+		if _, err := cache.parse(wrong); err == nil || cache.failed[digest(wrong)] == nil || len(cache.failed) > maxCredentials {
+			t.Fatalf("%d failures are kept, %v", len(cache.failed), err)
+		}
+		if _, err := cache.parse(wrong); err == nil {
+			t.Fatal("what failed is taken for a credential")
+		}
 	}
 	if most != maxCredentials {
 		t.Errorf("at most %d are kept, want %d", most, maxCredentials)

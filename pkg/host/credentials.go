@@ -110,6 +110,9 @@ func (c *Connector) formerCredentials(ctx context.Context, name types.Namespaced
 		return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("key %s: %w", name.Name, err)}
 	}
 	for _, k := range kept.Credentials {
+		if err := ctx.Err(); err != nil {
+			return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: err}
+		}
 		if len(k.Data) == 0 {
 			if key, err := ParseKey(k.PublicKey); err == nil && key.Fingerprint() != fingerprintOf(current) {
 				out.keys = append(out.keys, key)
@@ -166,36 +169,44 @@ func offered(current ssh.Credential, former []ssh.Credential, known *v1alpha1.Cr
 	return out
 }
 
-// credentialCache keeps what was made of Secrets: decrypting a private key is slow on
-// purpose. It is safe for concurrent use.
-type credentialCache struct {
-	mu   sync.Mutex
-	byID map[string]ssh.Credential // by digest of the Secret's data
+// CredentialCache keeps what was made of Secrets: decrypting a private key is slow on
+// purpose, also with a wrong passphrase. The zero value is empty. It is safe for concurrent use.
+type CredentialCache struct {
+	mu     sync.Mutex
+	byID   map[string]ssh.Credential // by digest of the Secret's data
+	failed map[string]error          // the same
 }
 
-// maxCredentials bounds the cache. There are as many as there are Secrets for hosts.
+// maxCredentials bounds the cache, and the failures in it. There are as many as there are Secrets for hosts.
 const maxCredentials = 256
 
-func (c *credentialCache) parse(data map[string][]byte) (ssh.Credential, error) {
+func (c *CredentialCache) parse(data map[string][]byte) (ssh.Credential, error) {
 	id := digest(data)
 	c.mu.Lock()
-	credential, ok := c.byID[id]
+	credential, known := c.byID[id]
+	err, failed := c.failed[id]
 	c.mu.Unlock()
-	if ok {
-		return credential, nil
+	if known || failed {
+		return credential, err
 	}
-	credential, err := parseCredential(data)
-	if err != nil {
-		return ssh.Credential{}, err
-	}
+	credential, err = parseCredential(data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.byID == nil || len(c.byID) >= maxCredentials {
-		// Secrets that are gone must not stay for ever; what is in use is back at once.
-		c.byID = map[string]ssh.Credential{}
+	if err != nil {
+		remember(&c.failed, id, err)
+		return ssh.Credential{}, err
 	}
-	c.byID[id] = credential
+	remember(&c.byID, id, credential)
 	return credential, nil
+}
+
+// remember adds to a part of the cache. When that is full it begins again: Secrets that are gone must not stay for ever, and
+// what is in use is back at once.
+func remember[T any](in *map[string]T, id string, value T) {
+	if *in == nil || len(*in) >= maxCredentials {
+		*in = map[string]T{}
+	}
+	(*in)[id] = value
 }
 
 func (c *Connector) credentialName(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, error) {

@@ -14,6 +14,13 @@ import (
 // accept them until they have the new key. It has a [Kept] for each Secret with credentials, by its name.
 const KeptSecret = "windows-keys-in-use"
 
+const (
+	// MaxKept is how many credentials are kept of one Secret, and read of what somebody else may have written.
+	MaxKept = 8
+	// MaxKeptBytes is the most that they take. Eight RSA keys of 16384 bits take half of it.
+	MaxKeptBytes = 256 << 10
+)
+
 // Kept are the credentials of one Secret that hosts may still accept.
 type Kept struct {
 	// Credentials are the data of the Secret as it was, newest first.
@@ -23,6 +30,9 @@ type Kept struct {
 	// RotatedAt is since when all of them have it, while former credentials are still kept. Nil: they have not, or
 	// there are no others.
 	RotatedAt *time.Time `json:"rotatedAt,omitempty"`
+	// Hosts is how many hosts of the Secret were known to accept one of them. When there are fewer, some may be back later, with
+	// the key that they had.
+	Hosts int `json:"hosts,omitempty"`
 }
 
 // KeptCredential is the data of a Secret of some time.
@@ -35,11 +45,13 @@ type KeptCredential struct {
 	// Data are the keys of the Secret that credentials are read from. Empty: the key is only removed from hosts, and none is
 	// logged in to with it.
 	Data map[string][]byte `json:"data,omitempty"`
+	// KeptUntil is until when it is kept at least, because hosts that may accept it have left the Secret. Nil: none has.
+	KeptUntil *time.Time `json:"keptUntil,omitempty"`
 }
 
 // PublicOnly is what is kept of a key with which nobody is to log in any more.
 func (k KeptCredential) PublicOnly() KeptCredential {
-	out := KeptCredential{Fingerprint: k.Fingerprint, PublicKey: k.PublicKey}
+	out := KeptCredential{Fingerprint: k.Fingerprint, PublicKey: k.PublicKey, KeptUntil: k.KeptUntil}
 	if out.PublicKey == "" {
 		if key, err := PublicKey(k.Data); err == nil {
 			out.PublicKey = key.String()
@@ -48,15 +60,22 @@ func (k KeptCredential) PublicOnly() KeptCredential {
 	return out
 }
 
-// ParseKept reads what the Secret has for one Secret with credentials; nothing is none.
+// ParseKept reads what the Secret has for one Secret with credentials; nothing is none. Whoever may write Secrets in the
+// namespace may have written it: it is bounded, and has [MaxKept] credentials at most.
 func ParseKept(text []byte) (Kept, error) {
 	var kept Kept
 	if len(text) == 0 {
 		return kept, nil
 	}
+	if len(text) > MaxKeptBytes {
+		return Kept{}, fmt.Errorf("the credentials that were kept have more than %d bytes", MaxKeptBytes)
+	}
 	if err := json.Unmarshal(text, &kept); err != nil {
 		// The cause is left out: it may quote the input.
 		return Kept{}, fmt.Errorf("the credentials that were kept cannot be read")
+	}
+	if len(kept.Credentials) > MaxKept {
+		kept.Credentials = kept.Credentials[:MaxKept]
 	}
 	return kept, nil
 }
@@ -66,7 +85,12 @@ func (k Kept) Encode() ([]byte, error) { return json.Marshal(k) }
 
 // NewKeptCredential is what is kept of the data of a Secret. It fails where a host could not be logged in to with it.
 func NewKeptCredential(data map[string][]byte) (KeptCredential, error) {
-	credential, err := parseCredential(data)
+	return new(CredentialCache).Keep(data)
+}
+
+// Keep is [NewKeptCredential]. What was read before is not read again.
+func (c *CredentialCache) Keep(data map[string][]byte) (KeptCredential, error) {
+	credential, err := c.parse(data)
 	if err != nil {
 		return KeptCredential{}, err
 	}

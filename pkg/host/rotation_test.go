@@ -152,6 +152,27 @@ func TestFormerKeys(t *testing.T) {
 	}
 }
 
+// TestParseKept: what somebody may have written costs no more than what we write.
+func TestParseKept(t *testing.T) {
+	many, err := Kept{Credentials: make([]KeptCredential, 1500)}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := ParseKept(many); err != nil || len(kept.Credentials) != MaxKept {
+		t.Errorf("%d credentials, %v", len(kept.Credentials), err)
+	}
+	if _, err := ParseKept(append(many, strings.Repeat(" ", MaxKeptBytes)...)); err == nil {
+		t.Error("it may have any size")
+	}
+	s := newSite(t, winhost.InProcessOptions{})
+	s.Secrets["operator/"+KeptSecret] = map[string][]byte{"cloud-private-key": many}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.connector.formerCredentials(ctx, hostsite.ClusterCredentials, hostssh.Credential{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("when nobody waits any more: %v", err)
+	}
+}
+
 func TestRotationToAPassword(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	s.Secrets[hostsite.ClusterCredentials.String()] = map[string][]byte{"password": []byte("x")}

@@ -55,7 +55,7 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 	case !held(a.instance):
 		return nil // the agent may not be put there yet
 	case !r.Kept:
-		seen.wait = "windows-controller has not kept a copy of the key so far, without which it could be lost; see the events of the Secret, and whether its annotation " + v1alpha1.CompromisedKeysAnnotation + " names the key"
+		seen.wait = "windows-controller has not kept a copy of the key so far, without which it could be lost; see the events of the Secret, whether Secret " + host.KeptSecret + " beside it has room, and whether its annotation " + v1alpha1.CompromisedKeysAnnotation + " names the key"
 	default:
 		a.rotate(ctx, r, seen)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
-// maxKept bounds how many keys are kept for one Secret. A Secret that is replaced more often while a host is down
-// loses the oldest.
-const maxKept = 8
+// leftFor is how long credentials are kept after hosts that may accept them have left their Secret: whoever gives a pool another
+// Secret may take that back, and instances that were lost may be restored.
+const leftFor = 7 * 24 * time.Hour
 
 // progress is how many of the hosts of a Secret have which key.
 type progress struct {
@@ -58,21 +58,26 @@ func failedAt(i *v1alpha1.WindowsInstance, fingerprint string) bool {
 
 // keep returns what is to be kept of a Secret that has now, is used by instances, and was kept as before. Former credentials go
 // once all hosts have had the key for a while, grace: a host may be getting another one at this moment that the Secret
-// had, and its status says so later. Of a compromised key the public part is kept, so that hosts lose it: there may be some that
-// got the present one by hand.
+// had, and its status says so later. They stay longer when hosts have left that may accept them. Of a compromised key the public
+// part is kept, so that hosts lose it: there may be some that got the present one by hand. A Secret that is replaced more than
+// [host.MaxKept] times while a host is down loses the oldest.
 func keep(before host.Kept, now host.KeptCredential, compromised []string, instances []*v1alpha1.WindowsInstance, at time.Time, grace time.Duration) host.Kept {
 	p := progressOf(instances, now.Fingerprint)
-	if p.total() == 0 {
-		return host.Kept{}
-	}
-	after := host.Kept{RotatingTo: before.RotatingTo}
+	before = whereHostsLeft(before, p, at)
+	after := host.Kept{RotatingTo: before.RotatingTo, Hosts: p.current + p.former}
 	add := func(c host.KeptCredential) {
 		same := func(k host.KeptCredential) bool { return k.Fingerprint == c.Fingerprint }
-		if slices.ContainsFunc(after.Credentials, same) || len(after.Credentials) >= maxKept {
+		if slices.ContainsFunc(after.Credentials, same) || len(after.Credentials) >= host.MaxKept {
 			return
 		}
 		if slices.Contains(compromised, c.Fingerprint) {
 			c = c.PublicOnly()
+		}
+		if i := slices.IndexFunc(before.Credentials, same); i >= 0 {
+			c.KeptUntil = before.Credentials[i].KeptUntil
+		}
+		if !keptAt(c, at) {
+			c.KeptUntil = nil
 		}
 		after.Credentials = append(after.Credentials, c)
 	}
@@ -83,8 +88,9 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 	}
 	own := len(after.Credentials)
 	done := p.current == p.total()
-	if !done || before.RotatedAt == nil || at.Before(before.RotatedAt.Add(grace)) {
-		for _, k := range before.Credentials {
+	over := done && before.RotatedAt != nil && !at.Before(before.RotatedAt.Add(grace))
+	for _, k := range before.Credentials {
+		if !over || keptAt(k, at) {
 			add(k)
 		}
 	}
@@ -98,6 +104,44 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 		after.RotatingTo = now.Fingerprint
 	}
 	return after
+}
+
+// keepUnused is keep for a Secret that no instance uses any more.
+func keepUnused(before host.Kept, at time.Time) host.Kept {
+	before = whereHostsLeft(before, progress{}, at)
+	after := host.Kept{RotatingTo: before.RotatingTo}
+	until := at.Add(leftFor)
+	for _, k := range before.Credentials {
+		k.KeptUntil = cmp.Or(k.KeptUntil, &until) // an earlier release did not count the hosts
+		if keptAt(k, at) {
+			after.Credentials = append(after.Credentials, k)
+		}
+	}
+	if len(after.Credentials) == 0 {
+		return host.Kept{}
+	}
+	return after
+}
+
+// whereHostsLeft returns what was kept, with until when that stays because there are fewer hosts now: of a Secret whose hosts had
+// all the same key that one, else all, as nobody knows which of them a host has that is gone.
+func whereHostsLeft(before host.Kept, p progress, at time.Time) host.Kept {
+	if p.current+p.former >= before.Hosts {
+		return before
+	}
+	until := at.Add(leftFor)
+	before.Credentials = slices.Clone(before.Credentials)
+	for i := range before.Credentials {
+		if i == 0 || before.RotatedAt == nil {
+			before.Credentials[i].KeptUntil = &until
+		}
+	}
+	return before
+}
+
+// keptAt says whether a credential is kept because hosts have left.
+func keptAt(c host.KeptCredential, at time.Time) bool {
+	return c.KeptUntil != nil && at.Before(*c.KeptUntil)
 }
 
 // compromisedKeys are the fingerprints in the annotation of a Secret.

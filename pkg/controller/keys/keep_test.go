@@ -94,11 +94,14 @@ func TestKeep(t *testing.T) {
 		{"the new one is compromised", keptOf("", "A"), "B", []string{"B"}, on("A"), publicOnly(keptOf("B", "B", "A"), 0)},
 		{"from a password to a key", keptOf("", ""), "B", nil, on(""), keptOf("B", "B", "")},
 		{"from a key to a password, that nobody has", keptOf("", "A"), "", nil, on("A"), keptOf("", "A")},
-		{"no host is left", keptOf("B", "B", "A"), "B", nil, nil, host.Kept{}},
 		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "B")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := keep(test.before, credentialOf(test.now), test.compromised, test.instances, at, grace)
+			if p := progressOf(test.instances, test.now); got.Hosts != p.current+p.former {
+				t.Errorf("%d hosts", got.Hosts)
+			}
+			got.Hosts = 0
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -106,6 +109,58 @@ func TestKeep(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"SHA256:a", "SHA256:b"}, compromisedKeys("SHA256:a, SHA256:b\n")); diff != "" {
 		t.Errorf("an annotation (-want +got)\n%s", diff)
+	}
+}
+
+// TestKeepWhatHostsLeft: a key is not lost with the instances of its Secret, nor when they have another one for some time.
+func TestKeepWhatHostsLeft(t *testing.T) {
+	const grace = 8 * time.Minute
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	hosts := func(keys ...string) (out []*v1alpha1.WindowsInstance) {
+		for i, k := range keys {
+			out = append(out, instanceWith(fmt.Sprintf("win-%d", i+1), k, ""))
+		}
+		return out
+	}
+	fingerprints := func(k host.Kept) string {
+		var out []string
+		for _, c := range k.Credentials {
+			out = append(out, c.Fingerprint)
+		}
+		return strings.Join(out, " ")
+	}
+	rotating, rotated := keptOf("B", "B", "A"), keptOf("", "B", "A")
+	rotating.Hosts, rotated.Hosts, rotated.RotatedAt = 3, 3, &at
+	for _, test := range []struct {
+		name      string
+		before    host.Kept
+		instances []*v1alpha1.WindowsInstance
+		// What is kept then, after the time that former keys stay in any case, and after that which those of hosts stay that
+		// have left.
+		now, soon, later string
+	}{
+		{"a host has left that had the former key, or the new one", rotating, hosts("B", "B"), "B A", "B A", "B"},
+		{"a host has left when all had the new one", rotated, hosts("B", "B"), "B A", "B", "B"},
+		{"none has left", rotating, hosts("B", "B", "B"), "B A", "B", "B"},
+		{"all have left", rotating, nil, "B A", "B A", ""},
+		{"all have left, as an earlier release has it", keptOf("", "A"), nil, "A", "A", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			kept := test.before
+			for _, look := range []struct {
+				after time.Duration
+				want  string
+			}{{0, test.now}, {grace, test.soon}, {leftFor, test.later}} {
+				if test.instances == nil {
+					kept = keepUnused(kept, at.Add(look.after))
+				} else {
+					kept = keep(kept, credentialOf("B"), nil, test.instances, at.Add(look.after), grace)
+				}
+				if got := fingerprints(kept); got != look.want {
+					t.Errorf("after %s %q is kept, want %q", look.after, got, look.want)
+				}
+			}
+		})
 	}
 }
 

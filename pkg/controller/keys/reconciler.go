@@ -48,12 +48,18 @@ type Reconciler struct {
 	now func() time.Time
 	// refused are the namespaces in which nothing can be kept, as was said.
 	refused map[string]bool
+	// full are the Secrets for which there is no room, as was said.
+	full map[types.NamespacedName]bool
+	// empty are the namespaces in which nothing was kept when that was read.
+	empty map[string]bool
+	// credentials are those that were read.
+	credentials host.CredentialCache
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}}
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, empty: map[string]bool{}}
 }
 
 // secretState is a Secret with credentials as it is found, and what is to be kept of it.
@@ -73,35 +79,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	names := slices.SortedFunc(maps.Keys(u.instances), func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	names = slices.DeleteFunc(names, func(n types.NamespacedName) bool { return n.Namespace != namespace })
 	inUse := slices.ContainsFunc(names, func(n types.NamespacedName) bool { return loggedIn(u.instances[n]) })
-	if !inUse && namespace != r.Cluster.Namespace && r.measured[namespace] == nil {
+	if !inUse && namespace != r.Cluster.Namespace && r.measured[namespace] == nil && r.empty[namespace] {
 		return reconcile.Result{}, nil // perhaps nobody lets us read Secrets there
 	}
 	kept := &corev1.Secret{}
 	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: host.KeptSecret}, kept)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && len(names) == 0:
-		if len(names) == 0 {
-			r.forget(namespace, nil)
-			return reconcile.Result{}, nil
-		}
-	case err != nil && !apierrors.IsForbidden(err):
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s/%s: %w", namespace, host.KeptSecret, err)
 	}
-	data := map[string][]byte{}
+	if r.empty[namespace] = len(kept.Data) == 0; r.empty[namespace] && !inUse {
+		r.forget(namespace, names)
+		return reconcile.Result{}, nil
+	}
+	var entries []entry
 	var states []secretState
 	var errs []error
 	for _, name := range names {
-		text, state, err := r.look(ctx, name, kept.Data[name.Name], u.instances[name])
+		before := kept.Data[name.Name]
+		text, state, err := r.look(ctx, name, before, u.instances[name])
 		if err != nil {
 			errs = append(errs, err)
 		}
-		if len(text) > 0 {
-			data[name.Name] = text
-		}
+		entries = append(entries, entry{name: name.Name, before: before, after: text, inUse: true})
 		if state != nil {
 			states = append(states, *state)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(kept.Data)) {
+		if u.instances[types.NamespacedName{Namespace: namespace, Name: name}] != nil {
+			continue
+		}
+		text, err := r.lookUnused(kept.Data[name])
+		if err != nil {
+			errs = append(errs, err)
+		}
+		entries = append(entries, entry{name: name, before: kept.Data[name], after: text})
+	}
+	data, refused := fit(entries, maxSecretBytes)
+	states = r.sayFull(namespace, states, refused)
 	switch err := r.write(ctx, namespace, kept, data); {
 	case apierrors.IsForbidden(err):
 		r.sayRefused(namespace, states)
@@ -125,7 +140,9 @@ func (r *Reconciler) next(states []secretState) time.Duration {
 	next := interval
 	for _, s := range states {
 		if since := s.after.RotatedAt; since != nil {
-			next = min(next, max(since.Add(2*r.ProbeTimeout).Sub(r.now()), time.Second))
+			if in := since.Add(2 * r.ProbeTimeout).Sub(r.now()); in > 0 {
+				next = min(next, max(in, time.Second))
+			}
 		}
 	}
 	return next
@@ -144,21 +161,41 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 		}
 		return text, nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	now, err := host.NewKeptCredential(secret.Data)
+	now, err := r.credentials.Keep(secret.Data)
 	if err != nil {
 		return text, nil, nil //nolint:nilerr // as above
 	}
 	before, err := host.ParseKept(text)
 	if err != nil {
-		before = host.Kept{} // somebody has changed it: what can be kept is kept again
+		text, before = nil, host.Kept{} // somebody has changed it: what can be kept is kept again
 	}
 	after := keep(before, now, compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), instances, r.now().UTC(), 2*r.ProbeTimeout)
 	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, now.Fingerprint)}
 	if len(after.Credentials) == 0 && after.RotatingTo == "" {
 		return nil, state, nil
 	}
-	text, err = after.Encode()
-	return text, state, err
+	encoded, err := after.Encode()
+	if err != nil {
+		return text, state, err
+	}
+	return encoded, state, nil
+}
+
+// lookUnused returns what is to be kept of a Secret that no instance has, of which text was kept.
+func (r *Reconciler) lookUnused(text []byte) ([]byte, error) {
+	before, err := host.ParseKept(text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // nobody can use it
+	}
+	after := keepUnused(before, r.now().UTC())
+	if len(after.Credentials) == 0 {
+		return nil, nil
+	}
+	encoded, err := after.Encode()
+	if err != nil {
+		return text, err
+	}
+	return encoded, nil
 }
 
 // loggedIn says whether a host of the instances was ever logged in to: else there is nothing to keep.
@@ -192,7 +229,7 @@ func (r *Reconciler) report(s secretState) {
 		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotating, "%d of %d hosts have another key than %s, and get it. A key that they had is kept until all of them have it.",
 			s.progress.former, s.progress.total(), s.after.RotatingTo)
 	case s.after.RotatingTo == "" && s.before.RotatingTo != "":
-		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. The former ones are not kept any longer.", s.progress.total())
+		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. Former ones are not needed any longer.", s.progress.total())
 	}
 }
 
@@ -207,6 +244,25 @@ func (r *Reconciler) sayRefused(namespace string, states []secretState) {
 			"kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s:windows-controller",
 			s.progress.total(), keeperRoleName, namespace, keeperRoleName, r.Cluster.Namespace)
 	}
+}
+
+// sayFull records, once, of which Secrets the keys cannot be kept because there is no room, and returns the others.
+func (r *Reconciler) sayFull(namespace string, states []secretState, refused []string) (others []secretState) {
+	for _, s := range states {
+		name := client.ObjectKeyFromObject(s.secret)
+		if !slices.Contains(refused, name.Name) {
+			delete(r.full, name)
+			others = append(others, s)
+			continue
+		}
+		if !r.full[name] {
+			r.full[name] = true
+			r.Recorder.Eventf(s.secret, corev1.EventTypeWarning, eventNotKept, "The key of this Secret cannot be kept, so that its %d hosts get no other one: Secret %s/%s has no room for it. "+
+				"Let hosts of this namespace share Secrets, or use short keys: ssh-keygen -t ed25519 -N '' -f new-key", s.progress.total(), namespace, host.KeptSecret)
+		}
+		r.measure(name, &s.progress)
+	}
+	return others
 }
 
 // forget drops the metric of Secrets that no host has any more.

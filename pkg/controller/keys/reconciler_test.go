@@ -4,6 +4,7 @@
 package keys
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -216,7 +217,9 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 			t.Fatal(err)
 		}
 	}
-	expect("no host is left")
+	expect("no host is left", next, "public key of "+is)
+	f.now = func() time.Time { return later.Add(leftFor) }
+	expect("nor was for a week")
 	if n := testutil.CollectAndCount(f.hosts); n != 0 {
 		t.Errorf("the metric has %d lines", n)
 	}
@@ -235,8 +238,11 @@ func TestTenants(t *testing.T) {
 	orphan.Namespace, orphan.Spec.PoolRef = "tenant", &v1alpha1.PoolReference{Name: "gone"}
 	f := newFixture(t, secretWith(clusterKey, ours), secretWith(named, theirs), pool, one, two, orphan)
 	orphans := types.NamespacedName{Name: "ns"} // its instances have the cluster-wide key
-	if _, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: orphans}); err != nil || f.read["ns"] {
-		t.Errorf("where no Secrets are in use: read %v, %v", f.read, err)
+	for _, first := range []bool{true, false} { // something may be left of a time when there were
+		f.read = map[string]bool{}
+		if result, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: orphans}); err != nil || f.read["ns"] != first || result.RequeueAfter != 0 {
+			t.Errorf("where no Secrets are in use: read %v, again after %s, %v", f.read, result.RequeueAfter, err)
+		}
 	}
 	f.forbidden = true
 	if got := f.reconcile(named); got != nil {
@@ -263,6 +269,29 @@ func TestTenants(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNoRoom: a Secret for which there is no room is named, and others are kept.
+func TestNoRoom(t *testing.T) {
+	private, _ := keyPair(t)
+	other, fingerprint := keyPair(t)
+	large, small := types.NamespacedName{Namespace: "ns", Name: "large"}, types.NamespacedName{Namespace: "ns", Name: "small"}
+	one, two := instanceWith("one", "former", ""), instanceWith("two", fingerprint, "")
+	one.Spec.CredentialsSecretRef, two.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "large"}, &v1alpha1.SecretReference{Name: "small"}
+	f := newFixture(t, secretWith(large, append(private, bytes.Repeat([]byte("#"), host.MaxKeptBytes)...)), secretWith(small, other), one, two)
+	if got := f.reconcile(large); got != nil {
+		t.Errorf("kept %v", got)
+	}
+	f.expectEvent("Warning KeyNotKept The key of this Secret cannot be kept, so that its 1 hosts get no other one: Secret ns/windows-keys-in-use has no room for it.")
+	if diff := cmp.Diff([]string{fingerprint}, f.reconcile(small)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	f.expectEvent("") // once is enough
+	f.replace(large, private, nil)
+	if got := f.reconcile(large); len(got) != 1 {
+		t.Errorf("when there is room, kept is %v", got)
+	}
+	f.expectEvent("Normal KeyRotationStarted")
 }
 
 func TestPacer(t *testing.T) {
