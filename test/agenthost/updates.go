@@ -22,6 +22,8 @@ type Update struct {
 	TakenBack bool
 	// NeedsNoRestart: it takes effect at once.
 	NeedsNoRestart bool
+	// StaysOffered: Windows says that it has installed it, and offers it as before.
+	StaysOffered bool
 	// InstalledIn is the boot in which it was installed. Empty: it was not.
 	InstalledIn string
 }
@@ -57,7 +59,7 @@ func (a updateAgent) Search(context.Context) ([]updates.Offer, error) {
 		if u.FailSearch != "" {
 			return nil, errors.New(u.FailSearch)
 		}
-		if u.InstalledIn == "" {
+		if u.InstalledIn == "" || u.StaysOffered {
 			offers = append(offers, u.Offer)
 		}
 	}
@@ -100,8 +102,19 @@ func (a updateAgent) Install(_ context.Context, ids []updates.Identity) ([]updat
 	return results, err
 }
 
+// RestartPending implements [updates.Source].
+func (a updateAgent) RestartPending(context.Context) (bool, error) {
+	state, err := a.read()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(state.Updates, func(u Update) bool { return u.InstalledIn != "" && u.InstalledIn == state.Boot && !u.NeedsNoRestart }), nil
+}
+
 func find(state *hostState, id updates.Identity) *Update {
-	i := slices.IndexFunc(state.Updates, func(u Update) bool { return u.ID == id.ID && u.Revision == id.Revision && u.InstalledIn == "" })
+	i := slices.IndexFunc(state.Updates, func(u Update) bool {
+		return u.ID == id.ID && u.Revision == id.Revision && (u.InstalledIn == "" || u.StaysOffered)
+	})
 	if i < 0 {
 		return nil
 	}

@@ -41,7 +41,7 @@ type WindowsUpdates struct {
 	// Failures are updates that could not be installed and still wait, the newest first. They are not tried again
 	// before their time unless somebody asks.
 	Failures []UpdateFailure `json:"failures,omitempty"`
-	// Unproven are updates that were installed, and that no search in another boot has found to be so yet.
+	// Unproven are updates that were installed, and that no search has found to be so yet, in another boot if they need a restart.
 	Unproven []InstalledUpdate `json:"unproven,omitempty"`
 	// Attempt is what was requested last, and what became of it. Nil: nothing was.
 	Attempt *UpdateAttempt `json:"attempt,omitempty"`
@@ -99,6 +99,8 @@ type InstalledUpdate struct {
 	// BootID is the boot in which that was, and Request the ID of the request.
 	BootID  string `json:"bootID"`
 	Request string `json:"request"`
+	// RebootRequired says whether Windows has to be restarted for what that request has installed.
+	RebootRequired bool `json:"rebootRequired,omitempty"`
 }
 
 // UpdateScope is which updates are meant.
@@ -156,7 +158,8 @@ type UpdateAttempt struct {
 	Succeeded []string `json:"succeeded,omitempty"`
 	// Failures are the updates of the request that failed, in this attempt and in those before it with the same ID.
 	Failures []UpdateFailure `json:"failures,omitempty"`
-	// RebootRequired says whether Windows has to be restarted for what was installed.
+	// RebootRequired says whether Windows has to be restarted for what was installed. Of an installation that was interrupted
+	// or failed it says whether Windows waits for a restart at its end.
 	RebootRequired bool `json:"rebootRequired,omitempty"`
 	// Error is why it could not be completed. Empty: it was, or still runs.
 	Error string `json:"error,omitempty"`

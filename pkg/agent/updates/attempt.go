@@ -22,6 +22,8 @@ const (
 	// downloadTimeout and installTimeout bound an attempt. Cumulative updates take half an hour, on slow disks longer.
 	downloadTimeout = 2 * time.Hour
 	installTimeout  = 3 * time.Hour
+	// clockSlack is how far in the future something may have been that is believed. A clock that ran ahead must put nothing off.
+	clockSlack = time.Minute
 )
 
 // attend does what is requested, if that is not done yet. It says whether there was anything.
@@ -56,6 +58,12 @@ func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot st
 	}
 	if ctx.Err() != nil {
 		return true, nil //nolint:nilerr // the service ends, and goes on when it is started again
+	}
+	if request.Action == api.ActionInstall && (a.Starts > 1 || err != nil) {
+		// Whoever was interrupted has not learned it. If it cannot be read, a restart does no harm: the host was drained for one.
+		pending, pendingErr := u.Source.RestartPending(ctx)
+		a.RebootRequired = a.RebootRequired || pending || pendingErr != nil
+		err = errors.Join(err, pendingErr)
 	}
 	if err != nil {
 		a.Error = err.Error()
@@ -99,7 +107,7 @@ func wanted(known *api.WindowsUpdates, r api.UpdatesRequest, now time.Time) []*a
 			continue
 		}
 		f := failureOf(known, p.ID)
-		if f != nil && f.Revision == p.Revision && (f.Request == r.ID || !r.Retry && f.RetryAt.After(now) && f.At.Before(now.Add(retryAfter))) {
+		if f != nil && f.Revision == p.Revision && (f.Request == r.ID || !r.Retry && f.RetryAt.After(now) && !f.At.After(now.Add(clockSlack))) {
 			continue
 		}
 		list = append(list, p)
@@ -139,6 +147,9 @@ func (u *Updater) download(ctx context.Context, known *api.WindowsUpdates) error
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.Is(err, ErrNotBegun) {
+			return err
 		}
 		if err != nil {
 			u.failed(known, p, fmt.Errorf("it cannot be downloaded: %w", err))
@@ -211,39 +222,48 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 	case errors.Is(err, ErrRestartFirst):
 		a.RebootRequired = true
 		return err
+	case errors.Is(err, ErrNotBegun):
+		return err
 	case err != nil:
 		for _, p := range list {
 			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", err))
 		}
 		return err
 	}
+	a.RebootRequired = slices.ContainsFunc(results, func(r Result) bool { return r.RebootRequired })
 	for n, p := range list {
 		r := results[n]
 		a.Done++
-		a.RebootRequired = a.RebootRequired || r.RebootRequired
 		if r.Err != nil {
 			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", r.Err))
 			continue
 		}
 		a.Succeeded = append(a.Succeeded, p.Name())
-		known.Unproven = append(known.Unproven, api.InstalledUpdate{ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, BootID: boot, Request: a.Request.ID})
+		known.Unproven = append(known.Unproven, api.InstalledUpdate{
+			ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, BootID: boot, Request: a.Request.ID, RebootRequired: a.RebootRequired,
+		})
 	}
 	known.Unproven = known.Unproven[max(0, len(known.Unproven)-api.MaxPendingUpdates):]
 	return nil
 }
 
 // prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
-// may take them back, and then offers them again.
+// may take them back, and then offers them again. What needs no restart may be offered as before, too, and would be installed
+// again and again.
 func (u *Updater) prove(known *api.WindowsUpdates, boot string) {
 	known.Unproven = slices.DeleteFunc(known.Unproven, func(i api.InstalledUpdate) bool {
 		at := slices.IndexFunc(known.Pending, func(p api.Update) bool { return p.ID == i.ID && p.Revision == i.Revision })
 		switch {
 		case at < 0:
 			return true
-		case i.BootID == boot:
-			return false // it may be completed by a restart
+		case i.BootID == boot && i.RebootRequired:
+			return false // it may be completed by that
 		}
-		u.failedFor(known, &known.Pending[at], i.Request, errors.New("Windows has installed it, and taken it back while it restarted"))
+		err := errors.New("Windows has installed it, and taken it back while it restarted")
+		if i.BootID == boot {
+			err = errors.New("Windows has installed it, and offers it as before")
+		}
+		u.failedFor(known, &known.Pending[at], i.Request, err)
 		return true
 	})
 	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool {

@@ -7,6 +7,8 @@ package updates_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -289,5 +291,223 @@ func TestRequest(t *testing.T) {
 		if a, err := updates.Request(h, good); a != nil || err != nil {
 			t.Errorf("before the service has seen it: %+v, %v", a, err)
 		}
+	}
+}
+
+// TestInstalledAndStillOffered: what Windows says it has installed, without a restart, and offers as before has failed. It would
+// be installed, and the host drained for it, every hour.
+func TestInstalledAndStillOffered(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		verify bool
+	}{{"it is verified", true}, {"it is found by the next search", false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t).withService()
+			stays := offer("1", "One that stays", updates.ClassSecurity)
+			stays.NeedsNoRestart, stays.StaysOffered = true, true
+			h.offer(stays)
+			h.ask(request(api.ActionDownload))
+			if a := h.ask(request(api.ActionInstall)); a.RebootRequired || !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+				t.Errorf("install: %+v", a)
+			}
+			const want = "KB501: Windows has installed it, and offers it as before"
+			if tt.verify {
+				if a := h.ask(request(api.ActionVerify)); !gocmp.Equal(failures(a.Failures), []string{want}) {
+					t.Errorf("verify: %+v", a)
+				}
+			} else {
+				h.run(15 * time.Hour)
+			}
+			if known := h.known(); !gocmp.Equal(failures(known.Failures), []string{want}) || !known.Failures[0].RetryAt.After(h.now) || len(known.Unproven) > 0 {
+				t.Errorf("the service knows %+v", known)
+			}
+			if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Total != 0 {
+				t.Errorf("it is tried again at once: %+v", a)
+			}
+		})
+	}
+}
+
+// TestNeedsRestartAndStillOffered: what a restart completes is judged after that.
+func TestNeedsRestartAndStillOffered(t *testing.T) {
+	h := newHost(t).withService()
+	quick, slow := offer("1", "One that takes effect at once", updates.ClassSecurity), offer("2", "One that needs a restart", updates.ClassSecurity)
+	quick.NeedsNoRestart, quick.StaysOffered = true, true
+	h.offer(quick, slow)
+	h.ask(request(api.ActionDownload))
+	if a := h.ask(request(api.ActionInstall)); !a.RebootRequired || len(a.Succeeded) != 2 {
+		t.Errorf("install: %+v", a)
+	}
+	h.run(15 * time.Hour)
+	if known := h.known(); len(known.Failures) > 0 || len(known.Unproven) != 1 {
+		t.Errorf("before the restart the service knows %+v", known)
+	}
+	h.boot = "boot-2"
+	if a := h.ask(request(api.ActionVerify)); len(a.Failures) != 1 || a.Failures[0].Name != "KB501" {
+		t.Errorf("verify: %+v", a)
+	}
+}
+
+// TestInterruptedInstallationNeedsRestart: whoever ends in the middle of an installation, or does not learn how it ended, learns
+// of Windows whether it has to be restarted.
+func TestInterruptedInstallationNeedsRestart(t *testing.T) {
+	installed := func(t *testing.T, change func(*agenthost.Update)) *host {
+		t.Helper()
+		h := newHost(t).withService()
+		u := offer("1", "Cumulative update", updates.ClassSecurity)
+		change(&u)
+		h.offer(u)
+		h.ask(request(api.ActionDownload))
+		if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	run := func(ctx context.Context, h *host, source updates.Source) *api.UpdateAttempt {
+		(&updates.Updater{System: h, Source: source, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+		return h.known().Attempt
+	}
+	for _, tt := range []struct {
+		name    string
+		quick   bool
+		restart bool // in between
+		want    bool
+	}{
+		{name: "Windows waits for a restart", want: true},
+		{name: "Windows waits for none", quick: true},
+		{name: "Windows was restarted meanwhile", restart: true},
+	} {
+		t.Run("the service ends: "+tt.name, func(t *testing.T) {
+			h := installed(t, func(u *agenthost.Update) { u.NeedsNoRestart = tt.quick })
+			ctx, cancel := context.WithCancel(t.Context())
+			if a := run(ctx, h, endsService{h, cancel}); !a.EndedAt.IsZero() {
+				t.Fatalf("it has ended: %+v", a)
+			}
+			if tt.restart {
+				h.boot = "boot-2"
+			}
+			if a := run(t.Context(), h, h); a.EndedAt.IsZero() || a.Starts != 2 || a.RebootRequired != tt.want {
+				t.Errorf("got %+v", a)
+			}
+		})
+	}
+	t.Run("the service ends each time", func(t *testing.T) {
+		h := installed(t, func(*agenthost.Update) {})
+		h.offer(downloaded("1"), downloaded("2"), downloaded("3"), downloaded("4"))
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			run(ctx, h, endsService{h, cancel})
+		}
+		if a := run(t.Context(), h, h); a.Error == "" || !a.RebootRequired {
+			t.Errorf("got %+v", a)
+		}
+	})
+	t.Run("Windows does not say how it ended", func(t *testing.T) {
+		h := installed(t, func(*agenthost.Update) {})
+		if a := run(t.Context(), h, failsInstall{h, errors.New("HRESULT 0x80240020")}); len(a.Failures) != 1 || !a.RebootRequired {
+			t.Errorf("got %+v", a)
+		}
+	})
+	t.Run("Windows does not say whether it waits", func(t *testing.T) {
+		h := installed(t, func(*agenthost.Update) {})
+		if a := run(t.Context(), h, saysNothing{failsInstall{h, errors.New("HRESULT 0x80240020")}}); !a.RebootRequired {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
+func downloaded(id string) agenthost.Update {
+	u := offer(id, "Update "+id, updates.ClassSecurity)
+	u.Downloaded = true
+	return u
+}
+
+// endsService installs one update, and ends the service before it learns of that.
+type endsService struct {
+	updates.Source
+
+	end func()
+}
+
+func (s endsService) Install(ctx context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	_, err := s.Source.Install(ctx, ids[:1])
+	s.end()
+	return nil, err
+}
+
+// failsInstall installs, and says that this has failed.
+type failsInstall struct {
+	*host
+
+	err error
+}
+
+func (s failsInstall) Install(ctx context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	if _, err := s.host.Install(ctx, ids); err != nil {
+		return nil, err
+	}
+	return nil, s.err
+}
+
+// saysNothing does not say whether Windows waits for a restart.
+type saysNothing struct{ updates.Source }
+
+func (saysNothing) RestartPending(context.Context) (bool, error) {
+	return false, errors.New("the registry cannot be read")
+}
+
+// notBegun fails before it does anything.
+type notBegun struct{ updates.Source }
+
+func (notBegun) Download(context.Context, updates.Identity) error {
+	return fmt.Errorf("%w: searching: HRESULT 0x8024001e", updates.ErrNotBegun)
+}
+
+func (notBegun) Install(context.Context, []updates.Identity) ([]updates.Result, error) {
+	return nil, fmt.Errorf("%w: searching: HRESULT 0x8024001e", updates.ErrNotBegun)
+}
+
+// TestNotBegun: what keeps Windows from beginning says nothing about the updates, which are tried again when it is over.
+func TestNotBegun(t *testing.T) {
+	for _, action := range []api.UpdateAction{api.ActionDownload, api.ActionInstall} {
+		t.Run(string(action), func(t *testing.T) {
+			h := newHost(t).withService()
+			h.offer(offer("1", "Cumulative update", updates.ClassSecurity), offer("2", "Another one", updates.ClassSecurity))
+			if action == api.ActionInstall {
+				h.ask(request(api.ActionDownload))
+			}
+			if _, err := updates.Request(h, request(action)); err != nil {
+				t.Fatal(err)
+			}
+			(&updates.Updater{System: h, Source: notBegun{h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+			a := h.known().Attempt
+			if a.EndedAt.IsZero() || a.Error != "it was not begun: searching: HRESULT 0x8024001e" || a.RebootRequired || len(a.Failures)+len(a.Succeeded)+len(h.known().Failures) > 0 {
+				t.Errorf("got %+v", a)
+			}
+			if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Total != 2 || len(a.Succeeded) != 2 {
+				t.Errorf("they are not tried again: %+v", a)
+			}
+		})
+	}
+}
+
+// TestClockRanAhead: a failure in the future is not believed, so that it puts nothing off for longer than a day.
+func TestClockRanAhead(t *testing.T) {
+	for _, ahead := range []time.Duration{2 * time.Hour, 300 * 24 * time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			h := newHost(t).withService()
+			bad := offer("1", "Cumulative update", updates.ClassSecurity)
+			bad.FailDownload = "HRESULT 0x8024402c"
+			h.offer(bad)
+			h.now = h.now.Add(ahead)
+			h.ask(request(api.ActionDownload))
+			h.now = h.now.Add(-ahead)
+			if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Total != 1 {
+				t.Errorf("it is not tried again: %+v", a)
+			}
+			if a := h.ask(api.UpdatesRequest{ID: "op-3", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Total != 0 {
+				t.Errorf("it is tried again at once: %+v", a)
+			}
+		})
 	}
 }

@@ -19,12 +19,20 @@ type Source interface {
 	// Search returns the software updates that apply to the host, are not installed, not hidden by an
 	// administrator and not only offered to those who look for them.
 	Search(ctx context.Context) ([]Offer, error)
-	// Download gets the files of an update that a search has found, and accepts its license.
+	// Download gets the files of an update that a search has found, and accepts its license. [ErrNotBegun] is wrapped as
+	// by Install.
 	Download(ctx context.Context, id Identity) error
 	// Install installs updates that were downloaded, and restarts nothing. It returns what became of each, in their order.
-	// [ErrRestartFirst] is wrapped when Windows installs nothing before it has been restarted.
+	// [ErrRestartFirst] is wrapped when Windows installs nothing before it has been restarted, and [ErrNotBegun] when it
+	// got not as far as the updates.
 	Install(ctx context.Context, ids []Identity) ([]Result, error)
+	// RestartPending says whether Windows has to be restarted to complete what was installed, by whomever. It waits for no
+	// other call.
+	RestartPending(ctx context.Context) (bool, error)
 }
+
+// ErrNotBegun means that Windows failed before it did anything about an update, which says nothing about updates.
+var ErrNotBegun = errors.New("it was not begun")
 
 // ErrRestartFirst means that Windows waits for a restart, and installs nothing before that.
 var ErrRestartFirst = errors.New("Windows has to be restarted first")

@@ -76,7 +76,7 @@ func (u *Updater) look(ctx context.Context) error {
 // due says whether it is time for a search. A clock that was set back must not put that off.
 func (u *Updater) due(known *api.WindowsUpdates, boot string) bool {
 	now := u.Now()
-	since := func(t time.Time, d time.Duration) bool { return t.After(now.Add(time.Minute)) || !now.Before(t.Add(d)) }
+	since := func(t time.Time, d time.Duration) bool { return t.After(now.Add(clockSlack)) || !now.Before(t.Add(d)) }
 	switch {
 	case !known.FailedAt.IsZero():
 		return since(known.FailedAt, searchRetry)

@@ -81,6 +81,11 @@ func (h *host) Install(ctx context.Context, ids []updates.Identity) ([]updates.R
 	return h.Updates().Install(ctx, ids)
 }
 
+// RestartPending implements [updates.Source].
+func (h *host) RestartPending(ctx context.Context) (bool, error) {
+	return h.Updates().RestartPending(ctx)
+}
+
 // run runs the service for a time. It is a new process.
 func (h *host) run(d time.Duration) {
 	h.t.Helper()

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
@@ -33,7 +35,7 @@ type updateSession struct {
 	CreateUpdateSearcher, CreateUpdateDownloader, CreateUpdateInstaller uintptr
 }
 
-// updateSearcher is IUpdateSearcher as far as Search. Which server it asks is left to the policy of the host.
+// updateSearcher is IUpdateSearcher as far as put_Online. Which server it asks is left to the policy of the host.
 type updateSearcher struct {
 	iDispatch
 	GetCanAutomaticallyUpgradeService, PutCanAutomaticallyUpgradeService           uintptr
@@ -41,6 +43,7 @@ type updateSearcher struct {
 	GetIncludePotentiallySupersededUpdates, PutIncludePotentiallySupersededUpdates uintptr
 	GetServerSelection, PutServerSelection                                         uintptr
 	BeginSearch, EndSearch, EscapeString, QueryHistory, Search                     uintptr
+	GetOnline, PutOnline                                                           uintptr
 }
 
 // searchResult is ISearchResult.
@@ -108,7 +111,7 @@ type updateAgent struct{}
 // Search implements [updates.Source].
 func (updateAgent) Search(context.Context) (offers []updates.Offer, err error) {
 	err = withUpdateSession(func(session *comObject[updateSession]) error {
-		return searchUpdates(session, func(found *comObject[windowsUpdate]) error {
+		return searchUpdates(session, askServer, func(found *comObject[windowsUpdate]) error {
 			offer, err := readOffer(found)
 			offers = append(offers, offer)
 			return err
@@ -132,13 +135,27 @@ func withUpdateSession(use func(session *comObject[updateSession]) error) error 
 	})
 }
 
+// searchSource is where a search looks.
+type searchSource uintptr
+
+const (
+	// askServer asks the server, which is what Windows does by default.
+	askServer searchSource = variantTrue
+	// askHost asks nobody but the host, which knows what the server offered last. It takes seconds, and does not fail with
+	// the network.
+	askHost searchSource = 0
+)
+
 // searchUpdates calls use with each update that is found, which is released after that.
-func searchUpdates(session *comObject[updateSession], use func(*comObject[windowsUpdate]) error) error {
+func searchUpdates(session *comObject[updateSession], source searchSource, use func(*comObject[windowsUpdate]) error) error {
 	searcher, err := getObject[updateSearcher](session, session.methods.CreateUpdateSearcher)
 	if err != nil {
 		return fmt.Errorf("creating a search: %w", err)
 	}
 	defer searcher.release()
+	if err := comCall(unsafe.Pointer(searcher), searcher.methods.PutOnline, uintptr(source)); err != nil {
+		return fmt.Errorf("preparing a search: %w", updateError(err))
+	}
 	var result *comObject[searchResult]
 	if err := withString(searchCriteria, func(bstr uintptr) error {
 		return comCall(unsafe.Pointer(searcher), searcher.methods.Search, bstr, uintptr(unsafe.Pointer(&result)))
@@ -272,6 +289,14 @@ func eachString(list *comObject[collection], use func(string)) error {
 		freeString(bstr)
 	}
 	return nil
+}
+
+// RestartPending implements [updates.Source]. It reads what the parts of Windows that install updates have recorded, as the Windows
+// Update Agent may hang.
+func (updateAgent) RestartPending(context.Context) (bool, error) {
+	var pending api.PendingReboot
+	err := pendingReboot(&pending)
+	return slices.Contains(pending.Reasons, api.RebootComponentServicing) || slices.Contains(pending.Reasons, api.RebootWindowsUpdate), err
 }
 
 // updateError says what to do about an error of the Windows Update Agent, with its code, by which people find it.

@@ -75,11 +75,11 @@ func (updateAgent) Download(_ context.Context, id updates.Identity) error {
 		}
 		downloader, err := getObject[updateDownloader](session, session.methods.CreateUpdateDownloader)
 		if err != nil {
-			return fmt.Errorf("creating a download: %w", err)
+			return fmt.Errorf("%w: creating a download: %w", updates.ErrNotBegun, err)
 		}
 		defer downloader.release()
 		if err := comCall(unsafe.Pointer(downloader), downloader.methods.PutUpdates, uintptr(unsafe.Pointer(list))); err != nil {
-			return fmt.Errorf("naming the update: %w", updateError(err))
+			return fmt.Errorf("%w: naming the update: %w", updates.ErrNotBegun, updateError(err))
 		}
 		result, err := getObject[downloadResult](downloader, downloader.methods.Download)
 		if err != nil {
@@ -102,12 +102,12 @@ func (updateAgent) Install(_ context.Context, ids []updates.Identity) ([]updates
 		}
 		installer, err := newInstaller(session, list)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
 		}
 		defer installer.release()
 		first, err := installer.getInt(installer.methods.GetRebootRequiredBeforeInstallation)
 		if err != nil {
-			return fmt.Errorf("finding out whether Windows has to be restarted first: %w", updateError(err))
+			return fmt.Errorf("%w: finding out whether Windows has to be restarted first: %w", updates.ErrNotBegun, updateError(err))
 		}
 		if int16(first) != 0 {
 			return updates.ErrRestartFirst
@@ -184,16 +184,18 @@ func outcome[M any](result *comObject[M], getCode, getHResult uintptr) error {
 }
 
 // withUpdates calls use with the updates of those identities that are offered, whose licenses are accepted, and says which ones these are,
-// in their order. What is offered is known on the host since its last search.
+// in their order. What is offered the host knows since its last search, so that the server is not asked once more for each update,
+// nor after the drain. [updates.ErrNotBegun] is wrapped when use was not called, unless a license is the reason.
 func withUpdates(ids []updates.Identity, use func(session *comObject[updateSession], list *comObject[collection], found []int) error) error {
-	return withUpdateSession(func(session *comObject[updateSession]) error {
+	begun := false
+	err := withUpdateSession(func(session *comObject[updateSession]) error {
 		list, err := createObject[collection](&clsidUpdateCollection, &iidUpdateCollection)
 		if err != nil {
 			return fmt.Errorf("creating a list of updates: %w", err)
 		}
 		defer list.release()
 		var found []int
-		if err := searchUpdates(session, func(u *comObject[windowsUpdate]) error {
+		if err := searchUpdates(session, askHost, func(u *comObject[windowsUpdate]) error {
 			id, revision, err := readIdentity(u)
 			if err != nil {
 				return fmt.Errorf("reading an update: %w", err)
@@ -203,6 +205,7 @@ func withUpdates(ids []updates.Identity, use func(session *comObject[updateSessi
 				return nil
 			}
 			if err := acceptLicense(u); err != nil {
+				begun = true
 				return err
 			}
 			var index int32
@@ -214,8 +217,13 @@ func withUpdates(ids []updates.Identity, use func(session *comObject[updateSessi
 		}); err != nil {
 			return err
 		}
+		begun = true
 		return use(session, list, found)
 	})
+	if err != nil && !begun {
+		return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
+	}
+	return err
 }
 
 // acceptLicense accepts the license of an update, if it has one.

@@ -207,8 +207,8 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		return fmt.Sprintf(" Node %[1]s stays cordoned because its host is being removed; the removal will be retried. Move the pods away in the meantime, for example: kubectl drain %[1]s", op.Node.Name), nil
 	case op.Type == v1alpha1.OperationRemove:
 		return fmt.Sprintf(" Node %s stays cordoned because its host is being removed.", op.Node.Name), nil
-	case op.Cause != "" && !e.mayBeSent():
-		// Nobody asked for it, and nothing was done to the host: it goes on as it did.
+	case (op.Cause != "" || e.current == v1alpha1.StepInstallUpdates) && !e.mayBeSent():
+		// Nobody asked for it, or updates were not installed: the host goes on as it did.
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return note + describeEvicted(op) + restored, err
 	case op.Cause != "":

@@ -50,8 +50,11 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	a, err := e.attempt(ctx, api.ActionInstall, installed, "Installing updates of Windows")
-	if err != nil {
+	switch {
+	case err != nil:
 		return result{}, err
+	case a.Error != "" && len(a.Succeeded)+len(a.Failures) == 0 && !a.RebootRequired: // nothing was done
+		return result{}, fmt.Errorf("the updates of Windows cannot be installed: %s", a.Error)
 	}
 	r := result{}
 	if len(a.Succeeded) > 0 {

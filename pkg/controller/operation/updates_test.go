@@ -106,6 +106,12 @@ func TestUpdates(t *testing.T) {
 			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Failures: failed}
 			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Failures: failed}
 		}, v1alpha1.OperationFailed, "HRESULT 0x80073712. They are tried again a day later", 0, 1},
+		{"it is not begun", func(h *scriptedHost) {
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Error: "it was not begun: searching: HRESULT 0x8024001e"}
+		}, v1alpha1.OperationFailed, "The updates of Windows cannot be installed: it was not begun: searching: HRESULT 0x8024001e. The host was not restarted. The drain was over.", 0, 1},
+		{"it is not begun, and Windows waits for a restart", func(h *scriptedHost) {
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Error: "Windows has to be restarted first", RebootRequired: true}
+		}, v1alpha1.OperationSucceeded, "Not completed: Windows has to be restarted first.", 1, 1},
 		{"Windows takes it back", func(h *scriptedHost) {
 			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Failures: failed}
 		}, v1alpha1.OperationFailed, "HRESULT 0x80073712", 1, 1},
@@ -146,6 +152,19 @@ func TestUpdatesOfAPerson(t *testing.T) {
 		f.host.updates.ends = goodUpdates()
 		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || len(f.host.updates.requests) != 3 || !f.host.updates.requests[0].Retry {
 			t.Errorf("it is %s: %s; requests %+v", op.Phase, op.Message, f.host.updates.requests)
+		}
+	})
+}
+
+// TestUpdatesOfAPersonAreNotBegun: nothing was done to the host, so that its Node takes pods again whoever has asked.
+func TestUpdatesOfAPersonAreNotBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(withUpdates(rebootOperation(v1alpha1.RebootGraceful))))
+		f.host.updates.ends = goodUpdates()
+		f.host.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Error: "it was not begun"}
+		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || f.node().Spec.Unschedulable || strings.Contains(op.Message, "stays cordoned") {
+			t.Errorf("it is %s: %s; the Node: %+v", op.Phase, op.Message, f.node().Spec)
 		}
 	})
 }
