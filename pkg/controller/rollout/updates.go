@@ -12,11 +12,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
-// updatesPause is between two attempts to install updates of which the first has succeeded: the host tells what it
-// has found since a while later, and what waits for a restart before it can be installed is installed by the second.
-const updatesPause = time.Hour
+// retrySoonest is how long after a failure, at the latest, a host tries an update again, and what its clock may differ. A host
+// whose clock ran ahead says later times, which it does not believe itself.
+const retrySoonest = 24*time.Hour + time.Hour
 
 // updatesBackoff is between attempts to install updates that fail. Of each update the host itself knows when it is tried again.
+// It is between attempts that succeed as well: the host tells what it has found since a while later, and what waits for a restart
+// before it can be installed is installed by the second one. What waits after many of them may do so for good.
 var updatesBackoff = wait.Backoff{Duration: time.Hour, Factor: 2, Cap: 24 * time.Hour}
 
 // updatesDue says whether updates of Windows are to be installed on the host of an instance, and from when on. The host has
@@ -34,7 +36,7 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 		return false, time.Time{}
 	}
 	for _, f := range failedOf(u, install) {
-		if !f.RetryAt.After(now) {
+		if !f.RetryAt.After(now) || f.RetryAt.After(now.Add(retrySoonest)) {
 			continue
 		}
 		n--
@@ -46,7 +48,8 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 		due = time.Time{}
 	}
 	var last *v1alpha1.Operation
-	failures := 0
+	before := now
+	inRow := 0
 	for _, op := range i.Status.Operations() {
 		if op.Cause != v1alpha1.CauseWindowsUpdates || op.FinishedAt == nil || op.FinishedAt.After(now) || withdrawn(op) { // by a clock that ran ahead
 			continue
@@ -54,19 +57,18 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 		if last == nil {
 			last = op
 		}
-		if !op.BrokenOff() {
+		if op.BrokenOff() != last.BrokenOff() || last != op && !op.BrokenOff() && before.Sub(op.FinishedAt.Time) > 2*updatesBackoff.Cap {
 			break
 		}
-		failures++
+		before = op.FinishedAt.Time
+		inRow++
 	}
 	switch {
 	case last == nil:
-	case last.Phase == v1alpha1.OperationFailed:
-		due = later(due, last.FinishedAt.Add(backoff.After(updatesBackoff, failures)))
 	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
 		due = later(due, last.FinishedAt.Add(restartBackoff.Cap))
 	default:
-		due = later(due, last.FinishedAt.Add(updatesPause))
+		due = later(due, last.FinishedAt.Add(backoff.After(updatesBackoff, inRow)))
 	}
 	return true, due
 }

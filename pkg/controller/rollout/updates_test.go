@@ -53,6 +53,16 @@ func TestUpdatesDue(t *testing.T) {
 		{name: "two did", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationFailed, -time.Minute), did(reboot, cause, v1alpha1.OperationFailed, -3*time.Hour)}, want: true, due: 119 * time.Minute},
 		{name: "somebody canceled it", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationCanceled, -time.Hour)}, want: true, due: 5 * time.Hour},
 		{name: "one has just succeeded", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute)}, want: true, due: 50 * time.Minute},
+		{name: "the second one has just succeeded", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(reboot, cause, v1alpha1.OperationSucceeded, -2*time.Hour)}, want: true, due: 110 * time.Minute},
+		{name: "many have", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){
+			waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -24*time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -41*time.Hour),
+			did(reboot, cause, v1alpha1.OperationSucceeded, -50*time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -55*time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -58*time.Hour),
+		}, want: true, due: 23 * time.Hour},
+		{name: "the one before was last month", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(reboot, cause, v1alpha1.OperationSucceeded, -30*24*time.Hour)}, want: true, due: 50 * time.Minute},
+		{name: "the one before failed", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(reboot, cause, v1alpha1.OperationFailed, -3*time.Hour)}, want: true, due: 50 * time.Minute},
+		{name: "its clock ran ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Security: true, RetryAt: *at(26 * time.Hour)})}, want: true, due: never},
+		{name: "one of two is put off by a clock that ran ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 2, failedSecurity, v1alpha1.FailedUpdate{Name: "KB4", Security: true, RetryAt: *at(9000 * time.Hour)})}, want: true, due: never},
+		{name: "its clock is some minutes ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Security: true, RetryAt: *at(24*time.Hour + 5*time.Minute)})}, want: true, due: 24*time.Hour + 5*time.Minute},
 		{name: "one succeeded last month", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -30*24*time.Hour)}, want: true, due: never},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
