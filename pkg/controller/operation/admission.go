@@ -6,9 +6,11 @@ package operation
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -18,6 +20,9 @@ import (
 type Policy interface {
 	// WaitsFor says what the host of an instance waits for, for people. Empty: it is not known yet.
 	WaitsFor(key types.NamespacedName) string
+	// Postponed says whether that may last, as it is more than other hosts: the window of the pool has closed, or a host of it
+	// is broken.
+	Postponed(key types.NamespacedName) bool
 	// Awaited says whether the host is out of service while hosts of other namespaces wait for that to end.
 	Awaited(key types.NamespacedName) bool
 }
@@ -25,6 +30,12 @@ type Policy interface {
 // certificateInterval is how often a host that waits, and whose kubelet does not report, is asked
 // whether that has a certificate.
 const certificateInterval = time.Minute
+
+// updatesWait is for how long a host on which updates were downloaded waits for its slot. It has no other operation meanwhile.
+const updatesWait = 4 * time.Hour
+
+// withdrawnInterval is how often it is asked whether the pool still wants the updates that a host waits with.
+const withdrawnInterval = time.Minute
 
 // supersededInterval is how often it is asked whether a host that waits for its removal is still to be removed.
 const supersededInterval = time.Minute
@@ -38,6 +49,9 @@ func (e *execution) waitForSlot(ctx context.Context) (result, error) {
 	}
 	if e.operation().Type == v1alpha1.OperationRemove {
 		return e.waitToRemove(ctx)
+	}
+	if e.operation().Cause == v1alpha1.CauseWindowsUpdates {
+		return e.waitToInstall(ctx)
 	}
 	if e.joins() {
 		return result{skipped: true, message: "No slot is needed: the kubelet cannot report, so that the host is out of service already."}, nil
@@ -124,6 +138,43 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
+}
+
+// waitToInstall waits until the host may be drained for the updates that it has downloaded. It ends the operation when that
+// may last, so that the host can have another one; the files stay.
+func (e *execution) waitToInstall(ctx context.Context) (result, error) {
+	for asked := (time.Time{}); ; {
+		if e.operation().Admitted() {
+			return result{message: "The host may be disrupted now."}, nil
+		}
+		e.yield()
+		if now := e.clock.Now(); now.Sub(asked) >= withdrawnInterval {
+			if why, err := e.withdrawn(ctx); err != nil || why != "" {
+				return notInstalled(why), err
+			}
+			asked = now
+		}
+		waitsFor := e.Policy.WaitsFor(e.key)
+		switch {
+		case e.Policy.Postponed(e.key):
+			return notInstalled(waitsFor), nil
+		case !e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, updatesWait)):
+			return notInstalled(fmt.Sprintf("The host has waited for %s. %s", duration.HumanDuration(updatesWait), waitsFor)), nil
+		case waitsFor == "":
+			waitsFor = "Waits for a slot."
+		}
+		if err := e.pause(ctx, "%s", waitsFor); err != nil {
+			return result{}, err
+		}
+		if err := e.load(ctx); err != nil {
+			return result{}, err
+		}
+	}
+}
+
+// notInstalled ends an operation whose updates are not installed now.
+func notInstalled(why string) result {
+	return result{enough: true, message: strings.TrimSpace("Updates of Windows were downloaded, and are not installed now. " + why)}
 }
 
 // planAgain has the operation go on at the step Plan, for a host that has to join again.

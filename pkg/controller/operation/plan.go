@@ -137,10 +137,10 @@ func planReboot(mode v1alpha1.RebootMode) []string {
 	}, after)
 }
 
-// planUpdates is a reboot with updates. What takes long and disturbs nobody is done before the drain, and what only tells how it
-// went after the Node takes pods again.
+// planUpdates is a reboot with updates. What takes long and disturbs nobody is done before the drain, without a slot, and what
+// only tells how it went after the Node takes pods again.
 func planUpdates() []string {
-	names := slices.Concat([]string{v1alpha1.StepConnect, v1alpha1.StepDownloadUpdates}, planReboot(v1alpha1.RebootGraceful)[1:], []string{v1alpha1.StepVerifyUpdates})
+	names := slices.Concat([]string{v1alpha1.StepConnect, v1alpha1.StepDownloadUpdates, v1alpha1.StepWaitForSlot}, planReboot(v1alpha1.RebootGraceful)[1:], []string{v1alpha1.StepVerifyUpdates})
 	return slices.Insert(names, slices.Index(names, v1alpha1.StepRestart), v1alpha1.StepInstallUpdates)
 }
 

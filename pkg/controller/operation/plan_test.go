@@ -29,7 +29,7 @@ func TestPlan(t *testing.T) {
 		{"forced reboot", rebootOperation(v1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady"},
 		{
 			"reboot with updates", withUpdates(rebootOperation("")), true,
-			"Connect DownloadUpdates Cordon Drain InstallUpdates Restart Boot Services MetadataRoute NodeReady Uncordon VerifyUpdates",
+			"Connect DownloadUpdates WaitForSlot Cordon Drain InstallUpdates Restart Boot Services MetadataRoute NodeReady Uncordon VerifyUpdates",
 		},
 		{"reconfigure, the agent only", reconfigureOperation(), false, "Connect Facts Preflight Agent Verify"},
 		{

@@ -29,6 +29,7 @@ const (
 // downloadUpdates has the host search for updates of Windows and download them, while its pods run. Without any there
 // is nothing to do.
 func (e *execution) downloadUpdates(ctx context.Context) (result, error) {
+	e.yield()
 	a, err := e.attempt(ctx, api.ActionDownload, downloaded, "Downloading updates of Windows")
 	switch {
 	case err != nil:
@@ -73,6 +74,7 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 
 // verifyUpdates finds out what the host has after its restart: Windows may have taken back what it could not complete.
 func (e *execution) verifyUpdates(ctx context.Context) (result, error) {
+	e.yield()
 	a, err := e.attempt(ctx, api.ActionVerify, verified, "Verifying the updates of Windows")
 	switch {
 	case err != nil:

@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -220,4 +223,122 @@ func TestUpdatesWhileTheHostIsAway(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
+}
+
+// updated is pool p, whose hosts get the security updates.
+func updated(edit ...func(*v1alpha1.WindowsNodePool)) *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
+	pool.Spec.WindowsUpdates.Install = v1alpha1.InstallSecurity
+	for _, e := range edit {
+		e(pool)
+	}
+	return pool
+}
+
+// drained is a host in no pool that is being drained.
+func drained() *v1alpha1.WindowsInstance {
+	return newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+		i.Name, i.UID = "win-2", "uid-2"
+		op := i.Status.Operation
+		op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
+		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+			op.FindStep(name).State = v1alpha1.StepSucceeded
+		}
+	})
+}
+
+// TestUpdatesWaitForASlot: a host downloads while another one has the slot, and is not touched before it gets it.
+func TestUpdatesWaitForASlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		other := drained()
+		f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful))), inPool("p"), becauseOf(v1alpha1.CauseWindowsUpdates)), updated(), other)
+		f.host.updates.ends = goodUpdates()
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("it to wait", func() bool {
+			return strings.HasPrefix(f.get().Status.Operation.Message, "Waits for a slot: another host is being changed: win-2;")
+		})
+		if op := f.get().Status.Operation; op.FindStep(v1alpha1.StepDownloadUpdates).State != v1alpha1.StepSucceeded || f.node().Spec.Unschedulable || f.drain.runs > 0 || len(f.host.updates.requests) != 1 {
+			t.Errorf("it does not wait: %+v", op)
+		}
+		if err := f.raw.Delete(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 || f.host.restarts() != 1 || op.AdmittedImpact != v1alpha1.ImpactReboot {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
+
+// TestUpdatesDoNotWaitForever: a host that waits has no other operation, so that it gives up when that may last. Nothing was done to it.
+func TestUpdatesDoNotWaitForever(t *testing.T) {
+	t.Parallel()
+	withdraw := func(edit func(*v1alpha1.WindowsNodePool)) func(*fixture) {
+		return func(f *fixture) {
+			pool := updated()
+			if err := f.raw.Get(f.t.Context(), client.ObjectKeyFromObject(pool), pool); err != nil {
+				f.t.Fatal(err)
+			}
+			edit(pool)
+			if err := f.raw.Update(f.t.Context(), pool); err != nil {
+				f.t.Error(err)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(*fixture)
+		want string
+	}{
+		{"the slot stays away", func(f *fixture) {
+			f.edit(func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.FindStep(v1alpha1.StepWaitForSlot).StartedAt = &metav1.Time{Time: time.Now().Add(time.Minute - updatesWait)}
+			})
+		}, "The host has waited for 4h. Waits for a slot: another host is being changed: win-2;"},
+		{"the window closes", withdraw(func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 0 29 2 *", DurationSeconds: 60}
+		}), "The window of pool p opens at"},
+		{"the pool is paused", withdraw(func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }), "spec.paused of pool p is true."},
+		{"the pool wants none any more", withdraw(func(p *v1alpha1.WindowsNodePool) { p.Spec.WindowsUpdates.Install = v1alpha1.InstallNone }), "does not ask for it any more."},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful))), inPool("p"), becauseOf(v1alpha1.CauseWindowsUpdates)), updated(), drained())
+			f.host.updates.ends = goodUpdates()
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("it to wait", func() bool { return strings.HasPrefix(f.get().Status.Operation.Message, "Waits for a slot") })
+			began := time.Now()
+			tt.do(f)
+			op := f.waitForEnd()
+			if op.Phase != v1alpha1.OperationSucceeded || !strings.HasPrefix(op.Message, "Updates of Windows were downloaded, and are not installed now. ") || !strings.Contains(op.Message, tt.want) || time.Since(began) > 5*time.Minute {
+				t.Errorf("after %s it is %s: %s", time.Since(began), op.Phase, op.Message)
+			}
+			if f.node().Spec.Unschedulable || f.drain.runs > 0 || len(f.host.updates.requests) != 1 || op.AdmittedImpact != "" {
+				t.Errorf("something was done: %+v", op)
+			}
+		})
+	}
+}
+
+// TestUpdatesNeedNoWorker: a host that downloads or searches for hours keeps no other operation from being run.
+func TestUpdatesNeedNoWorker(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{v1alpha1.StepDownloadUpdates, v1alpha1.StepVerifyUpdates} {
+		inBubble(t, step, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful))), func(i *v1alpha1.WindowsInstance) {
+				op := i.Status.Operation
+				op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(planUpdates())
+				begin(op.FindStep(step), time.Now())
+			}))
+			f.host.updates.ends = goodUpdates()
+			r, stop := f.process()
+			defer stop()
+			yielded := false
+			e := &execution{Reconciler: r, key: testKey, id: "op-1", instance: f.get(), current: step, yield: func() { yielded = len(f.host.updates.requests) == 0 }}
+			if _, err := steps[step].run(e, t.Context()); err != nil || !yielded {
+				t.Errorf("it has given its worker to another one before it waits: %v; %v", yielded, err)
+			}
+		})
+	}
 }

@@ -88,7 +88,7 @@ func decide(s state) decision {
 		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
 			p.admit = append(p.admit, grant{key: h.key, impact: h.waits})
 		case h.waits != "":
-			p.queue = append(p.queue, candidate{host: h, impact: h.waits})
+			p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
 		default:
 			p.consider(h)
 		}
@@ -185,6 +185,9 @@ type candidate struct {
 	cause v1alpha1.OperationCause
 }
 
+// toPrepare says whether what is granted is the download of updates of Windows, after which the host waits for its slot.
+func (c candidate) toPrepare() bool { return c.start && c.cause == v1alpha1.CauseWindowsUpdates }
+
 // pass is one decision in the making.
 type pass struct {
 	state
@@ -194,7 +197,8 @@ type pass struct {
 	// held and restarting are the hosts that have slots, unavailable those of a pool that are out of service.
 	held, restarting []*host
 	unavailable      map[poolKey][]*host
-	slots            map[string]int // for disruptions, by namespace
+	preparing        map[string][]*host // by namespace
+	slots            map[string]int     // for disruptions, by namespace
 	turns            map[string]time.Time
 	sums             map[poolKey]*sum
 	// nodes counts all Nodes, and unready those that are not ready.
@@ -220,7 +224,7 @@ type sum struct {
 
 func newPass(s state) *pass {
 	p := &pass{
-		state: s, unavailable: map[poolKey][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
+		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
 		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
@@ -262,6 +266,9 @@ func newPass(s state) *pass {
 		}
 		if h.unavailable() {
 			p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
+		}
+		if h.prepares {
+			p.preparing[h.pool.namespace] = append(p.preparing[h.pool.namespace], h)
 		}
 		p.hold(h, h.holds)
 	}
@@ -390,6 +397,9 @@ func (p *pass) keeps(c candidate) reason {
 		if !c.byPerson && !c.unavailable() && len(p.unavailable[c.pool]) >= p.policy(c.pool).maxUnavailable {
 			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: p.unavailable[c.pool], removal: c.removes}
 		}
+		if c.toPrepare() {
+			return p.keptByPreparing(c)
+		}
 		if len(p.held) >= p.disruptions {
 			return reason{kind: waitsForCluster, most: p.disruptions, hosts: p.held, removal: c.removes}
 		}
@@ -404,6 +414,26 @@ func (p *pass) keeps(c candidate) reason {
 		if most := max(maxRestarts, p.disruptions); len(p.restarting) >= most {
 			return reason{kind: waitsForRestarts, most: most, hosts: p.restarting}
 		}
+	}
+	return reason{}
+}
+
+// keptByPreparing keeps from downloading updates what could not be drained soon after that: a host that waits with them has no
+// other operation. In a pool it is the turn of as many as may be out of service, in a namespace of as many as in all pools. Namespaces
+// do not wait for one another.
+func (p *pass) keptByPreparing(c candidate) reason {
+	all := p.preparing[c.pool.namespace]
+	var inPool []*host
+	for _, h := range all {
+		if h.pool == c.pool {
+			inPool = append(inPool, h)
+		}
+	}
+	if most := p.policy(c.pool).maxUnavailable; len(inPool) > 0 && len(inPool)+len(p.unavailable[c.pool]) >= most {
+		return reason{kind: waitsForDownload, most: most, hosts: inPool}
+	}
+	if len(all) >= p.disruptions {
+		return reason{kind: waitsForDownload, most: p.disruptions, hosts: all}
 	}
 	return reason{}
 }
@@ -477,6 +507,13 @@ func (p *pass) grant(c candidate) {
 	g := grant{key: c.key, impact: c.impact, cause: c.cause}
 	if c.cause == v1alpha1.CauseWindowsUpdates {
 		g.install = c.install
+	}
+	if c.toPrepare() {
+		g.impact, c.prepares = v1alpha1.ImpactNone, true
+		p.start = append(p.start, g)
+		p.preparing[c.pool.namespace] = append(p.preparing[c.pool.namespace], c.host)
+		delete(p.waits, c.key)
+		return
 	}
 	if c.start {
 		p.start = append(p.start, g)

@@ -78,8 +78,12 @@ type host struct {
 	holds slot
 	// repairs: it has that for a restart or a repair, and not for an update.
 	repairs bool
-	// waits is the impact that its operation waits for to be admitted. Empty: it does not wait.
-	waits v1alpha1.ChangeImpact
+	// waits is the impact that its operation waits for to be admitted. Empty: it does not wait. waitsWith is the cause of that
+	// operation. Empty: it is an update or a removal.
+	waits     v1alpha1.ChangeImpact
+	waitsWith v1alpha1.OperationCause
+	// prepares: updates of Windows are downloaded to it, or it waits for its slot with them. It works meanwhile.
+	prepares bool
 	// byPerson: somebody asked for its operation.
 	byPerson bool
 
@@ -118,7 +122,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		key: client.ObjectKeyFromObject(i), pool: poolKey{i.Namespace, object.PoolName(i)}, created: i.CreationTimestamp.Time,
 		leaving: !i.DeletionTimestamp.IsZero(), lost: i.DeletionTimestamp.IsZero() && status.Node == nil && status.CurrentRevision != "",
 		node: status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
-		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon,
+		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "",
 		restarted: status.LastRestart(),
@@ -127,6 +131,12 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()
 		if runs(op, v1alpha1.StepWaitForSlot) && op.AdmittedImpact == "" && op.Node != nil && !status.RemovalBegun() {
 			h.waits = v1alpha1.ImpactDrain
+		}
+	}
+	if op.Active() && op.Cause == v1alpha1.CauseWindowsUpdates && h.holds == slotNone && !uncordoned(op) {
+		h.prepares = true
+		if runs(op, v1alpha1.StepWaitForSlot) && op.Node != nil {
+			h.waits, h.waitsWith = v1alpha1.ImpactReboot, op.Cause
 		}
 	}
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
@@ -148,7 +158,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 	}
 	for n, o := range status.Operations() {
-		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil {
+		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
 			h.turn = o.StartedAt.Time
 		}
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
@@ -192,6 +202,9 @@ func holds(op *v1alpha1.Operation) slot {
 		case v1alpha1.OperationRestartServices:
 			return slotRestart
 		}
+		if op.Cause == v1alpha1.CauseWindowsUpdates && (len(op.Steps) == 0 || op.FindStep(v1alpha1.StepWaitForSlot) != nil) && !op.Admitted() || uncordoned(op) {
+			return slotNone
+		}
 		return slotDisruption
 	}
 	if disrupted(op) {
@@ -203,7 +216,7 @@ func holds(op *v1alpha1.Operation) slot {
 	if !op.Active() || op.Type != v1alpha1.OperationReconfigure || op.JoinsAgain || op.AdmittedImpact == "" {
 		return slotNone
 	}
-	if uncordon := op.FindStep(v1alpha1.StepUncordon); uncordon != nil && uncordon.Ended() && slotOf(op.AdmittedImpact) == slotDisruption {
+	if uncordoned(op) && slotOf(op.AdmittedImpact) == slotDisruption {
 		return slotNone
 	}
 	if op.Phase == v1alpha1.OperationRunning && op.Node == nil {
@@ -213,6 +226,12 @@ func holds(op *v1alpha1.Operation) slot {
 		return slotOf(op.AdmittedImpact)
 	}
 	return min(slotOf(op.AdmittedImpact), slotOf(op.Impact))
+}
+
+// uncordoned says whether the Node takes pods again, whatever the operation still does.
+func uncordoned(op *v1alpha1.Operation) bool {
+	step := op.FindStep(v1alpha1.StepUncordon)
+	return step != nil && step.Ended()
 }
 
 // planned says whether the operation has found out what it costs.

@@ -35,6 +35,7 @@ const (
 	waitsForFirst    waitKind = "First"
 	waitsForRestarts waitKind = "Restarts"
 	waitsForUpdates  waitKind = "Updates"
+	waitsForDownload waitKind = "Download"
 	waitsForHealth   waitKind = "Health"
 	waitsForPerson   waitKind = "Person"
 	waitsForTime     waitKind = "Time"
@@ -93,6 +94,8 @@ func (r reason) describe(in poolKey) string {
 	case waitsForUpdates:
 		return fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts of %s (spec.updateStrategy.rollingUpdate.maxFailures): %s. They are tried again there first. Find out why: kubectl windows describe %s -n %s",
 			r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
+	case waitsForDownload:
+		return fmt.Sprintf("Updates of Windows are downloaded on, or wait for a slot on, %s; at most %d at a time.", r.names(in), r.most)
 	case waitsForPool:
 		return fmt.Sprintf("%s: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).", waits, r.outOfService(in), pool, r.most)
 	case waitsForCluster:
@@ -125,14 +128,22 @@ type holdup struct {
 // movesOn says whether some hosts wait only until it is their turn, and whether some wait for something else.
 func movesOn(waits map[types.NamespacedName]reason) (moves, stays bool) {
 	for _, why := range waits {
-		switch why.kind {
-		case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts:
-			moves = moves || !why.removal
-		default:
+		if why.kind.lasts() {
 			stays = true
+		} else {
+			moves = moves || !why.removal
 		}
 	}
 	return moves, stays
+}
+
+// lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.
+func (k waitKind) lasts() bool {
+	switch k {
+	case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts, waitsForDownload:
+		return false
+	}
+	return true
 }
 
 // describeWaits says what the hosts of a pool wait for, the most common first.

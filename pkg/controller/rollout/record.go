@@ -28,7 +28,7 @@ func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error 
 	case g.cause == "":
 	case g.cause == v1alpha1.CauseCameBack:
 		does = v1alpha1.OperationUncordon
-	case slotOf(g.impact) == slotDisruption:
+	case slotOf(g.impact) == slotDisruption, g.cause == v1alpha1.CauseWindowsUpdates: // that waits for its slot later
 		does = v1alpha1.OperationReboot
 	default:
 		does = v1alpha1.OperationRestartServices

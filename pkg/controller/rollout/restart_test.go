@@ -46,6 +46,9 @@ func condition(kind string, status metav1.ConditionStatus, reason string, since 
 func did(kind v1alpha1.OperationType, cause v1alpha1.OperationCause, phase v1alpha1.OperationPhase, ended time.Duration) func(*v1alpha1.WindowsInstance) {
 	return func(i *v1alpha1.WindowsInstance) {
 		op := v1alpha1.Operation{Type: kind, Cause: cause, Phase: phase, RequestedAt: *at(ended - time.Minute), StartedAt: at(ended - time.Minute), FinishedAt: at(ended), BootID: "b"}
+		if cause == v1alpha1.CauseWindowsUpdates {
+			op.AdmittedImpact = v1alpha1.ImpactReboot
+		}
 		if phase == v1alpha1.OperationCanceled {
 			op.CancelRequestedAt = at(ended)
 		}

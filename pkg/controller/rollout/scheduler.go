@@ -62,6 +62,8 @@ type grantWritten struct {
 	slot    slot
 	repairs bool
 	removes bool
+	// prepares: it is for downloading updates of Windows.
+	prepares bool
 }
 
 var _ reconcile.Reconciler = (*Scheduler)(nil)
@@ -81,6 +83,14 @@ func (s *Scheduler) WaitsFor(key types.NamespacedName) string {
 	why, pool := s.last.waits[key], s.last.poolOf[key]
 	s.mu.Unlock()
 	return why.describe(pool)
+}
+
+// Postponed says whether the host of an instance waits for something that may last.
+func (s *Scheduler) Postponed(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why, waits := s.last.waits[key]
+	return waits && why.kind.lasts()
 }
 
 // Awaited says whether the host of an instance has a slot that hosts of other namespaces wait for.
@@ -180,7 +190,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		node := nodeOf(instance, nodes)
 		h.cordoned = node != nil && node.Spec.Unschedulable
 		if written, ok := s.unseen(instance); ok {
-			h.holds, h.waits, h.repairs, h.busy = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes
+			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
 			in.hosts = append(in.hosts, h)
 			continue
 		}
@@ -235,7 +245,10 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		return true, nil //nolint:nilerr // another operation has been recorded, which is decided about anew
 	}
 	s.mu.Lock()
-	s.written[g.key] = grantWritten{instance.ResourceVersion, slotOf(g.impact), g.cause != "", changed.Status.Operation.Type == v1alpha1.OperationRemove}
+	s.written[g.key] = grantWritten{
+		before: instance.ResourceVersion, slot: slotOf(g.impact), repairs: g.cause != "", removes: changed.Status.Operation.Type == v1alpha1.OperationRemove,
+		prepares: g.cause == v1alpha1.CauseWindowsUpdates && slotOf(g.impact) == slotNone,
+	}
 	s.mu.Unlock()
 	err = s.client.Status().Update(ctx, changed)
 	if err == nil {

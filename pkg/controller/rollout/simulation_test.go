@@ -83,7 +83,7 @@ func TestSimulation(t *testing.T) {
 			"a pool is to be restarted": func(t *rapid.T) {
 				of, cause := s.any(t).pool, rapid.SampledFrom([]v1alpha1.OperationCause{v1alpha1.CauseRestartRequested, v1alpha1.CauseWindowsUpdates}).Draw(t, "cause")
 				for i := range s.state.hosts {
-					if h := &s.state.hosts[i]; h.pool == of {
+					if h := &s.state.hosts[i]; h.pool == of && !h.prepares {
 						h.restart, h.install = cause, v1alpha1.InstallSecurity
 					}
 				}
@@ -94,7 +94,7 @@ func TestSimulation(t *testing.T) {
 			},
 			"a person asks for an update": func(t *rapid.T) {
 				h := s.any(t)
-				if _, runs := s.ends[h.key]; h.update && !runs {
+				if _, runs := s.ends[h.key]; h.update && !runs && !h.prepares {
 					h.update, h.waits, h.byPerson = false, s.costs[h.key], true
 					if slotOf(h.waits) != slotDisruption {
 						h.waits = ""
@@ -212,6 +212,10 @@ func (s *simulated) finish() {
 			s.finishRemoval(h)
 			continue
 		}
+		if h.prepares { // updates of Windows were downloaded
+			h.waits, h.waitsWith = v1alpha1.ImpactReboot, v1alpha1.CauseWindowsUpdates
+			continue
+		}
 		if h.uncordon && h.repairs && h.holds == slotNone {
 			h.repairs, h.uncordon, h.cordoned = false, false, false
 			h.update = !h.updated
@@ -247,6 +251,12 @@ func (s *simulated) finishRemoval(h *host) {
 	}
 }
 
+// giveUp ends an operation that waits with updates of Windows.
+func (s *simulated) giveUp(h *host) {
+	h.prepares, h.repairs, h.waits, h.waitsWith = false, false, "", ""
+	h.update = !h.updated
+}
+
 // finishRepair ends a restart or a repair. Either is tried once.
 func (s *simulated) finishRepair(h *host) {
 	restarted := h.holds == slotDisruption
@@ -272,6 +282,10 @@ func (s *simulated) pass() decision {
 	for i := range s.state.hosts {
 		h := &s.state.hosts[i]
 		byKey[h.key] = h
+		if h.leaving && h.waitsWith != "" { // it is canceled
+			s.giveUp(h)
+			seen.hosts[i] = *h
+		}
 		if _, runs := s.ends[h.key]; runs || h.leaving { // nothing is wanted of a host to which something is done, or that goes
 			seen.hosts[i].update, seen.hosts[i].restart, seen.hosts[i].remedy, seen.hosts[i].uncordon = false, "", remedy{}, false
 		}
@@ -281,6 +295,11 @@ func (s *simulated) pass() decision {
 		}
 	}
 	d := decide(seen)
+	for key, why := range d.waits {
+		if h := byKey[key]; h.waitsWith != "" && why.kind.lasts() {
+			s.giveUp(h)
+		}
+	}
 	for _, key := range d.ask {
 		byKey[key].impact = s.costs[key]
 	}
@@ -294,6 +313,7 @@ func (s *simulated) pass() decision {
 		}
 		if g.cause != "" {
 			h.holds, h.repairs = slotOf(g.impact), true
+			h.prepares, h.waits, h.waitsWith = g.cause == v1alpha1.CauseWindowsUpdates && h.holds == slotNone, "", ""
 			continue
 		}
 		h.update, h.waits, h.impact = false, "", ""
@@ -323,9 +343,15 @@ func (s *simulated) allowed(h *host, g grant) {
 	if h.removes && h.confirmed != (g.impact == v1alpha1.ImpactNone) {
 		s.t.Fatalf("%s is removed as %+v, confirmed: %v", h.key, g, h.confirmed)
 	}
-	unavailable, broken, updated, unready, lack := 0, 0, 0, 0, 0
+	unavailable, broken, updated, unready, lack, preparing, inNamespace := 0, 0, 0, 0, 0, 0, 0
 	for i := range s.state.hosts {
 		o := &s.state.hosts[i]
+		if o.prepares && o.pool.namespace == h.pool.namespace {
+			inNamespace++
+		}
+		if o.prepares && o.pool == h.pool {
+			preparing++
+		}
 		if o.pool != h.pool {
 			continue
 		}
@@ -370,6 +396,12 @@ func (s *simulated) allowed(h *host, g grant) {
 		if h.broken != nil && broken > policy.maxFailures {
 			s.t.Fatalf("%s is broken, and gets updates", h.key)
 		}
+		switch {
+		case (g.impact == v1alpha1.ImpactNone) == h.prepares:
+			s.t.Fatalf("%s gets %+v, and prepares for updates: %v", h.key, g, h.prepares)
+		case !h.prepares && (inNamespace >= s.state.disruptions || preparing > 0 && preparing+unavailable >= policy.maxUnavailable):
+			s.t.Fatalf("%s prepares for updates, as %d of its pool and %d of its namespace do", h.key, preparing, inNamespace)
+		}
 	default:
 		if h.broken != nil && broken > policy.maxFailures {
 			s.t.Fatalf("%s is broken, and restarted", h.key)
@@ -387,7 +419,7 @@ func (s *simulated) allowed(h *host, g grant) {
 	if broken > policy.maxFailures {
 		s.t.Fatalf("%s is updated while %d are broken", h.key, broken)
 	}
-	if slotOf(g.impact) == slotNone {
+	if slotOf(g.impact) == slotNone && g.cause != v1alpha1.CauseWindowsUpdates {
 		return
 	}
 	if policy.onRequest && g.cause == "" && h.restart == "" {
@@ -449,7 +481,7 @@ func (s *simulated) settle() {
 			ok = s.down.Len() > 0
 		case waitsForBroken: // by a restart; everything else is tried again
 			ok = s.down.Len() > 0
-		case waitsForPool, waitsForCluster, waitsForFirst:
+		case waitsForPool, waitsForCluster, waitsForFirst, waitsForDownload:
 			ok = s.down.Len() > 0 || len(s.ends) > 0
 		}
 		if !ok {

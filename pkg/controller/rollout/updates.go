@@ -18,7 +18,7 @@ const retrySoonest = 24*time.Hour + time.Hour
 
 // updatesBackoff is between attempts to install updates that fail. Of each update the host itself knows when it is tried again.
 // It is between attempts that succeed as well: the host tells what it has found since a while later, and what waits for a restart
-// before it can be installed is installed by the second one. What waits after many of them may do so for good.
+// before it can be installed is installed by the second one. What waits after many of them that got their slot may do so for good.
 var updatesBackoff = wait.Backoff{Duration: time.Hour, Factor: 2, Cap: 24 * time.Hour}
 
 // updatesDue says whether updates of Windows are to be installed on the host of an instance, and from when on. The host has
@@ -61,7 +61,9 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 			break
 		}
 		before = op.FinishedAt.Time
-		inRow++
+		if op.BrokenOff() || op.Admitted() {
+			inRow++
+		}
 	}
 	switch {
 	case last == nil:

@@ -4,11 +4,13 @@
 package rollout
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -59,6 +61,14 @@ func TestUpdatesDue(t *testing.T) {
 			did(reboot, cause, v1alpha1.OperationSucceeded, -50*time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -55*time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -58*time.Hour),
 		}, want: true, due: 23 * time.Hour},
 		{name: "the one before was last month", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(reboot, cause, v1alpha1.OperationSucceeded, -30*24*time.Hour)}, want: true, due: 50 * time.Minute},
+		{name: "many had to wait for their slot too long", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){
+			waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(reboot, cause, v1alpha1.OperationSucceeded, -6*time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -12*time.Hour),
+			func(i *v1alpha1.WindowsInstance) {
+				for _, op := range i.Status.Operations() {
+					op.AdmittedImpact = ""
+				}
+			},
+		}, want: true, due: 50 * time.Minute},
 		{name: "the one before failed", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(reboot, cause, v1alpha1.OperationFailed, -3*time.Hour)}, want: true, due: 50 * time.Minute},
 		{name: "its clock ran ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Security: true, RetryAt: *at(26 * time.Hour)})}, want: true, due: never},
 		{name: "one of two is put off by a clock that ran ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 2, failedSecurity, v1alpha1.FailedUpdate{Name: "KB4", Security: true, RetryAt: *at(9000 * time.Hour)})}, want: true, due: never},
@@ -110,7 +120,7 @@ func TestUpdatesStop(t *testing.T) {
 	got := decide(state{disruptions: 1, now: testNow, hosts: []host{
 		outdated("a", "", isUpToDate, updates), outdated("b", "", isUpToDate, lacks), outdated("c", "", isUpToDate, updates, in("ns", "other")),
 	}})
-	if names(got.start) != "c" || got.start[0].install != v1alpha1.InstallSecurity || got.start[0].impact != v1alpha1.ImpactReboot {
+	if names(got.start) != "c" || got.start[0].install != v1alpha1.InstallSecurity || got.start[0].impact != v1alpha1.ImpactNone {
 		t.Errorf("started %+v", got.start)
 	}
 	if why := got.waits[types.NamespacedName{Namespace: "ns", Name: "a"}].describe(poolKey{"ns", "p"}); !strings.Contains(why, "more than 0 hosts of pool p") || !strings.Contains(why, "kubectl windows describe b -n ns") {
@@ -146,5 +156,137 @@ func TestLacksUpdates(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// TestHostThatGetsUpdates: it has a slot from when that was granted until its Node takes pods again, and works before and after.
+func TestHostThatGetsUpdates(t *testing.T) {
+	const cause = v1alpha1.CauseWindowsUpdates
+	steps := func(ended ...string) []v1alpha1.OperationStep {
+		var list []v1alpha1.OperationStep
+		for _, name := range []string{v1alpha1.StepDownloadUpdates, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepInstallUpdates, v1alpha1.StepUncordon, v1alpha1.StepVerifyUpdates} {
+			step := v1alpha1.OperationStep{Name: name, State: v1alpha1.StepPending}
+			if len(list) < len(ended) {
+				step.State = v1alpha1.StepSucceeded
+			}
+			if len(list) == len(ended) {
+				step.State = v1alpha1.StepRunning
+			}
+			list = append(list, step)
+		}
+		return list
+	}
+	until := func(n int) []v1alpha1.OperationStep { return steps(make([]string, n)...) }
+	for _, tt := range []struct {
+		name     string
+		cause    v1alpha1.OperationCause
+		steps    []v1alpha1.OperationStep
+		admitted v1alpha1.ChangeImpact
+
+		holds       slot
+		waits       v1alpha1.ChangeImpact
+		prepares    bool
+		unavailable bool
+	}{
+		{name: "it has not begun", cause: cause, prepares: true},
+		{name: "it downloads them", cause: cause, steps: until(0), prepares: true},
+		{name: "it waits", cause: cause, steps: until(1), waits: v1alpha1.ImpactReboot, prepares: true},
+		{name: "it may be drained", cause: cause, steps: until(1), admitted: v1alpha1.ImpactReboot, holds: slotDisruption, unavailable: true},
+		{name: "it installs them", cause: cause, steps: until(3), admitted: v1alpha1.ImpactReboot, holds: slotDisruption, unavailable: true},
+		{name: "it verifies them", cause: cause, steps: until(5), admitted: v1alpha1.ImpactReboot},
+		{name: "an earlier release downloads them", cause: cause, steps: slices.Delete(until(0), 1, 2), holds: slotDisruption, unavailable: true},
+		{name: "an earlier release verifies them", cause: cause, steps: slices.Delete(until(5), 1, 2)},
+		{name: "a person has asked for them", steps: until(0), unavailable: true},
+		{name: "a person has asked for them, and they are verified", steps: until(5)},
+		{name: "it is only restarted", cause: v1alpha1.CauseRestartPending, holds: slotDisruption, unavailable: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := works()
+			i.Status.Operation = &v1alpha1.Operation{
+				Type: v1alpha1.OperationReboot, Cause: tt.cause, Phase: v1alpha1.OperationRunning, AdmittedImpact: tt.admitted, Steps: tt.steps,
+				Node: &v1alpha1.OperationNode{Name: "win-1"}, Reboot: &v1alpha1.RebootOptions{InstallUpdates: v1alpha1.InstallSecurity},
+			}
+			h := newHost(i)
+			if h.holds != tt.holds || h.waits != tt.waits || h.prepares != tt.prepares || (h.waitsWith == cause) != (tt.waits != "") {
+				t.Errorf("it holds %d, waits for %q of %q, prepares %v", h.holds, h.waits, h.waitsWith, h.prepares)
+			}
+			if h.node, h.ready = true, true; h.unavailable() != tt.unavailable {
+				t.Errorf("it is out of service: %v", h.unavailable())
+			}
+		})
+	}
+}
+
+// TestDownloadsTakeNoSlot: what hosts of a namespace download keeps nobody else from being changed, and no more of them do than may be
+// drained soon.
+func TestDownloadsTakeNoSlot(t *testing.T) {
+	const reboot = v1alpha1.ImpactReboot
+	wants := func(h *host) { h.restart, h.install = v1alpha1.CauseWindowsUpdates, v1alpha1.InstallSecurity }
+	downloads := func(h *host) { h.prepares, h.repairs = true, true }
+	waits := func(h *host) {
+		h.prepares, h.repairs, h.waits, h.waitsWith, h.install = true, true, reboot, v1alpha1.CauseWindowsUpdates, v1alpha1.InstallSecurity
+	}
+	two := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(2)) })
+	closed := strategy(func(s *v1alpha1.PoolUpdateStrategy) {
+		s.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 14 * * *", DurationSeconds: 3600}
+	})
+	for _, tt := range []struct {
+		name         string
+		pool         *v1alpha1.WindowsNodePool
+		most         int // 0: 1
+		hosts        []host
+		start, admit string
+		waits        map[string]string
+		postponed    bool // a
+	}{
+		{name: "the first one downloads", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, wants)}, start: "a", waits: map[string]string{"b": "downloaded on, or wait for a slot on, a; at most 1 at a time."}},
+		{name: "others are changed meanwhile", hosts: []host{outdated("a", "", isUpToDate, downloads), outdated("b", reboot, in("other", "q"))}, start: "b"},
+		{name: "namespaces do not wait for one another", hosts: []host{outdated("a", "", isUpToDate, downloads), outdated("b", "", isUpToDate, wants, in("other", "q"))}, start: "b"},
+		{name: "they begin while another host is drained", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", reboot, in("other", "q"), changing(slotDisruption))}, start: "a"},
+		{name: "not while one of the pool is", pool: two, most: 9, hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads), outdated("c", reboot, changing(slotDisruption))}, waits: map[string]string{"a": "wait for a slot on, b; at most 2"}},
+		{name: "a pool has as many as may be out of service", pool: two, most: 9, hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads), outdated("c", "", isUpToDate, wants)}, start: "a", waits: map[string]string{"c": "wait for a slot on, a, b; at most 2"}},
+		{name: "a namespace has as many as all pools", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads, in("ns", "q"))}, waits: map[string]string{"a": "wait for a slot on, b; at most 1"}},
+		{name: "what was downloaded is installed before others begin", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", reboot)}, admit: "a", waits: map[string]string{"b": "a is out of service (it is being restarted)"}},
+		{name: "it waits for its slot", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", reboot, changing(slotDisruption), in("ns", "q"))}, waits: map[string]string{"a": "another host is being changed: b"}},
+		{name: "it waits for its pool", most: 2, hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b is out of service"}},
+		{name: "the window has closed", pool: closed, hosts: []host{outdated("a", "", isUpToDate, waits)}, waits: map[string]string{"a": "The window of pool p opens at"}, postponed: true},
+		{name: "nor does it begin outside of the window", pool: closed, hosts: []host{outdated("a", "", isUpToDate, wants)}, waits: map[string]string{"a": "The window of pool p opens at"}, postponed: true},
+		{name: "updates have failed elsewhere", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", "", isUpToDate, func(h *host) { h.lacksUpdates = true })}, waits: map[string]string{"a": "Updates of Windows could not be installed on more than 0"}, postponed: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := state{hosts: tt.hosts, disruptions: max(1, tt.most), now: testNow, pools: map[poolKey]policy{}}
+			if tt.pool != nil {
+				s.pools[poolKey{"ns", "p"}] = policyOf(tt.pool, len(tt.hosts))
+			}
+			got := decide(s)
+			if names(got.start) != tt.start || names(got.admit) != tt.admit {
+				t.Errorf("started %q and admitted %q, want %q and %q", names(got.start), names(got.admit), tt.start, tt.admit)
+			}
+			for _, g := range slices.Concat(got.start, got.admit) {
+				if g.cause == v1alpha1.CauseWindowsUpdates && (g.impact == v1alpha1.ImpactNone) != (tt.admit == "") {
+					t.Errorf("granted %+v", g)
+				}
+			}
+			for name, want := range tt.waits {
+				if why := got.waits[types.NamespacedName{Namespace: "ns", Name: name}].describe(poolKey{"ns", "p"}); !strings.Contains(why, want) {
+					t.Errorf("%s waits: %q, want %q", name, why, want)
+				}
+			}
+			a := &Scheduler{last: got}
+			if a.Postponed(types.NamespacedName{Namespace: "ns", Name: "a"}) != tt.postponed {
+				t.Errorf("postponed: %v", !tt.postponed)
+			}
+		})
+	}
+}
+
+// TestRecordUpdates: the operation installs them, although recording it costs nothing yet.
+func TestRecordUpdates(t *testing.T) {
+	i := works()
+	if err := recordOperation(i, grant{impact: v1alpha1.ImpactNone, cause: v1alpha1.CauseWindowsUpdates, install: v1alpha1.InstallAll}, testNow); err != nil {
+		t.Fatal(err)
+	}
+	if op := i.Status.Operation; op.Type != v1alpha1.OperationReboot || op.AdmittedImpact != "" || op.Reboot == nil || op.Reboot.InstallUpdates != v1alpha1.InstallAll {
+		t.Errorf("recorded %+v", op)
 	}
 }

@@ -14,8 +14,8 @@ const (
 	StepConnect string = "Connect"
 	// StepCheckPending finds out whether Windows waits for a restart.
 	StepCheckPending string = "CheckPending"
-	// StepWaitForSlot waits until the host may be disrupted by its new configuration, or removed. Neither
-	// the host nor its Node is touched meanwhile.
+	// StepWaitForSlot waits until the host may be disrupted by its new configuration or by updates of Windows, or removed.
+	// Neither the host nor its Node is touched meanwhile.
 	StepWaitForSlot string = "WaitForSlot"
 	// StepDownloadUpdates has the host download updates of Windows, while its pods run.
 	StepDownloadUpdates string = "DownloadUpdates"
