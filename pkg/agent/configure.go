@@ -44,6 +44,16 @@ func applyCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	return changeHost(host, stdout, log, func(e *engine.Engine) *api.Result { return e.Apply(ctx, request) })
 }
 
+// adoptCommand makes what another program has configured ours. It leaves no transcript: its directory is made by
+// the document that is applied first.
+func adoptCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	request, err := api.DecodeAdoptRequest(stdin)
+	if err != nil {
+		return err
+	}
+	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result { return e.Adopt(ctx, request) })
+}
+
 // restartServicesCommand restarts the services of the applied configuration.
 func restartServicesCommand(ctx context.Context, host Host, stdout io.Writer) error {
 	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result { return e.RestartServices(ctx) })

@@ -91,6 +91,7 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		"windowsinstances/uncordon":    instances.Uncordon,
 		"windowsinstances/reboot":      instances.Reboot,
 		"windowsinstances/reconfigure": instances.Reconfigure,
+		"windowsinstances/adopt":       instances.Adopt,
 		"windowsinstances/cancel":      instances.Cancel,
 		"windowsnodepools":             pools.Pool,
 		"windowsnodepools/status":      pools.Status,

@@ -137,6 +137,7 @@ type scriptedHosts struct {
 	windowsinstance.LogOpener
 	windowsinstance.SessionOpener
 	windowsinstance.Planner
+	windowsinstance.Adopter
 	windowsinstance.Inspector
 	windowsinstance.Checker
 }

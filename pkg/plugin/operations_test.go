@@ -78,6 +78,7 @@ func TestActionBodies(t *testing.T) {
 			`{` + uid + `,"mode":"IfPending","timeoutSeconds":2,"drain":{"timeoutSeconds":60,"deleteEmptyDirData":true}}`},
 		{"reboot with updates", []string{"reboot", "w1", "--install-updates=security"}, `{` + uid + `,"mode":"Graceful","installUpdates":"Security"}`},
 		{"reconfigure", []string{"reconfigure", "w1"}, `{` + uid + `}`},
+		{"adopt", []string{"adopt", "w1"}, `{` + uid + `}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newAPI(t, instance("w1", "node-1"))

@@ -154,6 +154,8 @@ func nounOf(t v1alpha1.OperationType) string {
 	switch t {
 	case v1alpha1.OperationReconfigure:
 		return "reconfiguration"
+	case v1alpha1.OperationAdopt:
+		return "adoption"
 	case v1alpha1.OperationRemove:
 		return "removal"
 	case v1alpha1.OperationRestartServices:

@@ -120,6 +120,7 @@ var roleTable = []struct {
 	{"windowsinstances/check", []string{"create"}, operatorsMay},
 	{"windowsinstances/drain", []string{"create"}, operatorsMay},
 	{"windowsinstances/reboot", []string{"create"}, operatorsMay},
+	{"windowsinstances/adopt", []string{"create"}, operatorsMay},
 	{"windowsinstances/reconfigure", []string{"create"}, operatorsMay},
 	{"windowsinstances/uncordon", []string{"create"}, operatorsMay},
 	{"windowsinstances/exec", []string{"get", "create"}, hostAdminMay},

@@ -73,7 +73,7 @@ var layers = map[string][]string{
 	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry", "pkg/stream/limits", "pkg/stream/relief"},
 	"pkg/apiserver/backend": {"pkg/apis", "pkg/agent/api", "pkg/apiserver", "pkg/apiservice", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
 	// The controllers. None knows another one, but whose Node is whose.
-	"pkg/controller/internal":  {"pkg/apis", "pkg/generated"},
+	"pkg/controller/internal":  {"pkg/apis", "pkg/generated", "pkg/wmco"},
 	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/csr":       {"pkg/apis", "pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/keys":      {"pkg/apis", "pkg/host", "pkg/words"},
@@ -84,7 +84,7 @@ var layers = map[string][]string{
 	"pkg/controller/trustedca": {"pkg/desired/cluster"},
 	"pkg/controller/userdata":  {"pkg/desired/userdata", "pkg/host", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},
 	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},

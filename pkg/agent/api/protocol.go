@@ -37,6 +37,8 @@ const (
 	CommandPlan = "plan"
 	// CommandApply takes an [ApplyRequest] and answers [Progress].
 	CommandApply = "apply"
+	// CommandAdopt takes an [AdoptRequest] and answers [Progress].
+	CommandAdopt = "adopt"
 	// CommandRestartServices takes nothing and answers [Progress].
 	CommandRestartServices = "restart-services"
 	// CommandCleanup takes nothing and answers [Progress].

@@ -240,7 +240,7 @@ func (a *application) finish() error {
 			return fmt.Errorf("write the applied document: %w", err)
 		}
 	}
-	a.Applying, a.Applied = "", a.plan.Revision
+	a.Applying, a.Applied, a.NodeName = "", a.plan.Revision, ""
 	if err := a.save(); err != nil {
 		return err
 	}

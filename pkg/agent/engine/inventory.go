@@ -43,6 +43,8 @@ type inventory struct {
 	Endpoints   map[string]config.HNSEndpoint  `json:"hnsEndpoints"`
 	// Values of variables that another document, or a look at another time, may not know.
 	Values map[string]string `json:"values,omitempty"`
+	// NodeName is the name of the node of a host that was adopted, until a document is applied, which says it.
+	NodeName string `json:"nodeName,omitempty"`
 	// Machine tells the machine that the values are of from others, see [System]. Empty: an earlier release
 	// recorded them, or it cannot be read.
 	Machine string `json:"machine,omitempty"`

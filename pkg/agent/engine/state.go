@@ -34,6 +34,7 @@ func ReadState(s System, now time.Time) (state api.ConfigurationFacts, err error
 	}
 	bundle, bundleErr := readApplied(s)
 	if bundleErr != nil || bundle == nil {
+		state.NodeName = strings.ToLower(st.NodeName)
 		return state, errors.Join(err, bundleErr)
 	}
 	state.NodeName = appliedNodeName(&bundle.Document, st.Values)

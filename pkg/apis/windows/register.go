@@ -41,6 +41,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WindowsInstanceInspection{},
 		&WindowsInstancePortForwardOptions{},
 		&WindowsInstanceReboot{},
+		&WindowsInstanceAdopt{},
 		&WindowsInstanceReconfigure{},
 		&WindowsInstanceUncordon{},
 		&WindowsNodePool{},

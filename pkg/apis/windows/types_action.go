@@ -89,6 +89,30 @@ type WindowsInstanceReconfigureStatus struct {
 	Plan []PlannedChange
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceAdopt requests that a host of another operator is taken over as it
+// is. It is posted to the subresource adopt. With dryRun=All the answer
+// lists what would change.
+type WindowsInstanceAdopt struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceAdoptSpec
+	Status WindowsInstanceAdoptStatus
+}
+
+// WindowsInstanceAdoptSpec has the preconditions of the action.
+type WindowsInstanceAdoptSpec struct {
+	Preconditions *metav1.Preconditions
+}
+
+// WindowsInstanceAdoptStatus is the answer to an adopt.
+type WindowsInstanceAdoptStatus struct {
+	ActionStatus
+	Plan []PlannedChange
+}
+
 // ChangeImpact is what a change costs the users of a host.
 type ChangeImpact string
 

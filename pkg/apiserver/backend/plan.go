@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
@@ -63,6 +64,30 @@ func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([
 		})
 	}
 	return changes, nil
+}
+
+// Adoptable implements [windowsinstance.Adopter].
+func (h *Hosts) Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
+	if h.desired == nil {
+		return nil // the controller knows
+	}
+	if _, _, err := h.desired.Build(ctx, instance); err != nil {
+		return unplannable(instance.Name, err)
+	}
+	return nil
+}
+
+// PlanAdoption implements [windowsinstance.Adopter].
+func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
+	changes, err := h.Plan(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	planned := []v1alpha1.PlannedChange{{
+		Kind: string(api.KindService), Name: wmco.WICDService, Action: string(api.ActionDelete), Impact: v1alpha1.ImpactNone,
+		Message: "At once, and nothing else: everything else stays as it is, and runs on. What follows waits for the next update, with which goes what WMCO has left besides.",
+	}}
+	return append(planned, changes...), nil
 }
 
 // unplannable is the error about a host whose desired configuration cannot be built.

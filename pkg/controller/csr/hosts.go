@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -49,6 +50,9 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		if !instance.DeletionTimestamp.IsZero() || !instance.Status.Identified() && instance.Namespace != s.namespace {
 			continue // whoever names a host has none by that, and must not make that of others ambiguous
 		}
+		if managedByWMCO(instance) {
+			continue // WMCO approves what its hosts ask for
+		}
 		h, err := nodes.Host(ctx, instance, nodeName)
 		if err != nil {
 			return nil, err
@@ -71,6 +75,12 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		hosts = append(hosts, h)
 	}
 	return s.dropClaims(hosts, nodeName), nil
+}
+
+// managedByWMCO says whether the host is left to the Windows Machine Config Operator, which runs.
+func managedByWMCO(instance *v1alpha1.WindowsInstance) bool {
+	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
+	return c != nil && c.Reason == v1alpha1.ReasonManagedByWMCO
 }
 
 // keptFor says whether the node will be that of a Machine which is not that of the host: it cannot become it, and must not

@@ -160,6 +160,11 @@ func host1(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	return instance
 }
 
+// leftToWMCO has the host left to WMCO.
+func leftToWMCO(i *v1alpha1.WindowsInstance) {
+	i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonManagedByWMCO}}
+}
+
 // host2 is another one, with another Node.
 func host2(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	return host1(append([]func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
@@ -290,6 +295,7 @@ func TestReconcile(t *testing.T) {
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, win-1.example.com from status.system.fqdn, 10.0.0.5 from spec.address.",
 		},
+		{name: "of a host that WMCO manages", request: serving(t, "win-1", "10.0.0.5"), others: objects{host1(leftToWMCO), host2(), node(testNode)}},
 		{
 			name: "serving at the addresses of the platform", request: serving(t, "win-1", "10.0.0.5", "10.7.0.1"),
 			others: objects{host1(fromMachine), machine("10.0.0.5", "10.7.0.1", "win-1")},
@@ -759,6 +765,7 @@ func TestChangesOfInstancesThatMatter(t *testing.T) {
 		{name: "name of its platform", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.NodeName = "p" }, want: true},
 		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
+		{name: "left to WMCO", edit: leftToWMCO, want: true},
 		{name: "being deleted", edit: func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
 	}
 	for _, tt := range tests {

@@ -101,12 +101,12 @@ func isPending(object client.Object) bool {
 	return ok && concerns(request) && !policy.Decided(request)
 }
 
-// identityChanged lets pass what may change by what a host is recognized.
+// identityChanged lets pass what may change by what a host is recognized, or whether its requests are ours to approve.
 var identityChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
-		return okBefore && okAfter && identity.Changed(before, after)
+		return okBefore && okAfter && (identity.Changed(before, after) || managedByWMCO(before) != managedByWMCO(after))
 	},
 }
 

@@ -110,8 +110,8 @@ func (e *evaluation) configured() {
 	case e.waitsFor != "" && current == "":
 		e.wait(condition)
 	case e.foreign():
-		e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode,
-			"The host is already Node %s, which was not made by this controller: it is only watched. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
+		reason, text := e.left()
+		e.set(condition, metav1.ConditionUnknown, reason, text)
 	case e.inputs != nil && current == "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonInputsMissing, e.inputsMessage())
 	case e.observation == nil:
@@ -134,15 +134,6 @@ func (e *evaluation) configured() {
 	default:
 		e.setConfigured()
 	}
-}
-
-// foreign says whether others made the host a node: there is a Node, and the host was never
-// configured by us, nor is it about to be. It is not configured before somebody asks for
-// that, as it has workload and whoever made it a node may keep it as it is.
-func (e *evaluation) foreign() bool {
-	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
-	return e.managed && e.node != nil && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
-		(last == nil || last.Revision == "" && !last.Active())
 }
 
 // worked records which revision of its pool the host works with: it has it completely, and its Node is ready.
@@ -244,17 +235,18 @@ func (e *evaluation) revisionCurrent() {
 	known := e.get(condition)
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
 	switch {
-	case e.inputs != nil:
+	case e.inputs != nil && !e.leftToWMCO():
 		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonInputsMissing, e.inputsMessage())
 	case e.observation == nil && (known == nil || known.Reason == v1alpha1.ReasonNotTried || known.Reason == v1alpha1.ReasonPaused):
 		e.keep(condition)
 	case e.observation != nil && e.observation.report == nil:
 		e.wait(condition)
 	case e.foreign():
-		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "The host was not configured by this controller, so its revision is unknown.")
+		reason, _ := e.left()
+		e.set(condition, metav1.ConditionUnknown, reason, "The host was not configured by this controller, so its revision is unknown.")
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
-	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && e.unharmed():
+	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && e.unharmed() && !e.adoptedSince(last):
 		e.updateFailed(last)
 	case e.status.CurrentRevision != e.status.DesiredRevision:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))

@@ -24,8 +24,10 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Revisions of tests.
@@ -56,6 +58,14 @@ func reconfigured(t *testing.T, current string, phase v1alpha1.OperationPhase) *
 		instance.Status.Operation.FinishedAt = &metav1.Time{Time: testNow.Add(-time.Minute)}
 	}
 	return instance
+}
+
+// wmcoRunsError is why hosts cannot be configured while WMCO runs.
+type wmcoRunsError struct{}
+
+func (wmcoRunsError) Error() string { return "WMCO runs" }
+func (wmcoRunsError) Is(target error) bool {
+	return target == document.ErrInputs || target == document.ErrOtherOperator
 }
 
 // TestOutdated: what was seen before an operation ended says nothing about the host after it, and
@@ -93,6 +103,9 @@ func TestEvaluateConfigured(t *testing.T) {
 	history.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationUncordon, Phase: v1alpha1.OperationSucceeded}
 	history.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
 	refused := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	adopted := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	adopted.Status.History = []v1alpha1.Operation{*adopted.Status.Operation}
+	adopted.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationSucceeded, RequestedAt: adopted.Status.Operation.RequestedAt}
 	canceled := reconfigured(t, revision2, v1alpha1.OperationCanceled)
 	canceled.Status.Operation.CancelRequestedBy = "bob"
 	tooOld := reconfigured(t, revision2, v1alpha1.OperationFailed)
@@ -105,6 +118,8 @@ func TestEvaluateConfigured(t *testing.T) {
 	repairedSince := reconfigured(t, revision2, v1alpha1.OperationFailed)
 	repairedSince.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded}, unreachedSince.Status.History[0]}
 	notReady := newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)
+	ofWMCO := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	ofWMCO.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
 	expired := api.KubeletCertificate{Problem: api.CertificateExpired, NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	withCertificate := func(c api.KubeletCertificate, changes ...func(*api.Facts)) *observation {
 		return healthy(append(changes, func(f *api.Facts) {
@@ -154,6 +169,14 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, v1alpha1.InstanceConfiguring},
 		{"a node of others", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"The host is already Node win-1, which was not made by this controller", "kubectl windows reconfigure"}, v1alpha1.InstanceReady},
+		{"a node of WMCO, which runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ofWMCO, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0"}, v1alpha1.InstanceReady},
+		{"a node of WMCO, which has ended", snapshot{instance: known(t), observation: setUpWith("", ""), node: ofWMCO},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"a node of others, and WMCO runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ForeignNode", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{"kubectl windows reconfigure"}, v1alpha1.InstanceReady},
+		{"our node, and WMCO runs", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ofWMCO, inputs: wmcoRunsError{}},
+			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"a node of others that is not ready", snapshot{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, v1alpha1.InstanceConnected},
 		{"a node of others that somebody has us take over", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
@@ -190,6 +213,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Disk full."}, v1alpha1.InstanceFailed},
 		{"an update was refused", snapshot{instance: refused, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/UpdateFailed", "True/AllChecksPassed"}, []string{"works with revision 222222222222; the desired one is 111111111111. Operation op-1 failed before it changed the host: The kubelet does not start.", "kubectl windows reconfigure win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"an update was refused before the host was adopted", snapshot{instance: adopted, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"an update was canceled", snapshot{instance: canceled, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/UpdateCanceled", "True/AllChecksPassed"}, []string{"Operation op-1 was canceled by bob before it changed the host"}, v1alpha1.InstanceReady},
 		{"an update was refused, and another one is wanted since", snapshot{instance: tooOld, observation: setUpWith(revision2, ""), node: ready},

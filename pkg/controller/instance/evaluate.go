@@ -545,7 +545,7 @@ func operationPhase(o *v1alpha1.Operation) v1alpha1.WindowsInstancePhase {
 		return v1alpha1.InstanceDraining
 	case v1alpha1.OperationReboot:
 		return v1alpha1.InstanceRebooting
-	case v1alpha1.OperationReconfigure:
+	case v1alpha1.OperationReconfigure, v1alpha1.OperationAdopt:
 		return v1alpha1.InstanceConfiguring
 	case v1alpha1.OperationRestartServices:
 		return v1alpha1.InstanceJoining

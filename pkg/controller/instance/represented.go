@@ -42,7 +42,7 @@ func Represented(ctx context.Context, cache, live client.Reader, instance *v1alp
 
 // changing says whether an operation is about to change what its host is configured with, or does.
 func changing(o *v1alpha1.Operation) bool {
-	if !o.Active() || o.Type != v1alpha1.OperationReconfigure {
+	if !o.Active() || o.Type != v1alpha1.OperationReconfigure && o.Type != v1alpha1.OperationAdopt {
 		return false
 	}
 	apply := o.FindStep(v1alpha1.StepApply)

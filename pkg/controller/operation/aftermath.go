@@ -68,6 +68,8 @@ func (e *execution) cancel(ctx context.Context) error {
 func (e *execution) undo(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch {
+	case op.Type == v1alpha1.OperationAdopt:
+		return describeAdoption(op), nil
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.leaveChanged(ctx)
 	case e.current == v1alpha1.StepVerifyUpdates:
@@ -193,6 +195,8 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		note = " The host was not restarted."
 	}
 	switch {
+	case op.Type == v1alpha1.OperationAdopt:
+		return describeAdoption(op), nil
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.isolateIfDisturbed(ctx)
 	case op.Type == v1alpha1.OperationReconfigure && !cordonedByUs(op):

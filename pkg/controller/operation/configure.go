@@ -45,6 +45,9 @@ var changingSteps = []string{v1alpha1.StepApply, v1alpha1.StepFinish, v1alpha1.S
 
 // planConfiguration finds out what has to be done to the host, and what that costs.
 func (e *execution) planConfiguration(ctx context.Context) (result, error) {
+	if err := e.ensureUnmanaged(ctx); err != nil {
+		return result{}, err
+	}
 	dropped, err := e.dropNode(ctx)
 	if err != nil {
 		return result{}, err

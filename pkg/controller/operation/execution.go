@@ -329,7 +329,7 @@ func (e *execution) ensureWanted(ctx context.Context) error {
 // ensureRepresents makes sure, before the host or its Node is changed for the first time, that no other
 // instance has the host. What the status says of that may be older than a login for that one.
 func (e *execution) ensureRepresents(ctx context.Context) error {
-	if e.operation().Type != v1alpha1.OperationReconfigure || e.instance.Status.ChangedHost() {
+	if t := e.operation().Type; t != v1alpha1.OperationReconfigure && t != v1alpha1.OperationAdopt || e.instance.Status.ChangedHost() {
 		return nil
 	}
 	var why string

@@ -98,7 +98,7 @@ type scriptedHost struct {
 	pending    bool
 	services   []api.Service
 	sessions   []api.Session
-	// servicesFail is why the services of the host cannot be restarted. Empty: they can.
+	// servicesFail is why the services of the host cannot be restarted, or adopted. Empty: they can.
 	servicesFail string
 	// factErrors are what the host cannot read of itself.
 	factErrors []api.FactError
@@ -106,6 +106,8 @@ type scriptedHost struct {
 	routes     []api.Route
 	updates    scriptedUpdates
 	asked      []string
+	// adopted is with what the host was adopted. Nil: it was not.
+	adopted    *api.Adoption
 	forced     bool
 	unanswered int
 
@@ -232,6 +234,23 @@ func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *v1alpha1.WindowsInst
 	}
 	h.routes = routes
 	return routes, nil
+}
+
+func (h *scriptedHost) Adopt(ctx context.Context, _ *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Adopt"); err != nil {
+		return nil, err
+	}
+	report(api.Event{Item: "Service " + request.Adoption.Manager})
+	if h.servicesFail != "" {
+		return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonConflict, Error: h.servicesFail}, nil
+	}
+	if h.recorded == request.Adoption.Revision {
+		return &api.Result{Outcome: api.OutcomeUnchanged}, nil
+	}
+	h.recorded, h.adopted = request.Adoption.Revision, &request.Adoption
+	return &api.Result{Outcome: api.OutcomeApplied, Changed: []api.Item{{Kind: api.KindService, Name: request.Adoption.Manager, Action: api.ActionDelete}}}, nil
 }
 
 func (h *scriptedHost) RestartServices(ctx context.Context, _ *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {

@@ -49,6 +49,8 @@ type Hosts interface {
 	// Apply has the host apply the request. An error means that no result came; what
 	// the host has done by then is not known, and the same can be applied again.
 	Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
+	// Adopt makes what another operator has configured on the host ours, as it is. Errors are as those of Apply.
+	Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error)
 	// RestartServices restarts the services of the configuration that the host has. Errors are as those of Apply.
 	RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those

@@ -82,6 +82,8 @@ var steps = map[string]step{
 	v1alpha1.StepPreflight:       {(*execution).preflight, "Judging whether the host is fit to be a node."},
 	v1alpha1.StepAgent:           {(*execution).agent, "Putting our agent on the host."},
 	v1alpha1.StepPlan:            {(*execution).planConfiguration, "Planning the changes of the host."},
+	v1alpha1.StepCompare:         {(*execution).compare, "Comparing the host with its desired configuration."},
+	v1alpha1.StepAdopt:           {(*execution).adopt, "Taking the host over as it is."},
 	v1alpha1.StepTransfer:        {(*execution).transfer, "Sending files to the host."},
 	v1alpha1.StepApply:           {(*execution).apply, "Configuring the host."},
 	v1alpha1.StepFinish:          {(*execution).finish, "Configuring the host after its restart."},
@@ -108,6 +110,8 @@ func plan(op *v1alpha1.Operation, configured bool) []string {
 		return planReboot(rebootMode(op))
 	case v1alpha1.OperationReconfigure:
 		return planReconfigure(configured)
+	case v1alpha1.OperationAdopt:
+		return []string{v1alpha1.StepConnect, v1alpha1.StepAgent, v1alpha1.StepCompare, v1alpha1.StepAdopt}
 	case v1alpha1.OperationRestartServices:
 		return []string{v1alpha1.StepConnect, v1alpha1.StepRestartServices, v1alpha1.StepServices, v1alpha1.StepMetadataRoute, v1alpha1.StepNodeReady}
 	case v1alpha1.OperationRemove:

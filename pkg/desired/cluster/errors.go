@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -15,6 +16,8 @@ type Finding struct {
 	Problem string
 	// Remedy says what to do about it.
 	Remedy string
+	// OtherOperator: it is that the Windows Machine Config Operator runs.
+	OtherOperator bool
 }
 
 // InputError says everything that prevents hosts from being configured in this cluster. Trying
@@ -24,8 +27,11 @@ type InputError struct {
 	Findings []Finding
 }
 
-// Is has [errors.Is] tell it from trouble that passes.
-func (e *InputError) Is(target error) bool { return target == document.ErrInputs }
+// Is has [errors.Is] tell it from trouble that passes, and what is left to another operator from what is wrong.
+func (e *InputError) Is(target error) bool {
+	return target == document.ErrInputs ||
+		target == document.ErrOtherOperator && slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.OtherOperator })
+}
 
 // Error lists all findings. The same findings have the same text.
 func (e *InputError) Error() string {

@@ -27,7 +27,11 @@ func (r *reader) checkOtherOperator(ctx context.Context) error {
 	if replicas := deployment.Spec.Replicas; replicas != nil && *replicas == 0 && deployment.Status.Replicas == 0 {
 		return nil
 	}
-	r.find("the Windows Machine Config Operator runs ("+what+"), which configures the same hosts",
-		fmt.Sprintf("end it, which leaves its nodes as they are: delete its Subscription and ClusterServiceVersion, or try this one first with: oc scale deployment %s -n %s --replicas=0", wmco.Deployment, wmco.Namespace))
+	r.findings = append(r.findings, Finding{
+		Problem: "the Windows Machine Config Operator runs (" + what + "), which configures the same hosts",
+		Remedy: fmt.Sprintf("end it, which leaves its nodes as they are: delete its Subscription and ClusterServiceVersion, or try this one first with: oc scale deployment %s -n %s --replicas=0",
+			wmco.Deployment, wmco.Namespace),
+		OtherOperator: true,
+	})
 	return nil
 }

@@ -930,6 +930,12 @@ func otherOperator(replicas int32) *appsv1.Deployment {
 
 // TestOtherOperator: hosts are configured once WMCO has ended.
 func TestOtherOperator(t *testing.T) {
+	if _, err := cluster.Read(t.Context(), newCluster(t, append(openShiftCluster(), otherOperator(1)), nil), settings()); !errors.Is(err, document.ErrOtherOperator) || !errors.Is(err, document.ErrInputs) {
+		t.Errorf("while it runs: %v", err)
+	}
+	if _, err := cluster.Read(t.Context(), newCluster(t, lacking(openShiftCluster(), "worker"), nil), settings()); errors.Is(err, document.ErrOtherOperator) {
+		t.Errorf("something else is wrong: %v", err)
+	}
 	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
 }
 

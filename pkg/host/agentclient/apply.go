@@ -86,6 +86,20 @@ func (a *Client) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance
 	return result, nil
 }
 
+// Adopt makes what another program has configured on the host ours, as it is, and says how that ended. Events, errors and the
+// end of ctx are as with [Client.Apply].
+func (a *Client) Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error) {
+	encoded, err := request.Encode()
+	if err != nil {
+		return nil, err
+	}
+	to, err := a.login(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	return a.change(ctx, to, change{command: api.CommandAdopt, input: encoded, bundle: &request.Bundle, revision: request.Adoption.Revision, report: report})
+}
+
 // RestartServices restarts the services of the configuration that the host has, and says how that ended. Events,
 // errors and the end of ctx are as with [Client.Apply].
 func (a *Client) RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
@@ -103,6 +117,8 @@ type change struct {
 	input   []byte
 	// bundle is what is applied. Nil: nothing is, by this command.
 	bundle *config.Bundle
+	// revision is what the host is to have afterwards. Empty: that of the bundle.
+	revision string
 	// report gets the events. May be nil.
 	report func(api.Event)
 }
@@ -154,7 +170,7 @@ func (a *Client) runChange(ctx context.Context, target ssh.Target, program strin
 		return nil, watch.explain(hide.failure(ending(process, err)))
 	}
 	a.awaitEnd(process)
-	if err := checkResult(result, c.command, c.bundle); err != nil {
+	if err := checkResult(result, c); err != nil {
 		return nil, &Error{Step: StepRun, Err: err}
 	}
 	return result, nil

@@ -74,19 +74,25 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 // Outcomes that each command may have.
 var outcomes = map[string][]api.Outcome{
 	api.CommandApply:           {api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeRebootRequired, api.OutcomeImpactExceeded, api.OutcomeFailed},
+	api.CommandAdopt:           {api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeFailed},
 	api.CommandRestartServices: {api.OutcomeApplied, api.OutcomeFailed},
 	api.CommandCleanup:         {api.OutcomeRemoved, api.OutcomeFailed},
 }
 
-// checkResult refuses a result of a command on which no caller can act. bundle is what was to be applied, nil
-// if the command applies nothing.
-func checkResult(r *api.Result, command string, bundle *config.Bundle) error {
-	if !slices.Contains(outcomes[command], r.Outcome) {
+// checkResult refuses a result of a change on which no caller can act.
+func checkResult(r *api.Result, c change) error {
+	if !slices.Contains(outcomes[c.command], r.Outcome) {
 		return fmt.Errorf("it reports the unknown outcome %.40q", r.Outcome)
 	}
-	if bundle == nil || r.Outcome == api.OutcomeFailed {
+	switch {
+	case c.bundle == nil || r.Outcome == api.OutcomeFailed:
+		return nil
+	case c.revision != "" && r.Revision != c.revision:
+		return wrongRevision(r.Revision, c.revision)
+	case c.revision != "":
 		return nil
 	}
+	bundle := c.bundle
 	if err := checkRevision(r.Revision, bundle); err != nil {
 		return err
 	}
@@ -138,7 +144,11 @@ func checkRevision(revision string, bundle *config.Bundle) error {
 		return err
 	}
 	if revision != want {
-		return fmt.Errorf("it answers for the revision %.64q, and %s was requested", revision, want)
+		return wrongRevision(revision, want)
 	}
 	return nil
+}
+
+func wrongRevision(revision, want string) error {
+	return fmt.Errorf("it answers for the revision %.64q, and %s was requested", revision, want)
 }

@@ -36,6 +36,15 @@ type Planner interface {
 	Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error)
 }
 
+// Adopter knows whether a host of the Windows Machine Config Operator may be taken over, and what that changes.
+type Adopter interface {
+	// Adoptable returns a Conflict while that operator runs, and where hosts cannot be configured. It does not contact
+	// the host. Errors are [apierrors.StatusError]s.
+	Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstance) error
+	// PlanAdoption is as [Planner.Plan]: first what is removed at once, then what the next update will change.
+	PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error)
+}
+
 // actionRequest is what the actions have in common.
 type actionRequest struct {
 	// body is the body of the request, which becomes its answer.
@@ -48,7 +57,9 @@ type actionRequest struct {
 	answer **v1alpha1.Operation
 	// plan is where the answer to a dry run has what would change; nil when it has no plan.
 	plan *[]v1alpha1.PlannedChange
-	errs field.ErrorList
+	// adopts: the host is to be taken over from another operator.
+	adopts bool
+	errs   field.ErrorList
 }
 
 // ActionREST serves one action: it records what a user requests, and returns. The
@@ -58,6 +69,7 @@ type ActionREST struct {
 	scheme  *runtime.Scheme
 	status  rest.Patcher
 	planner Planner
+	adopter Adopter
 	streams *limits.Streams
 	now     func() time.Time
 	// body is an empty body of the action's kind.
@@ -87,7 +99,7 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 		return nil, err
 	}
 	dryRun := len(options.DryRun) > 0
-	if dryRun && request.plan != nil {
+	if dryRun && request.plan != nil || request.adopts {
 		admitted, err := admit(ctx, r.streams, limits.Query, name, 1)
 		if err != nil {
 			return nil, err
@@ -107,6 +119,11 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	user, err := userName(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if request.adopts {
+		if err := r.ensureAdoptable(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	now := r.now().Truncate(time.Second)
 	var changed *windows.WindowsInstance
@@ -138,7 +155,11 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 		if instance, err = known(instance); err != nil {
 			return nil, err
 		}
-		*request.plan, err = r.planner.Plan(ctx, instance)
+		plan := r.planner.Plan
+		if request.adopts {
+			plan = r.adopter.PlanAdoption
+		}
+		*request.plan, err = plan(ctx, instance)
 	}
 	return body, err
 }
@@ -201,6 +222,11 @@ func readAction(obj runtime.Object) (*actionRequest, error) {
 		return &actionRequest{
 			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation, plan: &body.Status.Plan,
 			change: recordOperation(v1alpha1.OperationReconfigure, nil, nil),
+		}, nil
+	case *v1alpha1.WindowsInstanceAdopt:
+		return &actionRequest{
+			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation, plan: &body.Status.Plan, adopts: true,
+			change: recordOperation(v1alpha1.OperationAdopt, nil, nil),
 		}, nil
 	case *v1alpha1.WindowsInstanceCancel:
 		return &actionRequest{

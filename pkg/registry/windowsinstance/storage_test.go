@@ -153,6 +153,8 @@ type hosts struct {
 	Hosts // nil: nothing else is expected to be called
 
 	planned *v1alpha1.WindowsInstance
+	// refuses is why no host may be taken over. Nil: each may.
+	refuses error
 	// command is what runs on a host; nil: the host is off.
 	command *command
 
@@ -168,6 +170,12 @@ type hosts struct {
 func (h *hosts) Plan(_ context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
 	h.planned = instance
 	return []v1alpha1.PlannedChange{{}}, nil
+}
+
+func (h *hosts) Adoptable(context.Context, *v1alpha1.WindowsInstance) error { return h.refuses }
+
+func (h *hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
+	return h.Plan(ctx, instance)
 }
 
 // fixture is the storage with what it keeps, asks and reaches.
@@ -561,6 +569,53 @@ func TestActions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAdoptIsRefused: a host is taken over only from another operator, and only once that has ended. Otherwise nothing is
+// recorded, and the host is not asked.
+func TestAdoptIsRefused(t *testing.T) {
+	configured := func(reason string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionUnknown, Reason: reason, Message: "so it is"}}
+		}
+	}
+	runs := apierrors.NewConflict(windows.Resource("windowsinstances"), "win-1", errors.New("oc scale"))
+	for name, tt := range map[string]struct {
+		change  func(*windows.WindowsInstance)
+		refuses error
+		say     string // empty: it is recorded
+	}{
+		"of WMCO":             {change: configured(v1alpha1.ReasonForeignNode)},
+		"the status is late":  {change: configured(v1alpha1.ReasonManagedByWMCO)},
+		"WMCO runs":           {change: configured(v1alpha1.ReasonManagedByWMCO), refuses: runs, say: "oc scale"},
+		"ours":                {change: configured(v1alpha1.ReasonConfigured), say: "not left to another operator: so it is"},
+		"nothing is known":    {change: func(*windows.WindowsInstance) {}, say: "nothing is known"},
+		"not logged in to it": {change: func(i *windows.WindowsInstance) { configured(v1alpha1.ReasonForeignNode)(i); i.Status.MachineID = "" }, say: "has not logged in"},
+	} {
+		for _, dry := range []bool{false, true} {
+			s := newStorage(t, base.Deleters{}, newInstance(heldByHost, loggedIn, tt.change))
+			s.hosts.refuses = tt.refuses
+			options := &metav1.CreateOptions{}
+			if dry {
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			answer, err := s.Adopt.Create(requestAs("jane", "adopt"), "win-1", &windows.WindowsInstanceAdopt{}, rest.ValidateAllObjectFunc, options)
+			if tt.say != "" {
+				if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), tt.say) || s.memory.writes > 0 || s.hosts.planned != nil {
+					t.Errorf("%s, dry run %v: %v, %d writes, planned %v", name, dry, err, s.memory.writes, s.hosts.planned)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, dry run %v: %v", name, dry, err)
+				continue
+			}
+			body := answer.(*v1alpha1.WindowsInstanceAdopt) //nolint:forcetypeassert // it is the body of the request
+			if op := body.Status.Operation; op == nil || op.Type != v1alpha1.OperationAdopt || (s.memory.writes > 0) == dry || (len(body.Status.Plan) > 0) != dry {
+				t.Errorf("%s, dry run %v: %+v, %d writes", name, dry, body.Status, s.memory.writes)
+			}
+		}
 	}
 }
 

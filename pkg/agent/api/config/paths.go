@@ -27,9 +27,9 @@ var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|cloc
 // extension and spaces before it make no difference.
 func IsDeviceName(name string) bool { return deviceName.MatchString(name) }
 
-// checkPath returns why path cannot be the path of a file or directory: it is
+// CheckPath returns why path cannot be the path of a file or directory: it is
 // absolute, on a drive, without anything that Windows reads as something else.
-func checkPath(path string) error {
+func CheckPath(path string) error {
 	if len(path) < 4 || !isLetter(path[0]) || path[1:3] != `:\` {
 		return fmt.Errorf("path %q is not absolute", path)
 	}
@@ -53,9 +53,9 @@ func checkPath(path string) error {
 	return nil
 }
 
-// checkOwnPath is checkPath for what a document puts on a host.
+// checkOwnPath is CheckPath for what a document puts on a host.
 func checkOwnPath(path string) error {
-	if err := checkPath(path); err != nil {
+	if err := CheckPath(path); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(Roots(), func(root string) bool { return Below(path, root) }) {

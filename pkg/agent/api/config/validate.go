@@ -384,7 +384,7 @@ func (v *validator) services() {
 		if s.Description != Description(s.Name) {
 			v.errorf("%s: description %q does not mark it as ours", what, s.Description)
 		}
-		v.add(what, checkPath(s.BinaryPath))
+		v.add(what, CheckPath(s.BinaryPath))
 		for _, argument := range s.Arguments {
 			if strings.ContainsAny(argument, "\x00\r\n") {
 				v.errorf("%s: an argument has more than one line", what)

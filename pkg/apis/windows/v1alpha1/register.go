@@ -43,6 +43,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WindowsInstanceInspection{},
 		&WindowsInstancePortForwardOptions{},
 		&WindowsInstanceReboot{},
+		&WindowsInstanceAdopt{},
 		&WindowsInstanceReconfigure{},
 		&WindowsInstanceUncordon{},
 		&WindowsNodePool{},

@@ -52,6 +52,11 @@ const (
 	StepAgent string = "Agent"
 	// StepPlan finds out what has to change on the host, and at what cost for its workload.
 	StepPlan string = "Plan"
+	// StepCompare finds out whether the host can be adopted: what it is known by to the cluster has to be what it would
+	// be configured with.
+	StepCompare string = "Compare"
+	// StepAdopt removes what manages the host for another operator, and records the rest as ours, as it is.
+	StepAdopt string = "Adopt"
 	// StepTransfer sends the files to the host.
 	StepTransfer string = "Transfer"
 	// StepApply changes the host to the desired configuration. Whether it came as far as a

@@ -133,6 +133,43 @@ type WindowsInstanceReconfigureStatus struct {
 	Plan []PlannedChange `json:"plan,omitempty"`
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceAdopt requests that a host which the Windows Machine Config Operator (WMCO) has configured is taken
+// over as it is: nothing is restarted, and what differs from the desired configuration waits for the next update of its pool.
+// It is refused while WMCO runs. It is posted to the subresource adopt. With dryRun=All the answer lists what is
+// removed at once, and what the update will change.
+type WindowsInstanceAdopt struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What must hold.
+	// +optional
+	Spec WindowsInstanceAdoptSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status WindowsInstanceAdoptStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceAdoptSpec has the preconditions of the action.
+type WindowsInstanceAdoptSpec struct {
+	// Preconditions that the instance must meet for the action to be accepted. Empty: none.
+	// +optional
+	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
+}
+
+// WindowsInstanceAdoptStatus is the answer to an adopt.
+type WindowsInstanceAdoptStatus struct {
+	ActionStatus `json:",inline"`
+	// With dryRun=All: what the adoption removes from the host, and what the next update will change there.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	Plan []PlannedChange `json:"plan,omitempty"`
+}
+
 // ChangeImpact is what a change costs the users of a host.
 // +enum
 // +k8s:enum

@@ -22,6 +22,8 @@ const (
 	OperationReboot OperationType = "Reboot"
 	// OperationReconfigure brings the host to its desired configuration.
 	OperationReconfigure OperationType = "Reconfigure"
+	// OperationAdopt takes over a host that the Windows Machine Config Operator has configured, as it is.
+	OperationAdopt OperationType = "Adopt"
 	// OperationRestartServices restarts the services of the node, such as containerd and the kubelet, because the
 	// Node is not ready. Its pods keep running.
 	OperationRestartServices OperationType = "RestartServices"
@@ -103,7 +105,7 @@ const (
 type Operation struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID string `json:"id"`
-	// What it does: Drain, Uncordon, Reboot, Reconfigure, RestartServices or Remove.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, RestartServices or Remove.
 	// +k8s:required
 	Type OperationType `json:"type"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have

@@ -17,6 +17,7 @@ import (
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&WindowsInstance{}, func(obj interface{}) { SetObjectDefaults_WindowsInstance(obj.(*WindowsInstance)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceAdopt{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceAdopt(obj.(*WindowsInstanceAdopt)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceCancel{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceCancel(obj.(*WindowsInstanceCancel)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceDrain{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceDrain(obj.(*WindowsInstanceDrain)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceList{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceList(obj.(*WindowsInstanceList)) })
@@ -49,6 +50,17 @@ func SetObjectDefaults_WindowsInstance(in *WindowsInstance) {
 		}
 		if a.Reboot != nil {
 			SetDefaults_RebootOptions(a.Reboot)
+		}
+	}
+}
+
+func SetObjectDefaults_WindowsInstanceAdopt(in *WindowsInstanceAdopt) {
+	if in.Status.ActionStatus.Operation != nil {
+		if in.Status.ActionStatus.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.ActionStatus.Operation.Drain)
+		}
+		if in.Status.ActionStatus.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.ActionStatus.Operation.Reboot)
 		}
 	}
 }

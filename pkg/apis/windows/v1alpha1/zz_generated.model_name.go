@@ -279,6 +279,21 @@ func (in WindowsInstance) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceAdopt) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceAdopt"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceAdoptSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceAdoptSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceAdoptStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceAdoptStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WindowsInstanceCancel) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceCancel"
 }

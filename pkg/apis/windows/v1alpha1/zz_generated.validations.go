@@ -43,6 +43,21 @@ func RegisterValidations(scheme *runtime.Scheme) error {
 				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
 			}
 		})
+	// type WindowsInstanceAdopt
+	scheme.AddValidationFunc(
+		(*WindowsInstanceAdopt)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceAdopt(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceAdopt),
+					safe.Cast[*WindowsInstanceAdopt](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
 	// type WindowsInstanceCancel
 	scheme.AddValidationFunc(
 		(*WindowsInstanceCancel)(nil),
@@ -1459,7 +1474,7 @@ func Validate_OperationStepState(
 	return errs
 }
 
-var symbolsForOperationType = sets.New(OperationDrain, OperationReboot, OperationReconfigure, OperationRemove, OperationRestartServices, OperationUncordon)
+var symbolsForOperationType = sets.New(OperationAdopt, OperationDrain, OperationReboot, OperationReconfigure, OperationRemove, OperationRestartServices, OperationUncordon)
 
 // Validate_OperationType validates an instance of OperationType according
 // to declarative validation rules in the API schema.
@@ -2985,6 +3000,126 @@ func Validate_WindowsInstance(
 				return &oldObj.Status
 			})
 		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceAdopt validates an instance of WindowsInstanceAdopt according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceAdopt(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceAdopt) (errs field.ErrorList) {
+
+	// field WindowsInstanceAdopt.TypeMeta has no validation
+
+	{ // field WindowsInstanceAdopt.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceAdopt) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceAdopt.Spec has no validation
+
+	{ // field WindowsInstanceAdopt.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstanceAdoptStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstanceAdoptStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceAdopt) *WindowsInstanceAdoptStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceAdoptStatus validates an instance of WindowsInstanceAdoptStatus according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceAdoptStatus(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceAdoptStatus) (errs field.ErrorList) {
+
+	{ // field WindowsInstanceAdoptStatus.ActionStatus
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceAdoptStatus) *ActionStatus {
+				return &oldObj.ActionStatus
+			})
+		errs = append(errs, fn(safe.Value(fldPath, func() *field.Path { return fldPath.Child("ActionStatus") }), &obj.ActionStatus, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceAdoptStatus.Plan
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []PlannedChange,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_PlannedChange); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceAdoptStatus) []PlannedChange {
+				return oldObj.Plan
+			})
+		errs = append(errs, fn(fldPath.Child("plan"), obj.Plan, oldVal, oldObj != nil)...)
 	}
 
 	return errs

@@ -79,6 +79,12 @@ func ExtractWindowsInstance(windowsInstance *windowsv1alpha1.WindowsInstance, fi
 	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "")
 }
 
+// ExtractWindowsInstanceAdopt extracts the applied configuration owned by fieldManager from
+// windowsInstance for the adopt subresource.
+func ExtractWindowsInstanceAdopt(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "adopt")
+}
+
 // ExtractWindowsInstanceCancel extracts the applied configuration owned by fieldManager from
 // windowsInstance for the cancel subresource.
 func ExtractWindowsInstanceCancel(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {

@@ -41,6 +41,7 @@ type WindowsInstanceInterface interface {
 	Drain(ctx context.Context, windowsInstanceName string, windowsInstanceDrain *windowsv1alpha1.WindowsInstanceDrain, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceDrain, error)
 	Uncordon(ctx context.Context, windowsInstanceName string, windowsInstanceUncordon *windowsv1alpha1.WindowsInstanceUncordon, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceUncordon, error)
 	Reboot(ctx context.Context, windowsInstanceName string, windowsInstanceReboot *windowsv1alpha1.WindowsInstanceReboot, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceReboot, error)
+	Adopt(ctx context.Context, windowsInstanceName string, windowsInstanceAdopt *windowsv1alpha1.WindowsInstanceAdopt, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceAdopt, error)
 	Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *windowsv1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceReconfigure, error)
 	Cancel(ctx context.Context, windowsInstanceName string, windowsInstanceCancel *windowsv1alpha1.WindowsInstanceCancel, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceCancel, error)
 	Check(ctx context.Context, windowsInstanceName string, windowsInstanceCheck *windowsv1alpha1.WindowsInstanceCheck, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceCheck, error)
@@ -108,6 +109,21 @@ func (c *windowsInstances) Reboot(ctx context.Context, windowsInstanceName strin
 		SubResource("reboot").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(windowsInstanceReboot).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Adopt takes the representation of a windowsInstanceAdopt and creates it.  Returns the server's representation of the windowsInstanceAdopt, and an error, if there is any.
+func (c *windowsInstances) Adopt(ctx context.Context, windowsInstanceName string, windowsInstanceAdopt *windowsv1alpha1.WindowsInstanceAdopt, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceAdopt, err error) {
+	result = &windowsv1alpha1.WindowsInstanceAdopt{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("adopt").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceAdopt).
 		Do(ctx).
 		Into(result)
 	return

@@ -79,6 +79,18 @@ func (c *fakeWindowsInstances) Reboot(ctx context.Context, windowsInstanceName s
 	return obj.(*v1alpha1.WindowsInstanceReboot), err
 }
 
+// Adopt takes the representation of a windowsInstanceAdopt and creates it.  Returns the server's representation of the windowsInstanceAdopt, and an error, if there is any.
+func (c *fakeWindowsInstances) Adopt(ctx context.Context, windowsInstanceName string, windowsInstanceAdopt *v1alpha1.WindowsInstanceAdopt, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceAdopt, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceAdopt{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "adopt", c.Namespace(), windowsInstanceAdopt, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceAdopt), err
+}
+
 // Reconfigure takes the representation of a windowsInstanceReconfigure and creates it.  Returns the server's representation of the windowsInstanceReconfigure, and an error, if there is any.
 func (c *fakeWindowsInstances) Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *v1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceReconfigure, err error) {
 	emptyResult := &v1alpha1.WindowsInstanceReconfigure{}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// AdoptRequest requests that what another program has configured on a host becomes ours as it is: it is recorded in
+// the inventory, as if an earlier document had put it there. The next document that is applied changes what differs from
+// it. It is encoded by [AdoptRequest.Encode] and decoded by [DecodeAdoptRequest].
+type AdoptRequest struct {
+	// Adoption says what there may be besides what the bundle has.
+	Adoption Adoption
+	// Bundle is the desired configuration. What it has and the host has, too, is ours whatever it is like.
+	Bundle config.Bundle
+}
+
+// Adoption is what another program may have left on a host. What of it does not exist is passed over.
+type Adoption struct {
+	// Revision is what the host is said to have from then on. It is that of no document.
+	Revision string `json:"revision"`
+	// NodeName is the name of the node that the kubelet of the host runs as.
+	NodeName string `json:"nodeName"`
+	// Manager is the service of the other program, which would undo what we do. It is removed before anything
+	// is recorded.
+	Manager string `json:"manager"`
+	// Requires are services that have to run, with texts that their command lines have to contain. A host that lacks
+	// one is not adopted.
+	Requires []RequiredService `json:"requires"`
+	// Services are its other ones, in the order in which they start.
+	Services []string `json:"services,omitempty"`
+	// Files are single ones.
+	Files []string `json:"files,omitempty"`
+	// Directories are those that it has made, which others may have files in.
+	Directories []string `json:"directories,omitempty"`
+	// Trees are directories in which everything is its own.
+	Trees []string `json:"trees,omitempty"`
+}
+
+// RequiredService is a service without which a host is not adopted.
+type RequiredService struct {
+	Name string `json:"name"`
+	// Contains are texts that its command line contains, whatever their case. Empty: any one will do.
+	Contains []string `json:"contains,omitempty"`
+}
+
+// DecodeAdoptRequest reads one request and validates it.
+func DecodeAdoptRequest(r io.Reader) (*AdoptRequest, error) {
+	text, err := io.ReadAll(io.LimitReader(r, config.MaxBundleBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	var head struct {
+		Adoption Adoption        `json:"adoption"`
+		Bundle   json.RawMessage `json:"bundle"`
+	}
+	if err := config.DecodeStrict(text, &head); err != nil {
+		return nil, fmt.Errorf("decode the request: %w", err)
+	}
+	if err := head.Adoption.validate(); err != nil {
+		return nil, err
+	}
+	bundle, err := config.Decode(bytes.NewReader(head.Bundle))
+	if err != nil {
+		return nil, err
+	}
+	return &AdoptRequest{Adoption: head.Adoption, Bundle: *bundle}, nil
+}
+
+func (a *Adoption) validate() error {
+	if a.Revision == "" || a.NodeName == "" || a.Manager == "" || len(a.Requires) == 0 {
+		return errors.New("an adoption needs a revision, the name of the node, a manager and required services")
+	}
+	for _, paths := range [][]string{a.Files, a.Directories, a.Trees} {
+		for _, path := range paths {
+			if err := config.CheckPath(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Encode returns the request as it travels.
+func (r *AdoptRequest) Encode() ([]byte, error) {
+	bundle, err := r.Bundle.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Adoption Adoption        `json:"adoption"`
+		Bundle   json.RawMessage `json:"bundle"`
+	}{r.Adoption, bundle})
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// maxAdopted bounds how many files and directories there may be in the trees of an adoption.
+const maxAdopted = 10000
+
+// Adopt makes what another program has configured ours as it is: nothing is restarted, and no file is changed. Only the
+// service that manages the host for the other program is removed, before anything is recorded. From then on the
+// host has the revision of the request, an update is what [Engine.Apply] does, and [Engine.Cleanup] removes what is
+// there. It is complete with the outcome Applied, or Unchanged when it was done before. After a failure and
+// after a crash the same can be requested again; until it is complete, nothing is ours.
+func (e *Engine) Adopt(ctx context.Context, r *api.AdoptRequest) *api.Result {
+	return e.change(ctx, "adopt", &api.Result{}, func(a *application) error { return a.adopt(ctx, r) })
+}
+
+func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error) {
+	a.result.Revision, a.result.Outcome = r.Adoption.Revision, api.OutcomeUnchanged
+	switch {
+	case a.Applied == r.Adoption.Revision && a.Applying == "":
+		return nil
+	case a.written != nil:
+		return &Error{api.ReasonConflict, errors.New("this agent has configured the host before, so that there is nothing to adopt")}
+	}
+	a.bundle = &r.Bundle
+	if a.seen, err = a.observe(ctx, &r.Bundle.Document, a.inventory); err != nil {
+		return err
+	}
+	if lacks := a.notEquivalent(&r.Adoption); len(lacks) > 0 {
+		return &Error{api.ReasonConflict, fmt.Errorf("the host is not as it has to be to be adopted: %w", errors.Join(lacks...))}
+	}
+	if err := a.takeLeft(ctx, &r.Adoption); err != nil {
+		return err
+	}
+	a.takeDocument()
+	if err := a.endManager(ctx, r.Adoption.Manager); err != nil {
+		return err
+	}
+	a.result.Outcome = api.OutcomeApplied
+	a.Applied, a.NodeName, a.Machine = r.Adoption.Revision, r.Adoption.NodeName, a.System.MachineID()
+	return a.save()
+}
+
+// notEquivalent says what a host lacks whose services could not go on as nodes of the desired configuration.
+func (a *application) notEquivalent(r *api.Adoption) (lacks []error) {
+	for _, required := range r.Requires {
+		s, err := a.System.Service(required.Name)
+		switch {
+		case err != nil:
+			lacks = append(lacks, fmt.Errorf("inspect service %s: %w", required.Name, err))
+		case s == nil:
+			lacks = append(lacks, fmt.Errorf("there is no service %s", required.Name))
+		case s.State != ServiceRunning:
+			lacks = append(lacks, fmt.Errorf("service %s is %s", required.Name, s.State))
+		default:
+			for _, text := range required.Contains {
+				if !strings.Contains(fold(s.Settings.CommandLine), fold(text)) {
+					lacks = append(lacks, fmt.Errorf("service %s does not run with %s", required.Name, text))
+				}
+			}
+		}
+	}
+	if hns := a.bundle.Document.HNS; hns != nil && hns.Endpoint != nil {
+		if exists := a.seen.networks[fold(hns.Endpoint.Network)]; !exists {
+			lacks = append(lacks, fmt.Errorf("there is no network %s of the Host Networking Service", hns.Endpoint.Network))
+		}
+	}
+	return lacks
+}
+
+// endManager removes the service of the program that has managed the host.
+func (a *application) endManager(ctx context.Context, name string) error {
+	s, err := a.System.Service(name)
+	if err != nil {
+		return fmt.Errorf("inspect service %s: %w", name, err)
+	}
+	if s == nil {
+		return nil
+	}
+	item := api.Item{Kind: api.KindService, Name: name, Action: api.ActionDelete, Impact: config.ImpactNone, Reason: "would undo what this agent does"}
+	a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
+	if err := a.stop(ctx, name); err != nil {
+		return err
+	}
+	if err := a.System.DeleteService(name); err != nil {
+		return fmt.Errorf("delete service %s: %w", name, err)
+	}
+	a.result.Changed = append(a.result.Changed, item)
+	a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventDone})
+	return nil
+}
+
+// takeDocument records what the document has and the host has, too, as if an earlier document had made it. Nothing is
+// put aside: it was made for the node that the host is. Certificates that are trusted stay: which of them were trusted
+// before the host became a node nobody knows.
+func (a *application) takeDocument() {
+	d := &a.bundle.Document
+	for _, f := range d.Files {
+		if a.seen.files[fold(f.Path)].Kind == FileRegular {
+			a.Files[fold(f.Path)] = fileRecord{Path: f.Path, Saved: true, OnChange: lastingChange(f)}
+		}
+	}
+	for _, path := range d.Generated {
+		a.Generated[fold(path)] = path
+	}
+	for _, v := range d.Environment {
+		if value := environmentValue(a.bundle, v); a.seen.environment[strings.ToUpper(v.Name)] == value {
+			a.Environment[strings.ToUpper(v.Name)] = environmentRecord{OwnedVariable: config.OwnedVariable{Value: value}, Name: v.Name, OnChange: v.OnChange}
+		}
+	}
+	for _, r := range d.Firewall {
+		if a.seen.firewall[fold(r.Name)] != nil {
+			a.Firewall[fold(r.Name)] = r
+		}
+	}
+	for _, program := range d.AntivirusExclusions {
+		if a.seen.exclusions[fold(program)] {
+			a.Exclusions[fold(program)] = program
+		}
+	}
+	if d.HNS == nil {
+		return
+	}
+	for _, name := range d.HNS.Networks {
+		if a.seen.networks[fold(name)] {
+			a.Networks = append(a.Networks, name)
+		}
+	}
+	if e := d.HNS.Endpoint; e != nil && a.seen.endpoints[fold(e.Name)] {
+		a.Endpoints[e.Name] = *e
+	}
+}
+
+// takeLeft records what the other program has left besides.
+func (a *application) takeLeft(ctx context.Context, r *api.Adoption) error {
+	for _, name := range r.Services {
+		s, err := a.System.Service(name)
+		if err != nil {
+			return fmt.Errorf("inspect service %s: %w", name, err)
+		}
+		if s == nil {
+			continue
+		}
+		record := serviceRecord{Name: name, Dependencies: s.Settings.Dependencies, OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{name}}}
+		if i := slices.IndexFunc(a.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) }); i >= 0 {
+			record.OnChange = a.bundle.Document.Services[i].OnChange
+		}
+		a.Services = append(a.Services, record)
+	}
+	for _, path := range r.Files {
+		if err := a.takePath(ctx, path, false); err != nil {
+			return err
+		}
+	}
+	for _, path := range r.Directories {
+		for _, p := range append(ancestors(path), path) {
+			if err := a.takePath(ctx, p, false); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range r.Trees {
+		if err := a.takePath(ctx, path, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takePath records a file or a directory, and all that is in it if that is asked for. What the programs of the document
+// make is recorded as that. Links are left to others.
+func (a *application) takePath(ctx context.Context, path string, whole bool) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stopped before %s was inspected: %w", path, err)
+	}
+	if slices.ContainsFunc(a.bundle.Document.Generated, func(generated string) bool { return config.Below(path, generated) }) {
+		return nil
+	}
+	info, err := a.System.Stat(path)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", path, err)
+	}
+	switch info.Kind {
+	case FileRegular:
+		a.Files[fold(path)] = fileRecord{Path: path, Saved: true}
+	case FileDirectory:
+		a.Directories[fold(path)] = directoryRecord{Path: path}
+	case FileMissing, FileOther:
+	}
+	if len(a.Files)+len(a.Directories) > maxAdopted {
+		return fmt.Errorf("there are more than %d files and directories to adopt, the last one is %s", maxAdopted, path)
+	}
+	if info.Kind != FileDirectory || !whole {
+		return nil
+	}
+	inside, err := a.System.Names(path)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", path, err)
+	}
+	for _, name := range inside {
+		if err := a.takePath(ctx, path+`\`+name, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

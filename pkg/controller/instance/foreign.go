@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// foreign says whether others made the host a node: there is a Node, and the host was never
+// configured by us, nor is it about to be. It is not configured before somebody asks for
+// that, as it has workload and whoever made it a node may keep it as it is.
+func (e *evaluation) foreign() bool {
+	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
+	return e.managed && e.node != nil && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
+		(last == nil || last.Revision == "" && !last.Active())
+}
+
+// leftToWMCO says whether WMCO has made the host a node, and runs.
+func (e *evaluation) leftToWMCO() bool {
+	return e.foreign() && object.MadeByWMCO(e.node) && errors.Is(e.inputs, document.ErrOtherOperator)
+}
+
+// left says for the conditions to whom a host is left that others made a node, and how it is taken over.
+func (e *evaluation) left() (reason, text string) {
+	name, namespace := e.instance.Name, e.instance.Namespace
+	switch {
+	case e.leftToWMCO():
+		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) manages: it is only watched, and its certificate requests are left to WMCO. "+
+			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, wmco.Deployment, wmco.Namespace)
+	case object.MadeByWMCO(e.node):
+		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) has configured: it is only watched. "+
+			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)
+	}
+	return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is already Node %s, which was not made by this controller: it is only watched. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, name, namespace)
+}
+
+// adoptedSince says whether the host was taken over after an operation on it, which says nothing of how it is since.
+func (e *evaluation) adoptedSince(o *v1alpha1.Operation) bool {
+	adopted := e.status.NewestOperation(v1alpha1.OperationAdopt)
+	return adopted != nil && adopted.Phase == v1alpha1.OperationSucceeded && !adopted.RequestedAt.Before(&o.RequestedAt)
+}

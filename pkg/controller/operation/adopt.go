@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// compare finds out whether a host of WMCO can go on as the node that it is with our configuration. Nothing is changed.
+func (e *execution) compare(ctx context.Context) (result, error) {
+	node, err := e.wmcoNode(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	plan, err := e.buildAndPlan(ctx) // fails while WMCO runs
+	if err != nil {
+		return result{}, err
+	}
+	if err := e.ensureSameName(); err != nil {
+		return result{}, err
+	}
+	if c := plan.KubeletCertificate; c.Useless() {
+		return result{}, fmt.Errorf("the kubelet of Node %s cannot be taken over as it is: %s", node.Name, c)
+	}
+	return result{message: "The host can be taken over as it is. For the next update: " + describePlan(plan, planImpact(plan))}, nil
+}
+
+// wmcoNode returns the Node of a host that WMCO has configured.
+func (e *execution) wmcoNode(ctx context.Context) (*corev1.Node, error) {
+	if e.operation().Node == nil {
+		return nil, errors.New("the host is no Node, so there is nothing to take over; it is configured as any other host is")
+	}
+	name := e.operation().Node.Name
+	node, err := e.readNode(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case node == nil || node.UID != e.operation().Node.UID:
+		return nil, fmt.Errorf("node %s was deleted", name)
+	case !object.MadeByWMCO(node):
+		return nil, fmt.Errorf("node %s does not have the annotation %s of the Windows Machine Config Operator, so that it is not known with what the host was configured; to configure it anew: kubectl windows reconfigure %s -n %s",
+			name, wmco.VersionAnnotation, e.instance.Name, e.instance.Namespace)
+	}
+	return node, nil
+}
+
+// adopt has the host remove the daemon of WMCO, and record what WMCO has configured as ours, as it is.
+func (e *execution) adopt(ctx context.Context) (result, error) {
+	if err := e.ensureWanted(ctx); err != nil {
+		return result{}, err
+	}
+	if err := e.ensureRepresents(ctx); err != nil {
+		return result{}, err
+	}
+	node, err := e.wmcoNode(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	built, err := e.build(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	request := &api.AdoptRequest{Adoption: adoptionOf(node), Bundle: built.Bundle}
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	done, err := e.change(ctx, "Taking the host over.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+		return e.Hosts.Adopt(ctx, instance, request, report)
+	})
+	switch {
+	case err != nil:
+		return result{}, err
+	case done.Outcome == api.OutcomeFailed:
+		return result{}, fmt.Errorf("the host cannot be taken over: %s", done.Error)
+	case done.Outcome == api.OutcomeUnchanged:
+		return result{skipped: true, message: "The host was taken over before."}, nil
+	}
+	message := "The host is taken over, and nothing was restarted."
+	if len(done.Changed) > 0 {
+		message += " Removed: service " + wmco.WICDService + "."
+	}
+	return result{message: message + " What differs from its desired configuration waits for the next update of its pool."}, nil
+}
+
+// adoptionOf says what there may be on a host that WMCO has made this Node.
+func adoptionOf(node *corev1.Node) api.Adoption {
+	return api.Adoption{
+		Revision: wmco.AdoptedRevision(node.Annotations[wmco.VersionAnnotation]), NodeName: node.Name, Manager: wmco.WICDService,
+		Requires: []api.RequiredService{{Name: wmco.ContainerdService}, {Name: wmco.KubeletService, Contains: wmco.KubeletKeeps()}},
+		Services: wmco.Services(), Files: wmco.Files(), Directories: wmco.Directories(), Trees: wmco.Trees(),
+	}
+}
+
+// ensureUnmanaged refuses to configure a host on which the daemon of WMCO runs: it would bring each service back to
+// what it was.
+func (e *execution) ensureUnmanaged(ctx context.Context) error {
+	facts := e.facts
+	if facts == nil { // the step before was another execution's
+		var err error
+		if facts, err = e.gatherFacts(ctx, "the host cannot be inspected"); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.WICDService) }) {
+		return nil
+	}
+	name, namespace := e.instance.Name, e.instance.Namespace
+	return fmt.Errorf("the Windows Machine Config Operator manages this host: its service %s would undo what is configured. Take the host over: kubectl windows adopt %s -n %s. "+
+		"If that is refused because the host is no working node, remove the service: kubectl windows exec %s -n %s -- sc.exe delete %s, and restart the host",
+		wmco.WICDService, name, namespace, name, namespace, wmco.WICDService)
+}
+
+// describeAdoption says in what state a host is left whose adoption ended early. Empty: as it was.
+func describeAdoption(op *v1alpha1.Operation) string {
+	if !begun(op, v1alpha1.StepAdopt) {
+		return " Nothing was changed."
+	}
+	return " Its pods run as before. Service " + wmco.WICDService + " may have been removed, so that nobody manages the host: adopt it again."
+}

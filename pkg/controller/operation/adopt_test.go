@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// annotate gives the Node these annotations and no others.
+func (f *fixture) annotate(annotations map[string]string) {
+	f.t.Helper()
+	nodes := f.kube.CoreV1().Nodes()
+	node, err := nodes.Get(context.Background(), testNode, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	node.Annotations = annotations
+	if _, err := nodes.Update(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestAdopt: a host of WMCO is taken over by its agent alone: nothing is cordoned, drained or restarted. What keeps it from going on as
+// the node that it is ends that before anything is changed.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		set  func(*fixture, *scriptedConfiguration)
+		want string // of a failure
+	}{
+		"it is taken over":             {},
+		"WMCO runs again":              {set: func(_ *fixture, c *scriptedConfiguration) { c.err = func() error { return errors.New("oc scale") } }, want: "cannot be determined: oc scale. Nothing was changed."},
+		"it would be called otherwise": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.nodeName = "other" }, want: "its kubelet would call itself other"},
+		"its certificate has expired": {set: func(f *fixture, _ *scriptedConfiguration) {
+			f.host.certificate = &api.KubeletCertificate{Problem: api.CertificateExpired}
+		}, want: "cannot be taken over as it is"},
+		"others made it":       {set: func(f *fixture, _ *scriptedConfiguration) { f.annotate(nil) }, want: "does not have the annotation " + wmco.VersionAnnotation},
+		"it is not equivalent": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.servicesFail = "there is no network n" }, want: "cannot be taken over: there is no network n. Its pods run as before."},
+		"somebody else has it": {set: func(f *fixture, _ *scriptedConfiguration) {
+			f.represented = func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return "win-2 has it", nil }
+		}, want: "does not represent the host: win-2 has it"},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(v1alpha1.Operation{Type: v1alpha1.OperationAdopt}))
+			c := f.configure()
+			f.host.recorded = ""
+			f.annotate(map[string]string{wmco.VersionAnnotation: "11.0.0"})
+			if tt.set != nil {
+				tt.set(f, c)
+			}
+			op := f.finish()
+			if f.drain.runs > 0 || f.host.restarts() > 0 || len(f.host.applies) > 0 || f.get().Status.ChangedHost() {
+				t.Errorf("%d drains, %d restarts, applied %v, changed %v", f.drain.runs, f.host.restarts(), f.host.applies, f.get().Status.ChangedHost())
+			}
+			if tt.want != "" {
+				if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, tt.want) || f.host.adopted != nil {
+					t.Errorf("it is %s: %s, adopted %+v", op.Phase, op.Message, f.host.adopted)
+				}
+				return
+			}
+			if got, want := strings.Join(states(op), " "), "Connect=Succeeded Agent=Succeeded Compare=Succeeded Adopt=Succeeded"; op.Phase != v1alpha1.OperationSucceeded || got != want {
+				t.Errorf("it is %s: %s: %s", op.Phase, op.Message, got)
+			}
+			if a := f.host.adopted; a == nil || a.Revision != "wmco-11.0.0" || a.NodeName != testNode || a.Manager != wmco.WICDService {
+				t.Errorf("adopted %+v", a)
+			}
+		})
+	}
+}
+
+// TestReconfigureLeavesWMCO: a host on which the daemon of WMCO runs is not configured, because that would undo it.
+func TestReconfigureLeavesWMCO(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "", func(t *testing.T) {
+		f := newFixture(t, newInstance(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}))
+		f.configure()
+		f.host.services = append(f.host.services, api.Service{Name: wmco.WICDService})
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt win-1 -n windows-hosts") || len(f.host.applies) > 0 {
+			t.Errorf("it is %s: %s, applied %v", op.Phase, op.Message, f.host.applies)
+		}
+	})
+}

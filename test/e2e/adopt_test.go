@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// TestAdopt: a host that WMCO has configured is watched while WMCO runs, taken over as it is once it does not, updated when
+// somebody asks for that, and removed without a trace.
+func TestAdopt(t *testing.T) {
+	t.Parallel()
+	o := newOpenShift(t, configv1.NonePlatformType)
+	replicas := int32(1)
+	labels := map[string]string{"name": wmco.Deployment}
+	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.Deployment},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "registry.example.com/wmco"}}},
+		}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h := o.newWMCOHost(t, "adopted")
+	if _, err := o.Windows.WindowsV1alpha1().WindowsNodePools(h.namespace).Create(t.Context(), &v1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Name: "theirs"},
+		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}, UpdateStrategy: v1alpha1.PoolUpdateStrategy{Type: v1alpha1.OnRequest}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.declare(t, func(spec *v1alpha1.WindowsInstanceSpec) { spec.PoolRef = &v1alpha1.PoolReference{Name: "theirs"} })
+	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
+	calm := undisturbed(t, h.subject())
+	if _, stderr, code := plugin(t, o.System, "exec", "adopted", "-n", h.namespace, "--", "hostname"); code != 0 {
+		t.Errorf("a watched host does not answer: %d, %s", code, stderr)
+	}
+	const scale = "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0"
+	for _, more := range [][]string{nil, {"--dry-run=server"}} {
+		if _, stderr, code := plugin(t, o.System, append([]string{"adopt", "adopted", "-n", h.namespace}, more...)...); code == 0 || !strings.Contains(stderr, scale) {
+			t.Errorf("adopt %v while WMCO runs: %d, %s", more, code, stderr)
+		}
+	}
+	calm.mustHold(t)
+
+	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.waitConfigured(t, v1alpha1.ReasonForeignNode)
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
+		t.Errorf("reconfigured before it was taken over: %s: %s", op.Phase, op.Message)
+	}
+	stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace, "--dry-run=server")
+	if code != 0 || !strings.Contains(stdout, wmco.WICDService) || !strings.Contains(stdout, wmco.KubeletConfigPath) {
+		t.Errorf("the plan: %d, %s%s", code, stdout, stderr)
+	}
+	kubelets := h.kubelets.Load()
+	if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
+		t.Fatalf("adopt: %d, %s%s", code, stdout, stderr)
+	}
+	i := h.wait(t, "it is ours, and waits for an update", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate)
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionConfigured) || i.Status.CurrentRevision != "wmco-11.0.0" || c == nil || c.Reason != v1alpha1.ReasonRevisionOutdated {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	if s, err := h.theirs(t).Service(wmco.WICDService); err != nil || s != nil {
+		t.Errorf("the daemon of WMCO is there: %+v, %v", s, err)
+	}
+	if h.kubelets.Load() != kubelets || i.Status.Operation.Type != v1alpha1.OperationAdopt {
+		t.Errorf("the kubelet was started %d times\n%s", h.kubelets.Load()-kubelets, describeOperation(i))
+	}
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
+		t.Fatalf("the update is %s: %s", op.Phase, op.Message)
+	}
+	h.waitReady(t)
+	for _, path := range []string{wmco.WICDKubeconfigPath, wmco.WICDCertsDir, wmco.KubernetesDir + `\windows-instance-config-daemon.exe`} {
+		if _, err := os.Stat(h.local(t, path)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there after the update: %v", path, err)
+		}
+	}
+	h.remove(t)
+	h.waitGone(t)
+	h.mustBeClean(t)
+}
+
+// waitConfigured waits until the condition Configured has the reason.
+func (h *siteHost) waitConfigured(t *testing.T, reason string) {
+	t.Helper()
+	h.wait(t, "it is "+reason, func(i *v1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured); c == nil || c.Reason != reason {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+}
+
+// newWMCOHost starts a host that is a Node which WMCO has made. It has no instance yet.
+func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
+	t.Helper()
+	h := o.newHost(t, o.namespace(t, name), name, winhost.Options{})
+	if err := h.theirs(t).Remove(wmco.KubeletConfigPath); err != nil {
+		t.Fatal(err)
+	}
+	h.before = h.state(t)
+	admin := o.AdminConfig()
+	bootstrap := clientcmdapi.NewConfig()
+	bootstrap.Clusters["local"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
+	bootstrap.AuthInfos["kubelet"] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertData, ClientKeyData: admin.KeyData, Token: admin.BearerToken}
+	bootstrap.Contexts["kubelet"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "kubelet"}
+	bootstrap.CurrentContext = "kubelet"
+	text, err := clientcmd.Write(*bootstrap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixture := standin.WMCOHost{
+		Bootstrap: text, ServerCA: admin.CAData, Node: name, Server: admin.Host,
+		ClientCA: object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData,
+	}
+	if err := fixture.Put(h.theirs(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.host.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	approve(t, o, "system:node:"+name)
+	nodes := o.Kube.CoreV1().Nodes()
+	eventually(t, "WMCO has made the Node", func() error {
+		if node, err := nodes.Get(t.Context(), name, metav1.GetOptions{}); err != nil || !nodeIsReady(node) {
+			return fmt.Errorf("it is not ready: %w", errors.Join(err, errors.New("no condition")))
+		}
+		patch := `{"metadata":{"labels":{"windowsmachineconfig.openshift.io/byoh":"true","node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",` +
+			`"windowsmachineconfig.openshift.io/desired-version":"11.0.0","windowsmachineconfig.openshift.io/pub-key-hash":"0","windowsmachineconfig.openshift.io/username":"-"}}}`
+		_, err := nodes.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	})
+	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-services-11.0.0"}, Data: map[string]string{"services": "[]", "files": "[]"}})
+	t.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	return h
+}
+
+// approve approves as WMCO what the kubelet of a node asks for, until the test has ended.
+func approve(t *testing.T, o *openShiftSite, user string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		requests := o.Kube.CertificatesV1().CertificateSigningRequests()
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			list, err := requests.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return
+			}
+			for i := range list.Items {
+				r := &list.Items[i]
+				if len(r.Status.Conditions) > 0 || r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username != user || r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName {
+					continue
+				}
+				r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "WMCOApprove", Message: "approved"}}
+				_, _ = requests.UpdateApproval(ctx, r.Name, r, metav1.UpdateOptions{})
+			}
+		}, 200*time.Millisecond)
+	}()
+}
