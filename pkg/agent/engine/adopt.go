@@ -112,6 +112,11 @@ func (a *application) takeDocument() {
 			a.Files[fold(f.Path)] = fileRecord{Path: f.Path, Saved: true, OnChange: lastingChange(f)}
 		}
 	}
+	for _, path := range wantedDirectories(d) { // one with files of others stays
+		if a.seen.directories[fold(path)].Kind == FileDirectory {
+			a.Directories[fold(path)] = directoryRecord{Path: path}
+		}
+	}
 	for _, path := range d.Generated {
 		a.Generated[fold(path)] = path
 	}

@@ -38,6 +38,7 @@ func othersHost(t *testing.T) (f *fake, first, second config.Bundle, before map[
 		f.files[path] = fakeFile{Content: content}
 	}
 	f.files[`c:\k\manager-certs`] = fakeFile{Directory: true}
+	f.files[`c:\k\theirs`] = fakeFile{Directory: true}
 	f.services["manager"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{CommandLine: `C:\k\manager.exe run`, Description: config.Description("manager")}}
 	f.services["csi"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{CommandLine: `C:\k\csi.exe`, Description: config.Description("csi")}}
 	return f, first, second, before
@@ -48,7 +49,7 @@ func adoption() api.Adoption {
 		Revision: "other-1.2.3", NodeName: "WIN-1", Manager: "manager",
 		Requires: []api.RequiredService{{Name: "containerd"}, {Name: "kubelet", Contains: []string{`C:\K\KUBELET.exe`, "--node-ip="}}},
 		Services: []string{"containerd", "kubelet", "overlay", "csi", "kube-proxy", "absent"},
-		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`}, Directories: []string{`C:\k\pki`, `C:\k\again`, `C:\var\log\kubelet`}, Trees: []string{`C:\k\manager-certs`},
+		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`}, Directories: []string{`C:\k\theirs`}, Trees: []string{`C:\k\manager-certs`},
 	}
 }
 
