@@ -50,8 +50,8 @@ type Reconciler struct {
 	refused map[string]bool
 	// full are the Secrets for which there is no room, as was said.
 	full map[types.NamespacedName]bool
-	// empty are the namespaces in which nothing was kept when that was read.
-	empty map[string]bool
+	// holds are the namespaces in which something was kept when that was read.
+	holds map[string]bool
 	// credentials are those that were read.
 	credentials host.CredentialCache
 }
@@ -59,7 +59,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, empty: map[string]bool{}}
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, holds: map[string]bool{}}
 }
 
 // secretState is a Secret with credentials as it is found, and what is to be kept of it.
@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	names := slices.SortedFunc(maps.Keys(u.instances), func(a, b types.NamespacedName) int { return cmp.Compare(a.Name, b.Name) })
 	names = slices.DeleteFunc(names, func(n types.NamespacedName) bool { return n.Namespace != namespace })
 	inUse := slices.ContainsFunc(names, func(n types.NamespacedName) bool { return loggedIn(u.instances[n]) })
-	if !inUse && namespace != r.Cluster.Namespace && r.measured[namespace] == nil && r.empty[namespace] {
+	if !inUse && namespace != r.Cluster.Namespace && r.measured[namespace] == nil && !r.holds[namespace] {
 		return reconcile.Result{}, nil // perhaps nobody lets us read Secrets there
 	}
 	kept := &corev1.Secret{}
@@ -87,7 +87,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s/%s: %w", namespace, host.KeptSecret, err)
 	}
-	if r.empty[namespace] = len(kept.Data) == 0; r.empty[namespace] && !inUse {
+	if len(kept.Data) > 0 {
+		r.holds[namespace] = true
+	} else if delete(r.holds, namespace); !inUse {
 		r.forget(namespace, names)
 		return reconcile.Result{}, nil
 	}

@@ -49,12 +49,6 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 				r.enqueue(e.Object, q)
 			},
 		}, builder.WithPredicates(credentialsChanged)).
-		// What is kept where no instance is left goes some time later, also after a restart of the controller.
-		Watches(&v1alpha1.WindowsNodePool{}, handler.Funcs{
-			CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.enqueue(e.Object, q)
-			},
-		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller of keys: %w", err)
