@@ -77,6 +77,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.UnknownInspection{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_UnknownInspection(ref),
 		v1alpha1.UpdateInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_UpdateInspection(ref),
 		v1alpha1.WindowsInstance{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_WindowsInstance(ref),
+		v1alpha1.WindowsInstanceAdopt{}.OpenAPIModelName():              schema_pkg_apis_windows_v1alpha1_WindowsInstanceAdopt(ref),
+		v1alpha1.WindowsInstanceAdoptSpec{}.OpenAPIModelName():          schema_pkg_apis_windows_v1alpha1_WindowsInstanceAdoptSpec(ref),
+		v1alpha1.WindowsInstanceAdoptStatus{}.OpenAPIModelName():        schema_pkg_apis_windows_v1alpha1_WindowsInstanceAdoptStatus(ref),
 		v1alpha1.WindowsInstanceCancel{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancel(ref),
 		v1alpha1.WindowsInstanceCancelSpec{}.OpenAPIModelName():         schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancelSpec(ref),
 		v1alpha1.WindowsInstanceCheck{}.OpenAPIModelName():              schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheck(ref),
@@ -1433,11 +1436,11 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure, RestartServices or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"RestartServices\"` restarts the services of the node, such as containerd and the kubelet, because the Node is not ready. Its pods keep running.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, RestartServices or Remove.\n\nPossible enum values:\n - `\"Adopt\"` takes over a host that the Windows Machine Config Operator has configured, as it is.\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"RestartServices\"` restarts the services of the node, such as containerd and the kubelet, because the Node is not ready. Its pods keep running.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Drain", "Reboot", "Reconfigure", "Remove", "RestartServices", "Uncordon"},
+							Enum:        []interface{}{"Adopt", "Drain", "Reboot", "Reconfigure", "Remove", "RestartServices", "Uncordon"},
 						},
 					},
 					"phase": {
@@ -2851,6 +2854,116 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstance(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			v1alpha1.WindowsInstanceSpec{}.OpenAPIModelName(), v1alpha1.WindowsInstanceStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsInstanceAdopt(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsInstanceAdopt requests that a host which the Windows Machine Config Operator (WMCO) has configured is taken over as it is: nothing is restarted, and what differs from the desired configuration waits for the next update of its pool. It is refused while WMCO runs. It is posted to the subresource adopt. With dryRun=All the answer lists what is removed at once, and what the update will change.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the instance, or empty.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What must hold.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.WindowsInstanceAdoptSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The answer.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.WindowsInstanceAdoptStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.WindowsInstanceAdoptSpec{}.OpenAPIModelName(), v1alpha1.WindowsInstanceAdoptStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsInstanceAdoptSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsInstanceAdoptSpec has the preconditions of the action.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"preconditions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Preconditions that the instance must meet for the action to be accepted. Empty: none.",
+							Ref:         ref(metav1.Preconditions{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Preconditions{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsInstanceAdoptStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsInstanceAdoptStatus is the answer to an adopt.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"operation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The operation that was recorded, or with dryRun=All would be. Its progress is in status.operation of the WindowsInstance.",
+							Ref:         ref(v1alpha1.Operation{}.OpenAPIModelName()),
+						},
+					},
+					"plan": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "With dryRun=All: what the adoption removes from the host, and what the next update will change there.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlannedChange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.PlannedChange{}.OpenAPIModelName()},
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 type OperationApplyConfiguration struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID *string `json:"id,omitempty"`
-	// What it does: Drain, Uncordon, Reboot, Reconfigure, RestartServices or Remove.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, RestartServices or Remove.
 	Type *windowsv1alpha1.OperationType `json:"type,omitempty"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
 	// others: it has ended when it has finishedAt.
