@@ -33,6 +33,7 @@ const (
 	profilesAll     = 0x7fffffff
 	clsctxInProcess = 1
 	variantTrue     = 0xffff // VARIANT_BOOL
+	variantFalse    = 0
 )
 
 // rulePrefix keeps our rules apart from those of others.

@@ -136,14 +136,14 @@ func withUpdateSession(use func(session *comObject[updateSession]) error) error 
 }
 
 // searchSource is where a search looks.
-type searchSource uintptr
+type searchSource string
 
 const (
 	// askServer asks the server, which is what Windows does by default.
-	askServer searchSource = variantTrue
+	askServer searchSource = "server"
 	// askHost asks nobody but the host, which knows what the server offered last. It takes seconds, and does not fail with
 	// the network.
-	askHost searchSource = 0
+	askHost searchSource = "host"
 )
 
 // searchUpdates calls use with each update that is found, which is released after that.
@@ -153,8 +153,10 @@ func searchUpdates(session *comObject[updateSession], source searchSource, use f
 		return fmt.Errorf("creating a search: %w", err)
 	}
 	defer searcher.release()
-	if err := comCall(unsafe.Pointer(searcher), searcher.methods.PutOnline, uintptr(source)); err != nil {
-		return fmt.Errorf("preparing a search: %w", updateError(err))
+	if source == askHost {
+		if err := comCall(unsafe.Pointer(searcher), searcher.methods.PutOnline, variantFalse); err != nil {
+			return fmt.Errorf("preparing a search: %w", updateError(err))
+		}
 	}
 	var result *comObject[searchResult]
 	if err := withString(searchCriteria, func(bstr uintptr) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
-// TestSearchSource: the host is told where to look before it searches, and what keeps it from that is not hidden.
+// TestSearchSource: the host is told to look at itself only before it searches, and what keeps it from that is not hidden.
 func TestSearchSource(t *testing.T) {
 	const hiccup = 0x8024001e // WU_E_SERVICE_STOP
 	for _, tt := range []struct {
@@ -25,7 +25,7 @@ func TestSearchSource(t *testing.T) {
 		calls  []string
 		want   string
 	}{
-		{"the server is asked", askServer, 0, []string{"put_Online true", "Search", "Release"}, "searching: "},
+		{"the server is asked", askServer, 0, []string{"Search", "Release"}, "searching: "},
 		{"the host is asked", askHost, 0, []string{"put_Online false", "Search", "Release"}, "searching: "},
 		{"it cannot be told", askHost, hiccup, []string{"put_Online false", "Release"}, "preparing a search: "},
 	} {
