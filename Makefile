@@ -82,7 +82,7 @@ fuzz: ## Fuzz each target for long (FUZZTIME=5m).
 .PHONY: conformance
 conformance: ## Prove on a real Windows host that it does what we rely on (HOST=user@address KEY=file, ARGS=-allow-restart).
 	$(if $(and $(HOST),$(KEY)),,$(error HOST=user@address[:port] and KEY=file say which host, and how to log in))
-	go test -trimpath -count=1 -timeout 2h -v -run '^TestHost$$' ./test/conformance -host='$(HOST)' -key='$(abspath $(KEY))' $(ARGS)
+	go test -trimpath -count=1 -timeout 4h -v -run '^TestHost$$' ./test/conformance -host='$(HOST)' -key='$(abspath $(KEY))' $(ARGS)
 
 # The packages that decide whether something is done.
 GUARDS := ./pkg/drain ./pkg/apis/windows/validation ./pkg/registry/... ./pkg/stream/limits ./pkg/stream/recheck ./pkg/stream/relief ./pkg/controller/... ./pkg/host ./pkg/host/agentclient/... ./pkg/host/ssh ./cmd/controller/app

@@ -6,6 +6,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Check proves one thing. Checks are done in order: each finds the host as those before it
@@ -16,7 +17,9 @@ type Check struct {
 	Needs string
 	// Essential checks are what others build on. After a failure there is no sense in those.
 	Essential bool
-	// Run says what is wrong, or nil. The error is [ErrNotAllowed] or [ErrNotThere] when it cannot be
+	// Timeout is how long it may take. 0: some minutes.
+	Timeout time.Duration
+	// Run says what is wrong, or nil. The error is [ErrNotAllowed], [ErrNotAsked] or [ErrNotThere] when it cannot be
 	// tried.
 	Run func(ctx context.Context, h *Host) error
 }
@@ -26,6 +29,9 @@ var ErrNotThere = errors.New("the host does not have it")
 
 // ErrNotAllowed says that a check would do to the host what is not allowed.
 var ErrNotAllowed = errors.New("the host may not be restarted (-allow-restart)")
+
+// ErrNotAsked says that a check would change Windows itself, which is done only when it is asked for.
+var ErrNotAsked = errors.New("updates of Windows are not to be installed (-install-updates=Security, with -allow-restart)")
 
 // Checks are all of them.
 func Checks() []Check {
@@ -73,6 +79,7 @@ func Checks() []Check {
 
 		{Name: "the service puts right what others change", Run: driftIsRepaired},
 		{Name: "updates of Windows are searched for", Needs: apiUpdates, Run: updatesAreFound},
+		{Name: "updates of Windows are installed", Needs: apiUpdates, Timeout: updatesTimeout, Run: updatesAreInstalled},
 		{Name: "drift is in the event log", Needs: apiEvents, Run: driftIsLogged},
 		{Name: "logs that a program keeps open are rotated", Run: logIsRotated},
 

@@ -5,6 +5,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/programs"
 )
@@ -28,6 +30,7 @@ var (
 	keyFlag          = flag.String("key", "", "the file with the private key that it lets in")
 	hostKeyFlag      = flag.String("host-key", "", "the public key of the host: type and base64. Empty: that in -known-hosts")
 	knownHostsFlag   = flag.String("known-hosts", "", "a file in the format of known_hosts with the public key of the host. Empty: ~/.ssh/known_hosts")
+	installFlag      = flag.String("install-updates", "", "install updates of Windows: Security or All of those that wait; needs -allow-restart. Empty: none")
 	allowRestartFlag = flag.Bool("allow-restart", false, "the host may be restarted")
 	cleanFlag        = flag.Bool("clean", false, "take off the host first what a run that was interrupted has left")
 )
@@ -73,7 +76,7 @@ func run(t *testing.T, o Options, missing map[string]string) {
 	t.Logf("the host runs %s, %s, %s (%s)", facts.System.Product, facts.System.InstallationType, facts.System.Version, facts.System.Architecture)
 	for _, c := range Checks() {
 		ok := t.Run(strings.ReplaceAll(c.Name, " ", "_"), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
+			ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(c.Timeout, checkTimeout))
 			defer cancel()
 			err := c.Run(ctx, h)
 			switch why, lacks := missing[c.Needs]; {
@@ -81,7 +84,7 @@ func run(t *testing.T, o Options, missing map[string]string) {
 				t.Errorf("this host has %s, and the table of what is missing says that it has not", c.Needs)
 			case lacks:
 				t.Skipf("%s: %s\n%v", c.Needs, why, err)
-			case errors.Is(err, ErrNotAllowed), errors.Is(err, ErrNotThere):
+			case errors.Is(err, ErrNotAllowed), errors.Is(err, ErrNotAsked), errors.Is(err, ErrNotThere):
 				t.Skip(err)
 			case err != nil:
 				t.Error(err)
@@ -114,7 +117,11 @@ func TestHost(t *testing.T) {
 		t.Fatalf("-key: %v", err)
 	}
 	target.Credential = hostssh.Credential{ID: "key", Signers: []ssh.Signer{signer}}
-	run(t, build(t, Options{Target: target, AllowRestart: *allowRestartFlag, Clean: *cleanFlag}, "amd64"), nil)
+	o := Options{Target: target, AllowRestart: *allowRestartFlag, InstallUpdates: api.UpdateScope(*installFlag), Clean: *cleanFlag}
+	if err := o.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, build(t, o, "amd64"), nil)
 }
 
 // The table has what checks need, and nothing else.
@@ -204,5 +211,24 @@ func TestHostKeys(t *testing.T) {
 				t.Errorf("got %v, %v", keys, err)
 			}
 		})
+	}
+}
+
+// Updates are installed only when somebody asks for them, in words that are known, and allows the restart.
+func TestOptions(t *testing.T) {
+	for _, tt := range []struct {
+		install api.UpdateScope
+		restart bool
+		ok      bool
+	}{{"", false, true}, {"", true, true}, {api.UpdatesSecurity, true, true}, {api.UpdatesAll, true, true}, {api.UpdatesAll, false, false}, {"security", true, false}} {
+		if err := (Options{InstallUpdates: tt.install, AllowRestart: tt.restart}).Validate(); (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+	if err := updatesAreInstalled(t.Context(), &Host{}); !errors.Is(err, ErrNotAsked) {
+		t.Errorf("without being asked: %v", err)
+	}
+	if err := updatesAreInstalled(t.Context(), &Host{Options: Options{InstallUpdates: api.UpdatesAll}}); !errors.Is(err, ErrNotAllowed) {
+		t.Errorf("without a restart: %v", err)
 	}
 }

@@ -35,8 +35,21 @@ type Options struct {
 	Tests []byte
 	// AllowRestart lets the host be restarted.
 	AllowRestart bool
+	// InstallUpdates is which updates of Windows are installed. Empty: none.
+	InstallUpdates api.UpdateScope
 	// Clean takes off the host what a run that was interrupted has left.
 	Clean bool
+}
+
+// Validate says what is wrong with the options about updates, which somebody may mistype.
+func (o Options) Validate() error {
+	switch {
+	case o.InstallUpdates != "" && o.InstallUpdates != api.UpdatesSecurity && o.InstallUpdates != api.UpdatesAll:
+		return fmt.Errorf("-install-updates: %q is neither %s nor %s", o.InstallUpdates, api.UpdatesSecurity, api.UpdatesAll)
+	case o.InstallUpdates != "" && !o.AllowRestart:
+		return errors.New("-install-updates: updates may need a restart (-allow-restart)")
+	}
+	return nil
 }
 
 // Host is a Windows host that is put to the test. Its methods are called one at a time.
@@ -391,7 +404,12 @@ func (h *Host) registry(ctx context.Context, key, name string) (string, error) {
 
 // eventually polls a condition until it holds, for as long as ctx lasts.
 func eventually(ctx context.Context, what string, condition func() (bool, error)) error {
-	ticker := time.NewTicker(250 * time.Millisecond)
+	return every(ctx, 250*time.Millisecond, what, condition)
+}
+
+// every is eventually with the pause between two looks.
+func every(ctx context.Context, interval time.Duration, what string, condition func() (bool, error)) error {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	var last error
 	for {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
@@ -25,6 +26,6 @@ func TestWine(t *testing.T) {
 			Address: host.Address(), Port: host.Port(), User: host.User(), HostKeys: []ssh.PublicKey{host.HostKey()},
 			Credential: hostssh.Credential{ID: "key", Signers: []ssh.Signer{signer}},
 		},
-		AllowRestart: true,
+		AllowRestart: true, InstallUpdates: api.UpdatesSecurity,
 	}, runtime.GOARCH), MissingInWine)
 }
