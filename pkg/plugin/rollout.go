@@ -111,11 +111,8 @@ func newRolloutResume(e *env) *cobra.Command {
 		case pool.Spec.Paused:
 			return map[string]any{"paused": false}, nil
 		case back != nil:
-			at := time.Now()
-			if at.Before(back.Time.Time) { // by a clock that is behind that of the controller
-				at = back.Time.Time
-			}
-			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"resumedAt": at.UTC().Format(time.RFC3339)}}}, nil
+			// Not by the clock of this machine: what breaks hosts from the rollback on, by the clock of the controller, counts again.
+			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"resumedAt": back.Time.UTC().Format(time.RFC3339)}}}, nil
 		}
 		return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back", pool.Name)
 	}}

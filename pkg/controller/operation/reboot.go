@@ -213,11 +213,20 @@ func (e *execution) rebootDeadline() time.Time {
 	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {
 		began = step.StartedAt.Time
 	}
+	if !e.mayBeDestroyed() {
+		return e.deadline(began, timeout)
+	}
 	return e.unlessGivenUp(e.deadline(began, timeout), e.deadline(began, removedBoot))
 }
 
-// removedBoot is how long the restart of a host that was cleaned may take although the host is due to be given up.
+// removedBoot is how long the restart of the host of a Machine that was cleaned may take although the host is due to be given up.
 const removedBoot = 5 * time.Minute
+
+// mayBeDestroyed says whether the host may be gone for good: it is removed, and its virtual machine is that of a Machine. Any other host is
+// there, and may take long to restart.
+func (e *execution) mayBeDestroyed() bool {
+	return e.operation().Type == v1alpha1.OperationRemove && !e.instance.GivenUpAt().IsZero() && machineOf(e.instance) != ""
+}
 
 // unlessGivenUp is until when a host that does not answer is waited for. While it is removed that is until it is due to be given up,
 // if that is sooner, but not before least: its virtual machine may be gone, and other hosts wait for it.
@@ -300,7 +309,7 @@ func (e *execution) late(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if e.operation().Type == v1alpha1.OperationRemove && !e.instance.GivenUpAt().IsZero() {
+	if e.mayBeDestroyed() {
 		return fmt.Errorf("%s in the time that spec.removal.afterSeconds leaves: %w", what, err)
 	}
 	return fmt.Errorf("%s within %s: %w", what, rebootTimeout(e.operation(), e.current), err)

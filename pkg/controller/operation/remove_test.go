@@ -540,11 +540,15 @@ func TestRemovalOfAHostThatIsDestroyed(t *testing.T) {
 		{"while it restarts", "BootID", new(int64(300)), v1alpha1.StepBoot, removedBoot + time.Minute, "did not come back in the time that spec.removal.afterSeconds leaves"},
 		{"while it restarts, late", "BootID", new(int64(0)), v1alpha1.StepBoot, removedBoot + time.Minute, "did not come back in the time that spec.removal.afterSeconds leaves"},
 		{"while it restarts, with a day", "BootID", new(int64(86400)), v1alpha1.StepBoot, updateTimeout + time.Minute, "did not come back in the time that spec.removal.afterSeconds leaves"},
+		{"while a host restarts that has no Machine", "BootID", new(int64(300)), v1alpha1.StepBoot, updateTimeout + time.Minute, "did not come back within 1h0m0s"},
 		{"while it restarts, without an end", "BootID", nil, v1alpha1.StepBoot, updateTimeout + time.Minute, "did not come back within 1h0m0s"},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted, func(i *v1alpha1.WindowsInstance) {
 				i.Spec.Removal = &v1alpha1.RemovalOptions{AfterSeconds: tt.after}
+				if !strings.Contains(tt.name, "no Machine") {
+					metav1.SetMetaDataAnnotation(&i.ObjectMeta, v1alpha1.SourceAnnotation, "Machine openshift-machine-api/win-1")
+				}
 			}))
 			f.configure()
 			f.host.cleanupReboots = true

@@ -61,6 +61,8 @@ type decision struct {
 	waits map[types.NamespacedName]reason
 	// poolOf has their pools.
 	poolOf map[types.NamespacedName]poolKey
+	// ready are hosts that wait for a slot with updates of Windows that they have downloaded.
+	ready sets.Set[types.NamespacedName]
 	// awaited are hosts that have a slot which hosts of other namespaces wait for.
 	awaited sets.Set[types.NamespacedName]
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
@@ -88,6 +90,9 @@ func decide(s state) decision {
 		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
 			p.admit = append(p.admit, grant{key: h.key, impact: h.waits})
 		case h.waits != "":
+			if h.waitsWith != "" {
+				p.ready.Insert(h.key)
+			}
 			p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
 		default:
 			p.consider(h)
@@ -148,7 +153,7 @@ func (p *pass) consider(h *host) {
 		p.unknown = append(p.unknown, h)
 	case h.update:
 		p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
-	case h.heldBack:
+	case h.heldBack && !h.prepares: // one that prepares for updates of Windows waits for nothing
 		p.wait(h, reason{kind: waitsForResume})
 	}
 	switch r := h.remedy; {
@@ -225,7 +230,7 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
 		if t := p.turns[key.namespace]; policy.removed.After(t) {
@@ -360,14 +365,20 @@ func (p *pass) compare(a, b candidate) int {
 		-compareBools(a.byPerson, b.byPerson),
 		-compareBools(a.cause == v1alpha1.CauseNodeNotReady, b.cause == v1alpha1.CauseNodeNotReady),
 		compareBroken(a.host, b.host),
-		compareBools(a.start || a.removes, b.start || b.removes), // what has begun is completed first
+		compareBools(a.takesTurns(), b.takesTurns()), // what has begun is completed first
 		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
 		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
+		compareBools(a.start, b.start),      // hosts that have downloaded their updates, in their namespace
 		-compareBools(a.removes, b.removes), // pods that leave others do not go there
 		compareAge(a.host, b.host),
 		compareBools(a.cause != "", b.cause != ""), // an update may restart the host as well
 	)
 }
+
+// takesTurns says whether a candidate is one by the turns of the namespaces: to the host nothing was done yet that keeps it from
+// pods, though it may have updates of Windows on its disk. If those came first, a namespace whose hosts download while one of
+// them has the slot would keep it until all are done.
+func (c candidate) takesTurns() bool { return c.start || c.removes || c.waitsWith != "" }
 
 func compareBroken(a, b *host) int {
 	return -compareBools(a.broken != nil || a.rollsBack, b.broken != nil || b.rollsBack)

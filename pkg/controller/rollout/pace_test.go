@@ -6,6 +6,7 @@ package rollout
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
@@ -70,4 +71,21 @@ func TestPacedPasses(t *testing.T) {
 	if want := []time.Duration{time.Second, time.Second, 0, 0}; !slices.Equal(queue.after, want) {
 		t.Errorf("they are made after %v, want %v", queue.after, want)
 	}
+}
+
+// TestPassesRest: a pass that something asked for in the middle of the one before, when the length of that was not known, rests
+// like all others.
+func TestPassesRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newScheduled(t, nil)
+		now := f.clock.Now()
+		f.pace.took(now.Add(-100*time.Millisecond), now)
+		if result := f.pass(); result.RequeueAfter != time.Second || !f.passed.IsZero() {
+			t.Errorf("got %+v, and the pass was at %v", result, f.passed)
+		}
+		<-time.After(time.Second)
+		if result := f.pass(); result.RequeueAfter != 0 || f.passed.IsZero() {
+			t.Errorf("got %+v, and the pass was at %v", result, f.passed)
+		}
+	})
 }

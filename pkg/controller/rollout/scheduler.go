@@ -85,12 +85,13 @@ func (s *Scheduler) WaitsFor(key types.NamespacedName) string {
 	return why.describe(pool)
 }
 
-// Postponed says whether the host of an instance waits for something that may last.
+// Postponed says whether the host of an instance, which has downloaded its updates of Windows, waits for something that may last. It
+// does not before a pass has seen that it waits: what the host waited for before is over.
 func (s *Scheduler) Postponed(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why, waits := s.last.waits[key]
-	return waits && why.kind.lasts()
+	return waits && s.last.ready.Has(key) && why.kind.lasts()
 }
 
 // Awaited says whether the host of an instance has a slot that hosts of other namespaces wait for.
@@ -116,6 +117,10 @@ func (s *Scheduler) blockedBy(pool poolKey) holdup {
 
 // Reconcile makes one pass over all hosts, whatever the request is.
 func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	// What changed during the pass before has asked for this one at once.
+	if rest := s.pace.rest(s.clock.Now()); rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}, nil
+	}
 	began := s.clock.Now()
 	instances, decided, err := s.decide(ctx)
 	s.pace.took(began, s.clock.Now())

@@ -361,7 +361,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.broken != nil {
 			broken++
 		}
-		if o.updated || o.holds != slotNone && !o.repairs {
+		if o.updated || o.holds != slotNone && !o.repairs && !o.removes {
 			updated++
 		}
 		if o.node && !o.ready {

@@ -226,6 +226,7 @@ func TestDownloadsTakeNoSlot(t *testing.T) {
 	waits := func(h *host) {
 		h.prepares, h.repairs, h.waits, h.waitsWith, h.install = true, true, reboot, v1alpha1.CauseWindowsUpdates, v1alpha1.InstallSecurity
 	}
+	isHeldBack := func(h *host) { h.heldBack = true }
 	two := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(2)) })
 	closed := strategy(func(s *v1alpha1.PoolUpdateStrategy) {
 		s.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 14 * * *", DurationSeconds: 3600}
@@ -250,7 +251,11 @@ func TestDownloadsTakeNoSlot(t *testing.T) {
 		{name: "it waits for its slot", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", reboot, changing(slotDisruption), in("ns", "q"))}, waits: map[string]string{"a": "another host is being changed: b"}},
 		{name: "it waits for its pool", most: 2, hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b is out of service"}},
 		{name: "the window has closed", pool: closed, hosts: []host{outdated("a", "", isUpToDate, waits)}, waits: map[string]string{"a": "The window of pool p opens at"}, postponed: true},
-		{name: "nor does it begin outside of the window", pool: closed, hosts: []host{outdated("a", "", isUpToDate, wants)}, waits: map[string]string{"a": "The window of pool p opens at"}, postponed: true},
+		{name: "nor does it begin outside of the window", pool: closed, hosts: []host{outdated("a", "", isUpToDate, wants)}, waits: map[string]string{"a": "The window of pool p opens at"}},
+		{name: "one that is kept from a revision that was rolled back downloads, and waits for nothing", hosts: []host{outdated("a", "", isUpToDate, downloads, isHeldBack)}, waits: map[string]string{"a": ""}},
+		{name: "and gets them", hosts: []host{outdated("a", "", isUpToDate, waits, isHeldBack)}, admit: "a"},
+		{name: "namespaces take turns, also with what was downloaded", hosts: []host{outdated("a", "", isUpToDate, waits, func(h *host) { h.turn = testNow }), outdated("z", reboot, in("other", "q"))}, start: "z", waits: map[string]string{"a": "another host is being changed, in another namespace"}},
+		{name: "in a namespace it is first", hosts: []host{outdated("a", reboot, in("ns", "q"), func(h *host) { h.since = testNow.Add(-2 * time.Hour) }), outdated("b", "", isUpToDate, waits)}, admit: "b"},
 		{name: "updates have failed elsewhere", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", "", isUpToDate, func(h *host) { h.lacksUpdates = true })}, waits: map[string]string{"a": "Updates of Windows could not be installed on more than 0"}, postponed: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -268,7 +273,7 @@ func TestDownloadsTakeNoSlot(t *testing.T) {
 				}
 			}
 			for name, want := range tt.waits {
-				if why := got.waits[types.NamespacedName{Namespace: "ns", Name: name}].describe(poolKey{"ns", "p"}); !strings.Contains(why, want) {
+				if why := got.waits[types.NamespacedName{Namespace: "ns", Name: name}].describe(poolKey{"ns", "p"}); (why == "") != (want == "") || !strings.Contains(why, want) {
 					t.Errorf("%s waits: %q, want %q", name, why, want)
 				}
 			}
