@@ -120,6 +120,14 @@ func (s *System) SetRecovery(name string, recovery *config.Recovery) error {
 	})
 }
 
+// SetAutomatic implements [engine.System].
+func (s *System) SetAutomatic(name string, recovery *config.Recovery) error {
+	return s.changeService(name, func(_ *hostState, service *hostService) error {
+		service.Settings.StartType, service.Recovery = config.StartAutomatic, recovery
+		return nil
+	})
+}
+
 // Processes implements [engine.System]. Services run no program.
 func (s *System) Processes() ([]engine.Process, error) { return nil, nil }
 

@@ -11,10 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // hostState is what is in the JSON file. Names are in lower case.
@@ -90,8 +92,9 @@ func (s *hostState) start(boot string) {
 		}
 	}
 	s.completeUpdates()
+	daemon := s.Services[wmco.WICDService] // starts the others
 	for _, service := range s.Services {
-		service.Running = service.Settings.StartType == config.StartAutomatic
+		service.Running = service.Settings.StartType == config.StartAutomatic || daemon != nil && strings.HasPrefix(service.Settings.Description, config.DescriptionTag)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
@@ -94,6 +95,11 @@ func TestAdopt(t *testing.T) {
 	})
 	if s, err := h.theirs(t).Service(wmco.WICDService); err != nil || s != nil {
 		t.Errorf("the daemon of WMCO is there: %+v, %v", s, err)
+	}
+	for _, name := range []string{wmco.ContainerdService, wmco.KubeletService, wmco.KubeProxyService} {
+		if s, err := h.theirs(t).Service(name); err != nil || s == nil || s.Settings.StartType != config.StartAutomatic || s.Recovery == nil {
+			t.Errorf("service %s would not start with the host: %+v, %v", name, s, err)
+		}
 	}
 	if h.kubelets.Load() != kubelets || i.Status.Operation.Type != v1alpha1.OperationAdopt {
 		t.Errorf("the kubelet was started %d times\n%s", h.kubelets.Load()-kubelets, describeOperation(i))

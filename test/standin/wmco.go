@@ -26,7 +26,7 @@ type WMCOHost struct {
 	Node, Server string
 }
 
-// Put puts it on a host that has none of it. Windows starts the services when it boots.
+// Put puts it on a host that has none of it. Windows starts the daemon when it boots, and the daemon starts the other services.
 func (w WMCOHost) Put(s *agenthost.System) error {
 	for _, path := range append([]string{`C:\k`, `C:\var`, `C:\var\lib`, `C:\var\lib\kubelet`, `C:\var\lib\kubelet\pki`, wmco.CNIStateDir, `C:\ProgramData`, `C:\ProgramData\containerd`, `C:\k\etc`, `C:\k\etc\kubernetes`}, wmcoDirectories()...) {
 		if err := s.MakeDirectory(path, config.AccessInherited); err != nil {
@@ -51,7 +51,10 @@ func (w WMCOHost) Put(s *agenthost.System) error {
 		return err
 	}
 	for _, service := range w.services() {
-		settings := config.ServiceSettings{CommandLine: service.command, Description: "OpenShift managed " + service.name, StartType: config.StartAutomatic, Dependencies: service.dependencies}
+		if service.start == "" {
+			service.start = config.StartManual
+		}
+		settings := config.ServiceSettings{CommandLine: service.command, Description: "OpenShift managed " + service.name, StartType: service.start, Dependencies: service.dependencies}
 		if err := s.CreateService(service.name, settings, service.recovery); err != nil {
 			return err
 		}
@@ -106,6 +109,7 @@ func (w WMCOHost) files() (map[string][]byte, error) {
 
 type wmcoService struct {
 	name, command string
+	start         config.StartType // empty: manual
 	dependencies  []string
 	recovery      *config.Recovery
 }
@@ -127,6 +131,6 @@ func (w WMCOHost) services() []wmcoService {
 		{name: wmco.KubeProxyService, dependencies: []string{wmco.HybridOverlayService}, command: logged("kube-proxy") + `--config C:\k\kube-proxy.conf --windows-service`},
 		{name: wmco.WICDService, command: `C:\k\windows-instance-config-daemon.exe controller --windows-service --log-dir C:\var\log\wicd --namespace openshift-windows-machine-config-operator --kubeconfig C:\k\wicd-kubeconfig ` +
 			`--cert-dir C:\k\wicd-certs --cert-duration 1h --ca-bundle C:\k\ca-bundle.crt`,
-			recovery: &config.Recovery{ResetAfterSeconds: 300, RestartDelaysMilliseconds: []int64{10, 30, 60, 120}}},
+			start: config.StartAutomatic, recovery: &config.Recovery{ResetAfterSeconds: 300, RestartDelaysMilliseconds: []int64{10, 30, 60, 120}}},
 	}
 }

@@ -35,7 +35,8 @@ type Adoption struct {
 	// Requires are services that have to run, with texts that their command lines have to contain. A host that lacks
 	// one is not adopted.
 	Requires []RequiredService `json:"requires"`
-	// Services are its other ones, in the order in which they start.
+	// Services are its other ones, in the order in which they start. Windows is told to start them with the host, before
+	// Manager is removed, which may have started them.
 	Services []string `json:"services,omitempty"`
 	// Files are single ones.
 	Files []string `json:"files,omitempty"`

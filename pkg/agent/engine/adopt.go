@@ -18,7 +18,8 @@ import (
 const maxAdopted = 10000
 
 // Adopt makes what another program has configured ours as it is: nothing is restarted, and no file is changed. Only the
-// service that manages the host for the other program is removed, before anything is recorded. From then on the
+// service that manages the host for the other program is removed, before anything is recorded; before that Windows is told
+// to start the other services, which that one may have done. From then on the
 // host has the revision of the request, an update is what [Engine.Apply] does, and [Engine.Cleanup] removes what is
 // there. It is complete with the outcome Applied, or Unchanged when it was done before. After a failure and
 // after a crash the same can be requested again; until it is complete, nothing is ours.
@@ -45,6 +46,9 @@ func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error
 		return err
 	}
 	a.takeDocument()
+	if err := a.startWithHost(&r.Adoption); err != nil {
+		return err
+	}
 	if err := a.endManager(ctx, r.Adoption.Manager); err != nil {
 		return err
 	}
@@ -78,6 +82,39 @@ func (a *application) notEquivalent(r *api.Adoption) (lacks []error) {
 		}
 	}
 	return lacks
+}
+
+// startWithHost has Windows start the services of an adoption that the manager starts so far, with each boot and when their
+// programs end. They run on meanwhile. One that somebody has disabled stays so.
+func (a *application) startWithHost(r *api.Adoption) error {
+	for _, name := range r.Services {
+		s, err := a.System.Service(name)
+		if err != nil {
+			return fmt.Errorf("inspect service %s: %w", name, err)
+		}
+		if s == nil || s.Settings.StartType != config.StartManual {
+			continue
+		}
+		item := api.Item{Kind: api.KindService, Name: name, Action: api.ActionUpdate, Impact: config.ImpactNone, Reason: "starts with the host from now on, as service " + r.Manager + " does not start it any more"}
+		a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
+		if err := a.System.SetAutomatic(name, a.recoveryOf(name)); err != nil {
+			return fmt.Errorf("have service %s start with the host: %w", name, err)
+		}
+		a.result.Changed = append(a.result.Changed, item)
+		a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventDone})
+	}
+	return nil
+}
+
+// recoveryOf returns the recovery actions that the document has for a service. One that it does not have, which the next
+// update removes, gets those of its first service.
+func (a *application) recoveryOf(name string) *config.Recovery {
+	services := a.bundle.Document.Services
+	i := slices.IndexFunc(services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
+	if i < 0 && len(services) == 0 {
+		return nil
+	}
+	return services[max(i, 0)].Recovery
 }
 
 // endManager removes the service of the program that has managed the host.

@@ -4,6 +4,8 @@
 package engine
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -39,8 +41,12 @@ func othersHost(t *testing.T) (f *fake, first, second config.Bundle, before map[
 	}
 	f.files[`c:\k\manager-certs`] = fakeFile{Directory: true}
 	f.files[`c:\k\theirs`] = fakeFile{Directory: true}
-	f.services["manager"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{CommandLine: `C:\k\manager.exe run`, Description: config.Description("manager")}}
 	f.services["csi"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{CommandLine: `C:\k\csi.exe`, Description: config.Description("csi")}}
+	for name, s := range f.services { // the manager starts them
+		s.Settings.StartType, s.Recovery = config.StartManual, nil
+		f.services[name] = s
+	}
+	f.services["manager"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{CommandLine: `C:\k\manager.exe run`, Description: config.Description("manager"), StartType: config.StartAutomatic}}
 	return f, first, second, before
 }
 
@@ -59,15 +65,25 @@ func TestAdoptAsItIs(t *testing.T) {
 	f, first, second, before := othersHost(t)
 	is, done := f.picture(), len(f.log)
 	r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first})
-	if r.Outcome != api.OutcomeApplied || len(r.Changed) != 1 || r.Changed[0].Name != "manager" || r.Revision != "other-1.2.3" {
+	if r.Outcome != api.OutcomeApplied || r.Revision != "other-1.2.3" {
 		t.Fatalf("adopted: %+v", r)
 	}
-	for name := range is {
-		if strings.Contains(name, "manager") && strings.HasPrefix(name, "service") {
-			delete(is, name)
-		}
+	var changed []string
+	for _, i := range r.Changed {
+		changed = append(changed, i.String())
+	}
+	if diff := cmp.Diff([]string{
+		"Update Service containerd", "Update Service kubelet", "Update Service overlay", "Update Service csi", "Update Service kube-proxy", "Delete Service manager",
+	}, changed); diff != "" {
+		t.Errorf("changed (-want +got)\n%s", diff)
 	}
 	now := f.picture()
+	for name := range is {
+		if strings.HasPrefix(name, "service") {
+			delete(is, name)
+			delete(now, name)
+		}
+	}
 	for name := range now {
 		if strings.Contains(name, fold(stateDirectory)) {
 			delete(now, name)
@@ -120,6 +136,54 @@ func mustRevision(t *testing.T, b config.Bundle) string {
 		t.Fatal(err)
 	}
 	return revision
+}
+
+// TestAdoptedHostBoots: Windows starts the services of a host that was adopted and not updated yet, when it boots and when a program
+// ends, as the manager did before. Nothing else of them changes, and nothing of one that somebody has disabled.
+func TestAdoptedHostBoots(t *testing.T) {
+	f, first, _, _ := othersHost(t)
+	const disabled = config.StartType("Disabled")
+	s := f.services["csi"]
+	s.Settings.StartType = disabled
+	f.services["csi"] = s
+	before := maps.Clone(f.services)
+	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeApplied {
+		t.Fatalf("adopted: %+v", r)
+	}
+	for _, name := range []string{"containerd", "kubelet", "overlay", "kube-proxy"} {
+		want := before[name].Settings
+		want.StartType = config.StartAutomatic
+		if diff := cmp.Diff(want, f.services[name].Settings); diff != "" {
+			t.Errorf("service %s (-want +got)\n%s", name, diff)
+		}
+		if f.services[name].pid != before[name].pid || f.services[name].Recovery == nil {
+			t.Errorf("service %s is %+v", name, f.services[name])
+		}
+	}
+	if s := f.services["csi"]; s.Settings.StartType != disabled || s.Recovery != nil {
+		t.Errorf("the disabled service is %+v", s)
+	}
+	f.boot()
+	for _, name := range []string{"containerd", "kubelet", "overlay", "kube-proxy"} {
+		if s := f.services[name]; s.state != ServiceRunning {
+			t.Errorf("after a boot service %s is %s", name, s.state)
+		}
+	}
+	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeUnchanged {
+		t.Errorf("adopted again: %+v", r)
+	}
+}
+
+// TestAdoptStartsFirst: the manager goes last, so that a host on which the others could not be changed goes on with it.
+func TestAdoptStartsFirst(t *testing.T) {
+	f, first, _, _ := othersHost(t)
+	f.failing["SetAutomatic kubelet"] = errors.New("access is denied")
+	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "have service kubelet start with the host: access is denied") {
+		t.Errorf("%+v", r)
+	}
+	if f.services["manager"].state != ServiceRunning {
+		t.Error("the manager was ended")
+	}
 }
 
 // TestAdoptAndCleanup: a host that was adopted and never updated is left as it was before the others came.

@@ -519,6 +519,13 @@ func (f *fake) SetRecovery(name string, recovery *config.Recovery) error {
 	})
 }
 
+func (f *fake) SetAutomatic(name string, recovery *config.Recovery) error {
+	return f.changeService("SetAutomatic", name, func(s *fakeService) error {
+		s.Settings.StartType, s.Recovery = config.StartAutomatic, recovery
+		return nil
+	})
+}
+
 // nextPID returns a number that no process had before.
 func (f *fake) nextPID() int {
 	f.lastPID += 10

@@ -139,6 +139,9 @@ type ServiceManager interface {
 	// SetRecovery changes what Windows does when the program ends by itself, whether it runs
 	// or not. Nil: nothing.
 	SetRecovery(name string, recovery *config.Recovery) error
+	// SetAutomatic has Windows start a service at each boot, and as recovery says when its program ends by itself, also
+	// with an error. It changes nothing else, and may be called while the service runs.
+	SetAutomatic(name string, recovery *config.Recovery) error
 }
 
 // Process is a process of a host.

@@ -191,6 +191,18 @@ func (s *windowsSystem) ConfigureService(name string, settings config.ServiceSet
 	return errors.Join(err, flushServices())
 }
 
+// SetAutomatic implements [engine.System].
+func (s *windowsSystem) SetAutomatic(name string, recovery *config.Recovery) error {
+	err := withService(name, serviceConfigAccess, func(service *mgr.Service) error {
+		err := windows.ChangeServiceConfig(service.Handle, windows.SERVICE_NO_CHANGE, windows.SERVICE_AUTO_START, windows.SERVICE_NO_CHANGE, nil, nil, nil, nil, nil, nil, nil)
+		if err != nil {
+			return fmt.Errorf("setting the start type of service %s: %w", name, err)
+		}
+		return configureFailures(service, recovery)
+	})
+	return errors.Join(err, flushServices())
+}
+
 // configureDetails sets the details that have calls of their own.
 func configureDetails(service *mgr.Service, settings config.ServiceSettings, recovery *config.Recovery) error {
 	text, err := windows.UTF16PtrFromString(settings.Description)
@@ -201,6 +213,11 @@ func configureDetails(service *mgr.Service, settings config.ServiceSettings, rec
 	if err := windows.ChangeServiceConfig2(service.Handle, windows.SERVICE_CONFIG_DESCRIPTION, (*byte)(unsafe.Pointer(&description))); err != nil {
 		return fmt.Errorf("setting the description: %w", err)
 	}
+	return configureFailures(service, recovery)
+}
+
+// configureFailures sets what follows when the program of a service ends by itself.
+func configureFailures(service *mgr.Service, recovery *config.Recovery) error {
 	if err := configureRecovery(service, recovery); err != nil {
 		return err
 	}

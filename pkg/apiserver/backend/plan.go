@@ -85,7 +85,7 @@ func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInst
 	}
 	planned := []v1alpha1.PlannedChange{{
 		Kind: string(api.KindService), Name: wmco.WICDService, Action: string(api.ActionDelete), Impact: v1alpha1.ImpactNone,
-		Message: "At once, and nothing else: everything else stays as it is, and runs on. What follows waits for the next update, with which goes what WMCO has left besides.",
+		Message: "At once: Windows starts the services of the host from then on, and everything else stays as it is, and runs on. What follows waits for the next update, with which goes what WMCO has left besides.",
 	}}
 	return append(planned, changes...), nil
 }

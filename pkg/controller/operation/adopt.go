@@ -87,9 +87,19 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 		return result{skipped: true, message: "The host was taken over before."}, nil
 	}
 	message := "The host is taken over, and nothing was restarted."
-	if len(done.Changed) > 0 {
-		message += " Removed: service " + wmco.WICDService + "."
+	var started []string
+	removed := ""
+	for _, i := range done.Changed {
+		if i.Action == api.ActionDelete {
+			removed = " Removed: service " + i.Name + "."
+		} else {
+			started = append(started, i.Name)
+		}
 	}
+	if len(started) > 0 {
+		message += " Windows starts these services from now on: " + strings.Join(started, ", ") + "."
+	}
+	message += removed
 	return result{message: message + " What differs from its desired configuration waits for the next update of its pool."}, nil
 }
 
