@@ -91,8 +91,9 @@ func (r replacedKeys) same(other replacedKeys) bool {
 	return r.Machine == other.Machine && r.Key == other.Key && slices.Equal(r.Former, other.Former) && slices.Equal(r.Files, other.Files)
 }
 
-// keepKeys replaces former keys once more in the files in which they are again, and returns what it changed. Where none is,
-// nothing is done, also if the key is missing: somebody has removed it. A request that changes a file at the same moment may
+// keepKeys replaces former keys once more in the files in which they are again in the place of the key, and returns what it
+// changed. Where none is, nothing is done, also if the key is missing: somebody has removed it. Nor where the key is there,
+// too: somebody has added a former one by hand, to a host that refused it. A request that changes a file at the same moment may
 // be overwritten; it has recorded before what the next call makes of the file.
 func keepKeys(host Host) (changed []api.Item, err error) {
 	system := host.System()
@@ -119,20 +120,17 @@ func keepKeys(host Host) (changed []api.Item, err error) {
 	return changed, err
 }
 
-// replaceAgain replaces former keys in one file, and says whether there were any.
+// replaceAgain replaces former keys in one file that lacks the key, and says whether there were any.
 func (a authorization) replaceAgain(system System, path string) (bool, error) {
 	file, err := readKeyFile(system, path)
 	if err != nil {
 		return false, err
 	}
 	former := file.keys(a.former...)
-	if len(former) == 0 {
+	if len(former) == 0 || len(file.keys(a.key)) > 0 {
 		return false, nil
 	}
-	if len(file.keys(a.key)) == 0 {
-		file = file.with(a.key, optionsOf(former))
-	}
-	if err := system.ReplaceKeeping(path, file.without(a.former)); err != nil {
+	if err := system.ReplaceKeeping(path, file.with(a.key, optionsOf(former)).without(a.former)); err != nil {
 		return false, err
 	}
 	return true, nil

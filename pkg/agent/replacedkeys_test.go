@@ -47,7 +47,7 @@ func TestKeepKeys(t *testing.T) {
 		{name: "nothing has changed", shared: newKey + "\n"},
 		{name: "the former key took the place of all others", shared: oldKey + "\n", want: stateFiles{sharedKeys: newKey + "\n"}},
 		{name: "with options", shared: "restrict " + oldKey + "\r\n" + theirs + "\r\n", want: stateFiles{sharedKeys: theirs + "\r\nrestrict " + newKey + "\r\n"}},
-		{name: "beside the key", shared: newKey + "\n" + oldKey + "\n", want: stateFiles{sharedKeys: newKey + "\n"}},
+		{name: "somebody has added it beside the key", shared: newKey + "\n" + oldKey + "\n"},
 		{name: "in another file of the user", shared: newKey + "\n", own: oldKey + "\n", want: stateFiles{ownKeys: newKey + "\n"}},
 		{name: "somebody has removed the key", shared: theirs + "\n"},
 		{

@@ -264,7 +264,7 @@ func (s *scriptedHosts) RotateKey(_ context.Context, instance *v1alpha1.WindowsI
 	if h.refuses == nil {
 		h.accepts = r.Key.Fingerprint()
 	}
-	return h.refuses == nil && !h.elsewhere, h.refuses
+	return h.refuses == nil && !h.elsewhere && len(r.Former) > 0, h.refuses
 }
 
 func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {

@@ -50,11 +50,11 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 	switch {
 	case r.Key.IsZero(): // there is a password, and nothing to rotate to
 		seen.done = true
-	case accepted == r.Key.Fingerprint() && len(r.Former) == 0:
+	case accepted == r.Key.Fingerprint() && len(r.Former) == 0 && !(takenBack(known, accepted) && held(a.instance)):
 		seen.done = true
 	case !held(a.instance):
 		return nil // the agent may not be put there yet
-	case !r.Kept:
+	case !r.Kept && len(r.Former) > 0:
 		seen.wait = "windows-controller has not kept a copy of the key so far, without which it could be lost; see the events of the Secret, whether Secret " + host.KeptSecret + " beside it has room, and whether its annotation " + v1alpha1.CompromisedKeysAnnotation + " names the key"
 	default:
 		a.rotate(ctx, r, seen)
@@ -63,6 +63,12 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 		a.seen.rotation = seen
 	}
 	return nil
+}
+
+// takenBack says whether a host accepts another key than the one that it was last known to have, as after it was added by
+// hand: the host has recorded that it was replaced, and would replace it once more.
+func takenBack(known *v1alpha1.CredentialsStatus, accepted string) bool {
+	return known != nil && known.KeyFingerprint != "" && known.KeyFingerprint != accepted
 }
 
 // rotate is rotateKey for a host that has another key, or may have.

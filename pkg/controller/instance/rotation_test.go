@@ -115,6 +115,24 @@ func TestRotateKeyWithoutRemoval(t *testing.T) {
 	}
 }
 
+// The Secret has a former key again that was not kept, and somebody has added it on the host, which refused it: the host is told,
+// so that it does not replace that key once more.
+func TestRotateKeyTakenBack(t *testing.T) {
+	f, was, _ := rotating(t)
+	f.again("win-1")
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.accepts, h.wants, h.rotation = was.Fingerprint(), was.Fingerprint(), &host.Rotation{Key: was}
+	})
+	f.journal.take()
+	f.again("win-1")
+	if journal := f.journal.take(); !slices.Contains(journal, "RotateKey win-1 from "+was.Fingerprint()+" to "+was.Fingerprint()) {
+		t.Errorf("what happened: %q", journal)
+	}
+	if message := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint()}, v1alpha1.ReasonKeyRotated); strings.Contains(message, "were removed") {
+		t.Errorf("it says %q", message)
+	}
+}
+
 func TestRotateKeyWaits(t *testing.T) {
 	f, was, is := rotating(t)
 	want := v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}

@@ -41,14 +41,13 @@ func (a *Client) RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstan
 		request.Former = append(request.Former, former.String())
 	}
 	var refused error
-	// A host that accepts the key may have a former one in a file that lacks the key, which loses none before it has it.
-	if accepted != r.Key.Fingerprint() || len(request.Former) > 0 {
-		_, err := a.authorize(ctx, login{r.Login, instance.Machine()}, request)
-		if failed, ok := errors.AsType[*Error](err); ok && failed.Step == StepRefused {
-			refused = err // somebody may have added the key elsewhere since this connection was made
-		} else if err != nil {
-			return false, err
-		}
+	// A host that accepts the key may have a former one in a file that lacks the key, which loses none before it has it. It may
+	// also have recorded that another one took the place of the key, and forgets that.
+	_, err = a.authorize(ctx, login{r.Login, instance.Machine()}, request)
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Step == StepRefused {
+		refused = err // somebody may have added the key elsewhere since this connection was made
+	} else if err != nil {
+		return false, err
 	}
 	switch err := a.prove(ctx, r.Proof); {
 	case err != nil && refused != nil:

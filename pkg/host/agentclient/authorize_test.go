@@ -182,6 +182,35 @@ func TestRotateKeyCompromised(t *testing.T) {
 	}
 }
 
+// A host that got a key by hand which another one had replaced is told so, and keeps it.
+func TestRotateKeyTakenBack(t *testing.T) {
+	k := newKeyed(t, winhost.Options{})
+	r := k.rotation(t)
+	if _, err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil {
+		t.Fatal(err)
+	}
+	record, err := k.Host.LocalPath(api.ReplacedKeysPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := r.Former[0]
+	if text, err := os.ReadFile(record); err != nil || !strings.Contains(string(text), `"former":["`+former.String()) {
+		t.Fatalf("recorded is %s, %v", text, err)
+	}
+	both := r.Key.String() + "\n" + former.String() + "\n"
+	if err := os.WriteFile(k.file, []byte(both), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The Secret has the key that the host has in any case: who has logged in does not matter here.
+	back := host.Rotation{Key: former, Login: r.Login, Proof: r.Login}
+	if removed, err := k.client.RotateKey(t.Context(), k.Instance, back, former.Fingerprint()); err != nil || removed {
+		t.Fatalf("removed: %t, %v", removed, err)
+	}
+	if text, err := os.ReadFile(record); err != nil || strings.Contains(string(text), former.String()) || k.content(t) != both {
+		t.Errorf("recorded is %s, the file %q, %v", text, k.content(t), err)
+	}
+}
+
 // A host may have the former key in two files, and somebody has added the new one to one of them.
 func TestRotateKeyInTwoFiles(t *testing.T) {
 	k := newKeyed(t, winhost.Options{})
