@@ -19,7 +19,9 @@ type attempt struct {
 	*Reconciler
 
 	instance *v1alpha1.WindowsInstance
-	seen     *observation
+	// keysOfWMCO: which keys the host accepts is left to WMCO.
+	keysOfWMCO bool
+	seen       *observation
 }
 
 // errStop ends an attempt on purpose: there is more to do, and it must wait.

@@ -317,7 +317,8 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	if wait := due.Sub(now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}
 	}
-	r.probe(ctx, key, instance, known)
+	keys := (&evaluation{snapshot: s, status: instance.Status}).keysOfWMCO()
+	r.probe(ctx, key, instance, known, keys)
 	return reconcile.Result{}
 }
 
@@ -335,8 +336,8 @@ func lostNode(before, after *v1alpha1.WindowsInstanceStatus) bool {
 		meta.IsStatusConditionFalse(after.Conditions, v1alpha1.ConditionNodeReady)
 }
 
-// probe submits a probe of a host.
-func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, known remembered) {
+// probe submits a probe of a host. keysOfWMCO: its keys are not changed.
+func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, known remembered, keysOfWMCO bool) {
 	l := laneFast
 	if known.history.hung {
 		l = laneSlow
@@ -344,7 +345,7 @@ func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instan
 	logger := log.FromContext(ctx)
 	//nolint:contextcheck // a probe lives as long as the prober, not as long as this pass
 	r.prober.probe(key, l, func(ctx context.Context) *observation {
-		a := &attempt{Reconciler: r, instance: instance, seen: &observation{uid: instance.UID, contact: known.contact, pins: pinsOf(instance)}}
+		a := &attempt{Reconciler: r, instance: instance, keysOfWMCO: keysOfWMCO, seen: &observation{uid: instance.UID, contact: known.contact, pins: pinsOf(instance)}}
 		o := a.run(ctx)
 		if o.err != nil {
 			// The status has it in other words; the cause as it came is for those who debug.

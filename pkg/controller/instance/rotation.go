@@ -27,6 +27,8 @@ type rotation struct {
 	former []host.Key
 	// done: it accepts the key.
 	done bool
+	// left: the host is left to WMCO, with the keys that it has.
+	left bool
 	// removed: the former keys are gone from the files from which sshd takes keys by default.
 	removed bool
 	// wait says what it waits for, and err why it failed.
@@ -52,8 +54,11 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 		seen.done = true
 	case accepted == r.Key.Fingerprint() && len(r.Former) == 0 && !(takenBack(known, accepted) && held(a.instance)):
 		seen.done = true
-	case !held(a.instance):
-		return nil // the agent may not be put there yet
+	case !held(a.instance) || a.instance.Status.System == nil:
+		return nil // the agent may not be put there yet, or whose the host is was not found out yet
+	case a.keysOfWMCO:
+		seen.left, seen.done = true, accepted == r.Key.Fingerprint()
+		seen.wait = "the Windows Machine Config Operator (WMCO) runs and manages the host, whose keys are left to it. WMCO recreates the Machines of its hosts for another Secret cloud-private-key; on other hosts, add the key by hand"
 	case !r.Kept && len(r.Former) > 0:
 		seen.wait = "windows-controller has not kept a copy of the key so far, without which it could be lost; see the events of the Secret, whether Secret " + host.KeptSecret + " beside it has room, and whether its annotation " + v1alpha1.CompromisedKeysAnnotation + " names the key"
 	default:
@@ -115,6 +120,9 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus) string {
 		return "The host accepts the password of its Secret, which has no key."
 	}
 	text := fmt.Sprintf("The host accepts key %s, which its Secret has", r.key.Fingerprint())
+	if r.left {
+		return text + ". Its other keys are left to the Windows Machine Config Operator, which manages it."
+	}
 	var former []string
 	for _, key := range r.former {
 		former = append(former, key.Fingerprint())

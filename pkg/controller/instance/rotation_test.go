@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -18,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // rotating is a fixture with one host that has a key, and the keys of which the second one comes next.
@@ -130,6 +132,66 @@ func TestRotateKeyTakenBack(t *testing.T) {
 	}
 	if message := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint()}, v1alpha1.ReasonKeyRotated); strings.Contains(message, "were removed") {
 		t.Errorf("it says %q", message)
+	}
+}
+
+// A host of WMCO that runs keeps its keys, whatever is known of it, and however it got the new one.
+func TestRotateKeyLeftToWMCO(t *testing.T) {
+	f, was, is := rotating(t)
+	node := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	node.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+	if err := f.client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	desired := &scriptedDesired{err: wmcoRunsError{}}
+	f.r.Desired = desired
+	f.again("win-1")
+	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationPending); !strings.Contains(m, "whose keys are left to it") {
+		t.Errorf("it says %q", m)
+	}
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
+	f.again("win-1")
+	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated); !strings.Contains(m, "are left to the Windows Machine Config Operator") {
+		t.Errorf("it says %q", m)
+	}
+	if journal := f.journal.take(); slices.ContainsFunc(journal, func(s string) bool { return strings.HasPrefix(s, "RotateKey") }) {
+		t.Errorf("what happened: %q", journal)
+	}
+	// WMCO has ended.
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = was.Fingerprint() })
+	desired.mu.Lock()
+	desired.err, desired.revision = nil, revision1
+	desired.mu.Unlock()
+	f.again("win-1")
+	if journal := f.journal.take(); !slices.Contains(journal, "RotateKey win-1 from "+was.Fingerprint()+" to "+is.Fingerprint()) {
+		t.Errorf("after WMCO has ended: %q", journal)
+	}
+}
+
+// TestKeysOfWMCO: before anything of ours is on a host, WMCO that runs has its keys.
+func TestKeysOfWMCO(t *testing.T) {
+	theirs, others := newNode("win-1", "10.1.42.1", corev1.ConditionTrue), newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	theirs.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+	for name, tt := range map[string]struct {
+		snapshot snapshot
+		current  string
+		want     bool
+	}{
+		"no node, and WMCO runs":        {snapshot: snapshot{managed: true, inputs: wmcoRunsError{}}, want: true},
+		"no node":                       {snapshot: snapshot{managed: true}},
+		"its node, and it runs":         {snapshot: snapshot{managed: true, node: theirs, inputs: wmcoRunsError{}}, want: true},
+		"its node, and it has ended":    {snapshot: snapshot{managed: true, node: theirs}},
+		"its node, adopted":             {snapshot: snapshot{managed: true, node: theirs, inputs: wmcoRunsError{}}, current: "wmco-11.0.0"},
+		"its node, and without payload": {snapshot: snapshot{node: theirs}, current: "agent", want: true},
+		"no node, and without payload":  {snapshot: snapshot{}},
+		"a node of others":              {snapshot: snapshot{managed: true, node: others, inputs: wmcoRunsError{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &evaluation{snapshot: tt.snapshot, status: v1alpha1.WindowsInstanceStatus{CurrentRevision: tt.current}}
+			if got := e.keysOfWMCO(); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
 
