@@ -46,8 +46,8 @@ const (
 //	""                    nodes                                get list watch patch
 //	machine.openshift.io  machines                             get list watch
 //	windows.openshift.io  windowsinstances windowsnodepools    get list watch
-func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.WindowsInstance{}, nodeIndex, indexNode); err != nil {
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.WindowsInstance{}, nodeIndex, indexNode); err != nil {
 		return fmt.Errorf("adding index %s: %w", nodeIndex, err)
 	}
 	r := newReconciler(mgr.GetClient(), o)
