@@ -83,12 +83,8 @@ func ParseKept(text []byte) (Kept, error) {
 // Encode is the form that ParseKept reads.
 func (k Kept) Encode() ([]byte, error) { return json.Marshal(k) }
 
-// NewKeptCredential is what is kept of the data of a Secret. It fails where a host could not be logged in to with it.
-func NewKeptCredential(data map[string][]byte) (KeptCredential, error) {
-	return new(CredentialCache).Keep(data)
-}
-
-// Keep is [NewKeptCredential]. What was read before is not read again.
+// Keep returns what is kept of the data of a Secret. It fails where a host could not be logged in to with it. What was read before
+// is not read again.
 func (c *CredentialCache) Keep(data map[string][]byte) (KeptCredential, error) {
 	credential, err := c.parse(data)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestOffered(t *testing.T) {
 func TestFormerKeys(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	was := s.Secrets[hostsite.ClusterCredentials.String()]
-	former, err := NewKeptCredential(was)
+	former, err := new(CredentialCache).Keep(was)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestFormerKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	is := map[string][]byte{"private-key.pem": private, "password": []byte("of the new one")}
-	current, err := NewKeptCredential(is)
+	current, err := new(CredentialCache).Keep(is)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,11 +180,11 @@ func TestRotationToAPassword(t *testing.T) {
 	if err != nil || !r.Key.IsZero() || len(r.Former) > 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	kept, err := NewKeptCredential(map[string][]byte{"password": []byte("x"), "other": []byte("y")})
+	kept, err := new(CredentialCache).Keep(map[string][]byte{"password": []byte("x"), "other": []byte("y")})
 	if err != nil || kept.Fingerprint != "" || !slices.Equal(kept.Data["password"], []byte("x")) || len(kept.Data) != 1 {
 		t.Errorf("kept is %+v, %v", kept, err)
 	}
-	if _, err := NewKeptCredential(map[string][]byte{"other": nil}); err == nil {
+	if _, err := new(CredentialCache).Keep(map[string][]byte{"other": nil}); err == nil {
 		t.Error("nothing is kept as something")
 	}
 }

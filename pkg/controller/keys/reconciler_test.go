@@ -46,7 +46,7 @@ func keyPair(t *testing.T) (private []byte, fingerprint string) {
 		t.Fatal(err)
 	}
 	private = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	kept, err := host.NewKeptCredential(map[string][]byte{"private-key.pem": private})
+	kept, err := new(host.CredentialCache).Keep(map[string][]byte{"private-key.pem": private})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func newKeyed(t *testing.T, o winhost.Options) *keyed {
 	t.Helper()
 	k := &keyed{site: newSiteOn(t, o)}
 	was := k.Secrets[hostsite.ClusterCredentials.String()]
-	former, err := host.NewKeptCredential(was)
+	former, err := new(host.CredentialCache).Keep(was)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func newKeyed(t *testing.T, o winhost.Options) *keyed {
 		t.Fatal(err)
 	}
 	is := map[string][]byte{"private-key.pem": private}
-	current, err := host.NewKeptCredential(is)
+	current, err := new(host.CredentialCache).Keep(is)
 	if err != nil {
 		t.Fatal(err)
 	}
