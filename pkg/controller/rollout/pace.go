@@ -4,16 +4,8 @@
 package rollout
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 const (
@@ -42,25 +34,4 @@ func (p *pace) rest(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return min(max(0, p.next.Sub(now)), maxRest)
-}
-
-// paced has one pass made for whatever changes, not before the rest after the one before is over.
-func (p *pace) paced(c clock.PassiveClock) handler.EventHandler {
-	enqueue := func(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		queue.AddAfter(everything, p.rest(c.Now()))
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			enqueue(q)
-		},
-		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			enqueue(q)
-		},
-		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			enqueue(q)
-		},
-		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[client.Object], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			enqueue(q)
-		},
-	}
 }

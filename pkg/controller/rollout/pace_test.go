@@ -4,15 +4,9 @@
 package rollout
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/client-go/util/workqueue"
-	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // TestPace: a controller of thousands of hosts has time for other things than deciding, however often they change; in a small
@@ -39,37 +33,6 @@ func TestPace(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
-	}
-}
-
-// added is a queue that only notes what is added, and when.
-type added struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
-	requests []reconcile.Request
-	after    []time.Duration
-}
-
-// AddAfter implements the queue.
-func (a *added) AddAfter(request reconcile.Request, after time.Duration) {
-	a.requests, a.after = append(a.requests, request), append(a.after, after)
-}
-
-// TestPacedPasses: whatever changes asks for the one pass, when the rest is over; the queue has one of a request.
-func TestPacedPasses(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(testNow)
-	var p pace
-	p.took(testNow.Add(-100*time.Millisecond), testNow)
-	handler, queue := p.paced(clock), &added{}
-	handler.Create(t.Context(), event.CreateEvent{}, queue)
-	handler.Update(t.Context(), event.UpdateEvent{}, queue)
-	clock.SetTime(testNow.Add(time.Minute))
-	handler.Delete(t.Context(), event.DeleteEvent{}, queue)
-	handler.Generic(t.Context(), event.GenericEvent{}, queue)
-	if want := []reconcile.Request{everything, everything, everything, everything}; !slices.Equal(queue.requests, want) {
-		t.Errorf("got the requests %v", queue.requests)
-	}
-	if want := []time.Duration{time.Second, time.Second, 0, 0}; !slices.Equal(queue.after, want) {
-		t.Errorf("they are made after %v, want %v", queue.after, want)
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *Scheduler) blockedBy(pool poolKey) holdup {
 
 // Reconcile makes one pass over all hosts, whatever the request is.
 func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	// What changed during the pass before has asked for this one at once.
+	// Whatever changes asks for a pass at once, also during the one before.
 	if rest := s.pace.rest(s.clock.Now()); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}, nil
 	}

@@ -76,7 +76,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		of.Namespace, of.Name = pool.Namespace, pool.Name
 		wake(ctx, changed, of)
 	}
-	all := s.pace.paced(s.clock)
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{everything} })
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named(schedulerName).
 		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
