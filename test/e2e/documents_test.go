@@ -22,6 +22,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -257,6 +258,15 @@ func (d *documented) runCommand(t *testing.T, command string, variables []string
 		}
 		return nil
 	})
+	if strings.Contains(command, `"window":{`) { // what has not been updated by then waits for its opening
+		eventually(t, "all hosts are up to date", func() error {
+			pool, err := d.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Get(t.Context(), sourceName, metav1.GetOptions{})
+			if err == nil && !meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionUpdated) {
+				err = fmt.Errorf("%d of %d are: %s", pool.Status.UpdatedReplicas, pool.Status.Replicas, pool.Status.BlockedBy)
+			}
+			return err
+		})
+	}
 	script := strings.Join(append(slices.Clone(variables), d.here(command)), "\n")
 	// What make would do is what CI does.
 	script = strings.ReplaceAll(script, "make ", "make -n ")

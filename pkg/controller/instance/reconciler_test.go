@@ -152,10 +152,10 @@ func (f *fixture) settle(name string) reconcile.Result {
 			continue
 		}
 		if !f.r.prober.Busy(types.NamespacedName{Namespace: f.namespace, Name: name}) {
-			if result.RequeueAfter > 0 || !f.awoken() && idle {
+			if idle && (result.RequeueAfter > 0 || !f.awoken()) {
 				return result
 			}
-			// A probe may have ended meanwhile that has not told so yet.
+			// A probe may have ended since that pass, which has not seen its result, and may not have told so yet.
 			idle = true
 			continue
 		}

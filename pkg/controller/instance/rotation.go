@@ -98,8 +98,8 @@ func (e *evaluation) credentials() {
 	before := e.instance.Status.Credentials
 	if r.done {
 		e.status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: r.key.Fingerprint()}
-		if before != nil && *before != *e.status.Credentials || e.get(condition) != nil {
-			e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, rotated(r, before))
+		if c := e.get(condition); before != nil && *before != *e.status.Credentials || c != nil {
+			e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, rotated(r, before, c))
 		}
 		return
 	}
@@ -114,8 +114,12 @@ func (e *evaluation) credentials() {
 	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed, describeRotationFailure(r, e.instance))
 }
 
-// rotated says which credentials a host has, and which of those that it had before it may still accept.
-func rotated(r *rotation, before *v1alpha1.CredentialsStatus) string {
+// hadKey begins what is said of a key that nobody can remove any more but a person.
+const hadKey = ". It had key "
+
+// rotated says which credentials a host has, and which of those that it had before it may still accept. before and c are what the
+// status and the condition have so far. c may be nil.
+func rotated(r *rotation, before *v1alpha1.CredentialsStatus, c *metav1.Condition) string {
 	if r.key.IsZero() {
 		return "The host accepts the password of its Secret, which has no key."
 	}
@@ -133,8 +137,10 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus) string {
 	case len(former) > 0:
 		return text + ". Its sshd takes keys from elsewhere than by default, see AuthorizedKeysFile in its sshd_config, so the keys that the Secret had before were not removed. Remove them there: " +
 			strings.Join(former, ", ") + "."
+	case c != nil && c.Status == metav1.ConditionTrue && strings.HasPrefix(c.Message, text+hadKey):
+		return c.Message // nothing else remembers that key
 	case before != nil && before.KeyFingerprint != "" && before.KeyFingerprint != r.key.Fingerprint():
-		return text + ". It had key " + before.KeyFingerprint + " before, which is not kept any more, so it was not removed: remove it from the files of authorized keys of the host."
+		return text + hadKey + before.KeyFingerprint + " before, which is not kept any more, so it was not removed: remove it from the files of authorized keys of the host."
 	}
 	return text + "."
 }
