@@ -27,16 +27,16 @@ func (e *evaluation) leftToWMCO() bool {
 	return e.foreign() && object.MadeByWMCO(e.node) && errors.Is(e.inputs, document.ErrOtherOperator)
 }
 
-// keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may configure it any
-// moment. A host that only accepts the key of its Secret would be lost to a WMCO that has another one.
+// keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may be configuring it,
+// of which its Node says nothing before the end. A host that only accepts the key of its Secret would be lost to a WMCO that has
+// another one.
 func (e *evaluation) keysOfWMCO() bool {
-	if e.node != nil && !object.MadeByWMCO(e.node) {
-		return false
-	}
 	if !e.managed { // nobody has found out whether WMCO runs
-		return e.node != nil
+		return object.MadeByWMCO(e.node)
 	}
-	return errors.Is(e.inputs, document.ErrOtherOperator) && e.status.CurrentRevision == "" && !e.status.MayHaveChangedHost()
+	// A cluster that could not be read may have a WMCO that runs.
+	mayRun := errors.Is(e.inputs, document.ErrOtherOperator) || e.inputs != nil && !errors.Is(e.inputs, document.ErrInputs)
+	return mayRun && e.status.CurrentRevision == "" && !e.status.MayHaveChangedHost()
 }
 
 // left says for the conditions to whom a host is left that others made a node, and how it is taken over.

@@ -58,7 +58,7 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 		return nil // the agent may not be put there yet, or whose the host is was not found out yet
 	case a.keysOfWMCO:
 		seen.left, seen.done = true, accepted == r.Key.Fingerprint()
-		seen.wait = "the Windows Machine Config Operator (WMCO) runs and manages the host, whose keys are left to it. WMCO recreates the Machines of its hosts for another Secret cloud-private-key; on other hosts, add the key by hand"
+		seen.wait = "its keys are left to the Windows Machine Config Operator (WMCO), which manages it or may be about to. WMCO recreates the Machines of its hosts for another Secret cloud-private-key; on other hosts, add the key by hand"
 	case !r.Kept && len(r.Former) > 0:
 		seen.wait = "windows-controller has not kept a copy of the key so far, without which it could be lost; see the events of the Secret, whether Secret " + host.KeptSecret + " beside it has room, and whether its annotation " + v1alpha1.CompromisedKeysAnnotation + " names the key"
 	default:

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -146,7 +147,7 @@ func TestRotateKeyLeftToWMCO(t *testing.T) {
 	desired := &scriptedDesired{err: wmcoRunsError{}}
 	f.r.Desired = desired
 	f.again("win-1")
-	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationPending); !strings.Contains(m, "whose keys are left to it") {
+	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationPending); !strings.Contains(m, "its keys are left to the Windows Machine Config Operator") {
 		t.Errorf("it says %q", m)
 	}
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
@@ -177,14 +178,19 @@ func TestKeysOfWMCO(t *testing.T) {
 		current  string
 		want     bool
 	}{
-		"no node, and WMCO runs":        {snapshot: snapshot{managed: true, inputs: wmcoRunsError{}}, want: true},
-		"no node":                       {snapshot: snapshot{managed: true}},
-		"its node, and it runs":         {snapshot: snapshot{managed: true, node: theirs, inputs: wmcoRunsError{}}, want: true},
-		"its node, and it has ended":    {snapshot: snapshot{managed: true, node: theirs}},
-		"its node, adopted":             {snapshot: snapshot{managed: true, node: theirs, inputs: wmcoRunsError{}}, current: "wmco-11.0.0"},
-		"its node, and without payload": {snapshot: snapshot{node: theirs}, current: "agent", want: true},
-		"no node, and without payload":  {snapshot: snapshot{}},
-		"a node of others":              {snapshot: snapshot{managed: true, node: others, inputs: wmcoRunsError{}}},
+		"no node, and WMCO runs":           {snapshot: snapshot{managed: true, inputs: wmcoRunsError{}}, want: true},
+		"no node":                          {snapshot: snapshot{managed: true}},
+		"its node, and it runs":            {snapshot: snapshot{managed: true, node: theirs, inputs: wmcoRunsError{}}, want: true},
+		"its node, and it has ended":       {snapshot: snapshot{managed: true, node: theirs}},
+		"its node, adopted":                {snapshot: snapshot{managed: true, node: theirs, inputs: wmcoRunsError{}}, current: "wmco-11.0.0"},
+		"its node, and without payload":    {snapshot: snapshot{node: theirs}, current: "agent", want: true},
+		"no node, and without payload":     {snapshot: snapshot{}},
+		"a node that has no version yet":   {snapshot: snapshot{managed: true, node: others, inputs: wmcoRunsError{}}, want: true},
+		"a node of others, and WMCO ended": {snapshot: snapshot{managed: true, node: others}},
+		"a node of others, no payload":     {snapshot: snapshot{node: others}},
+		"the cluster could not be read":    {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, want: true},
+		"it could not be read, and ours":   {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, current: "rev-1"},
+		"another input is missing":         {snapshot: snapshot{managed: true, node: theirs, inputs: document.ErrInputs}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &evaluation{snapshot: tt.snapshot, status: v1alpha1.WindowsInstanceStatus{CurrentRevision: tt.current}}

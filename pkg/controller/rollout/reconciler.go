@@ -98,8 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		want.WithRolledBack(acwindowsv1alpha1.PoolRollback().WithRevision(back.Revision).WithTo(back.To).WithTime(back.Time).
 			WithInstances(back.Instances...).WithMessage(back.Message))
 	}
-	broken := slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return newHost(i).broken != nil })
-	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0 && !broken {
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0 && allWorkWith(instances, revision) {
 		want.WithCurrentRevision(revision)
 	} else if pool.Status.CurrentRevision != "" {
 		want.WithCurrentRevision(pool.Status.CurrentRevision)
@@ -118,6 +117,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: sooner(settles, again)}, nil
+}
+
+// allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken. That they are up to
+// date does not say it: while an input of the cluster is missing, what is desired of configured hosts does not change.
+func allWorkWith(instances []*v1alpha1.WindowsInstance, revision string) bool {
+	return !slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool {
+		return i.DeletionTimestamp.IsZero() && i.Status.PoolRevision != revision || newHost(i).broken != nil
+	})
 }
 
 // settleTime is after what time the hosts of a pool know that its template was changed, so that what they say is about that.

@@ -80,6 +80,11 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("revisions %q, %q: what hosts say may be about the template before", got.UpdateRevision, got.CurrentRevision)
 	}
 	now = now.Add(settleTime)
+	if got := pass(); got.CurrentRevision != "" {
+		t.Errorf("revision %q, which no host has had", got.CurrentRevision)
+	}
+	workWith(t, c, pass().UpdateRevision, "a", "b")
+	writes = 0
 	first := pass()
 	if first.CurrentRevision != first.UpdateRevision {
 		t.Errorf("revisions %q, %q", first.UpdateRevision, first.CurrentRevision)
@@ -129,6 +134,21 @@ func TestReconcile(t *testing.T) {
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 		t.Errorf("a pool that is gone: %v", err)
+	}
+}
+
+// workWith has instances say that their hosts work with a revision of their pool.
+func workWith(t *testing.T, c client.Client, revision string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		i := &v1alpha1.WindowsInstance{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, i); err != nil {
+			t.Fatal(err)
+		}
+		i.Status.PoolRevision = revision
+		if err := c.Status().Update(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -375,6 +375,7 @@ func TestReconcileRollsBack(t *testing.T) {
 		}
 		return got
 	}
+	workWith(t, c, pass().Status.UpdateRevision, "a", "b")
 	worked := pass().Status.CurrentRevision
 	changed := pass()
 	changed.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(13))}

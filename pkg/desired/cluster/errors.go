@@ -16,7 +16,7 @@ type Finding struct {
 	Problem string
 	// Remedy says what to do about it.
 	Remedy string
-	// OtherOperator: it is that the Windows Machine Config Operator runs.
+	// OtherOperator: it is that the Windows Machine Config Operator runs, or that nobody can know.
 	OtherOperator bool
 }
 

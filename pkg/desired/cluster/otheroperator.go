@@ -20,8 +20,12 @@ func (r *reader) checkOtherOperator(ctx context.Context) error {
 	}
 	const what = "Deployment " + wmco.Namespace + "/" + wmco.Deployment
 	deployment := &appsv1.Deployment{}
+	before := len(r.findings)
 	found, err := r.get(ctx, "Deployment", wmco.Namespace, wmco.Deployment, deployment)
 	if !found {
+		for i := range r.findings[before:] { // it may not be read
+			r.findings[before+i].OtherOperator = true
+		}
 		return err
 	}
 	if replicas := deployment.Spec.Replicas; replicas != nil && *replicas == 0 && deployment.Status.Replicas == 0 {

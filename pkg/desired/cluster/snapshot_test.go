@@ -936,6 +936,10 @@ func TestOtherOperator(t *testing.T) {
 	if _, err := cluster.Read(t.Context(), newCluster(t, lacking(openShiftCluster(), "worker"), nil), settings()); errors.Is(err, document.ErrOtherOperator) {
 		t.Errorf("something else is wrong: %v", err)
 	}
+	unknown := map[string]error{"Deployment " + wmco.Namespace + "/" + wmco.Deployment: apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, wmco.Deployment, nil)}
+	if _, err := cluster.Read(t.Context(), newCluster(t, openShiftCluster(), unknown), settings()); !errors.Is(err, document.ErrOtherOperator) {
+		t.Errorf("it may run: %v", err)
+	}
 	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
 }
 
