@@ -83,8 +83,8 @@ func (a *asker) ask(instance *v1alpha1.WindowsInstance) {
 	})
 }
 
-// answer returns what the update of a host costs, or why that is not known now and when to ask again. All are
-// empty if the host is to be asked.
+// answer returns what the update of a host costs, or why that is not known now and when to ask again. Without either the host is
+// to be asked, and again is from when on, zero if it was not asked about that yet.
 func (a *asker) answer(i *v1alpha1.WindowsInstance, now time.Time) (impact v1alpha1.ChangeImpact, unknown string, again time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *asker) answer(i *v1alpha1.WindowsInstance, now time.Time) (impact v1alp
 	if again = got.at.Add(askAgain); again.After(now) {
 		return "", got.err, again
 	}
-	return "", "", time.Time{}
+	return "", "", again
 }
 
 // keep forgets the hosts that are not to be updated.

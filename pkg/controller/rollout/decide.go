@@ -20,7 +20,7 @@ const (
 	DefaultDisruptions = 1
 	// maxRestarts is on how many hosts services are restarted at the same time, unless more may even be drained.
 	maxRestarts = 10
-	// maxAsked is how many hosts are asked at the same time what their update costs.
+	// maxAsked is how many hosts are asked at the same time what their update costs, and how many of one namespace wait for that.
 	maxAsked = 16
 	// harmlessFailures is how many hosts of a pool may fail with an update that costs their workload nothing,
 	// before it reaches no further ones. What many of them need, such as a new authority, must not be kept
@@ -74,9 +74,9 @@ type decision struct {
 // decide says which hosts are next. It depends on nothing else, so that it goes on after a restart of the
 // process, or in another one, where it was: all that was granted before is in the records of operations.
 //
-// What a person asked for goes first and waits for the bound of the cluster only. Then come hosts that are
-// broken, to which a correction has to get first, and then the others, those to be removed among them, by namespace: those which have the
-// fewest slots, of these the one that has waited longest, and in a namespace by age. An update that costs
+// What has begun goes first. Then namespaces take turns: first those which have the fewest slots, and of these the one that has waited
+// longest. In a namespace comes first what a person asked for, which waits for the bound of the cluster only, then hosts that are
+// broken, to which a correction has to get first, and then the others by age, those to be removed among them. An update that costs
 // the workload nothing waits for nobody. One that restarts services reaches one host of a pool first, and
 // the others when that works.
 func decide(s state) decision {
@@ -323,13 +323,20 @@ func (p *pass) later(at time.Time) {
 	}
 }
 
-// askOthers has hosts asked what their update costs, the broken ones and the oldest first.
+// askOthers has hosts asked what their update costs: of each namespace the broken ones first, then those that have not failed to say
+// it, and the oldest. However many hang, the others are asked.
 func (p *pass) askOthers() {
-	slices.SortFunc(p.unknown, func(a, b *host) int { return cmp.Or(compareBroken(a, b), compareAge(a, b)) })
+	slices.SortFunc(p.unknown, func(a, b *host) int {
+		return cmp.Or(compareBroken(a, b), a.askAgain.Compare(b.askAgain), compareAge(a, b))
+	})
+	asked := map[string]int{}
 	for _, h := range p.unknown {
 		p.wait(h, reason{kind: waitsForPlan, text: h.unknown})
-		p.later(h.askAgain)
-		if h.unknown == "" && len(p.ask) < maxAsked {
+		switch namespace := h.key.Namespace; {
+		case h.unknown != "":
+			p.later(h.askAgain)
+		case asked[namespace] < maxAsked:
+			asked[namespace]++
 			p.ask = append(p.ask, h.key)
 		}
 	}
@@ -359,15 +366,16 @@ func (p *pass) next() int {
 	return best
 }
 
-// compare says which of two candidates is first.
+// compare says which of two candidates is first: what has begun, then those of the namespace whose turn it is, and of these what
+// somebody asked for, what is broken, and the oldest.
 func (p *pass) compare(a, b candidate) int {
 	return cmp.Or(
+		compareBools(a.takesTurns(), b.takesTurns()),
+		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
+		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
 		-compareBools(a.byPerson, b.byPerson),
 		-compareBools(a.cause == v1alpha1.CauseNodeNotReady, b.cause == v1alpha1.CauseNodeNotReady),
 		compareBroken(a.host, b.host),
-		compareBools(a.takesTurns(), b.takesTurns()), // what has begun is completed first
-		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
-		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
 		compareBools(a.start, b.start),      // hosts that have downloaded their updates, in their namespace
 		-compareBools(a.removes, b.removes), // pods that leave others do not go there
 		compareAge(a.host, b.host),
@@ -375,10 +383,10 @@ func (p *pass) compare(a, b candidate) int {
 	)
 }
 
-// takesTurns says whether a candidate is one by the turns of the namespaces: to the host nothing was done yet that keeps it from
-// pods, though it may have updates of Windows on its disk. If those came first, a namespace whose hosts download while one of
-// them has the slot would keep it until all are done.
-func (c candidate) takesTurns() bool { return c.start || c.removes || c.waitsWith != "" }
+// takesTurns says whether a candidate is one by the turns of the namespaces: nothing was done yet that keeps its host from pods,
+// though it may have updates of Windows on its disk, or have got an operation for what turned out to cost more. If those came first, or
+// what people ask for or have broken, a namespace could keep all others from every slot.
+func (c candidate) takesTurns() bool { return !c.begun }
 
 func compareBroken(a, b *host) int {
 	return -compareBools(a.broken != nil || a.rollsBack, b.broken != nil || b.rollsBack)

@@ -94,6 +94,8 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "the first one is asked what it costs", hosts: []host{outdated("b", ""), outdated("a", "")}, ask: "a b", waits: map[string]string{"a": "is asked what its update costs"}},
 		{name: "it does not say", hosts: []host{outdated("a", "", func(h *host) { h.unknown, h.askAgain = "it is off.", testNow.Add(time.Minute) })}, waits: map[string]string{"a": "it is off."}, again: time.Minute},
+		{name: "a host that said nothing is asked after the others", hosts: []host{outdated("a", "", func(h *host) { h.askAgain = testNow.Add(-time.Second) }), outdated("b", "")}, ask: "b a"},
+		{name: "however many of one namespace there are", hosts: append(many(maxAsked+1, ""), outdated("z", "", in("other", "p"))), ask: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11 h12 h13 h14 h15 z"},
 		{name: "it is not due", hosts: []host{outdated("a", drains, func(h *host) { h.due = testNow.Add(time.Hour) })}, again: time.Hour},
 		{name: "it is going", hosts: []host{outdated("a", drains, func(h *host) { h.leaving = true })}},
 
@@ -118,6 +120,10 @@ func TestDecide(t *testing.T) {
 		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained or restarted)"}},
 		{name: "another pool is another bound", most: 2, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "a b"},
 		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.turn = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
 		{name: "names of other namespaces are nobody's business", hosts: []host{outdated("a", drains, in("other", "p"), changing(slotDisruption)), outdated("b", drains)}, waits: map[string]string{"b": "another host is being changed, in another namespace"}},
 
 		{name: "a host that is to be removed counts when that begins", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.leaving = true })}, start: "a"},

@@ -71,7 +71,7 @@ type host struct {
 	heldBack bool
 	// rollsBack: it is to get that because the one of its pool broke it.
 	rollsBack bool
-	// turn is when a host was disturbed last. Zero: not known.
+	// turn is when the host was given back that was disturbed last: what follows is another namespace's turn. Zero: not known.
 	turn time.Time
 
 	// holds is the slot that it has according to the record of its operation.
@@ -82,6 +82,8 @@ type host struct {
 	// operation. Empty: it is an update or a removal.
 	waits     v1alpha1.ChangeImpact
 	waitsWith v1alpha1.OperationCause
+	// begun: the operation that waits has changed the host, or keeps its Node from pods.
+	begun bool
 	// prepares: updates of Windows are downloaded to it, or it waits for its slot with them. It works meanwhile.
 	prepares bool
 	// byPerson: somebody asked for its operation.
@@ -95,7 +97,7 @@ type host struct {
 	// impact is what that costs. Empty: not known yet. unknown says why it cannot be found out now.
 	impact  v1alpha1.ChangeImpact
 	unknown string
-	// askAgain is when it is asked again that could not say it.
+	// askAgain is when a host that could not say it is asked again, in the past if it is again its turn. Zero: it was not asked yet.
 	askAgain time.Time
 
 	// restarted is when Windows was last started. Zero: not known.
@@ -143,6 +145,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		h.byPerson = !op.ByController()
 		if waiting(op) && !op.Admitted() {
 			h.waits = op.Impact
+			h.begun = op.MayHaveChangedHost() || !runs(op, v1alpha1.StepWaitForSlot) || ended(op, v1alpha1.StepCordon)
 		}
 	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
@@ -158,8 +161,8 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 	}
 	for n, o := range status.Operations() {
-		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
-			h.turn = o.StartedAt.Time
+		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.FinishedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
+			h.turn = o.FinishedAt.Time
 		}
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
 			continue
@@ -167,8 +170,8 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if n < 2 && o.Phase == v1alpha1.OperationFailed && o.Impact == v1alpha1.ImpactNone && o.Node != nil && o.MayHaveChangedHost() && o.Revision == status.DesiredRevision && h.failed == nil {
 			h.failed = o
 		}
-		if slotOf(o.AdmittedImpact) == slotDisruption && h.turn.IsZero() && o.StartedAt != nil {
-			h.turn = o.StartedAt.Time
+		if slotOf(o.AdmittedImpact) == slotDisruption && h.turn.IsZero() && o.FinishedAt != nil {
+			h.turn = o.FinishedAt.Time
 		}
 		if o.Phase == v1alpha1.OperationSucceeded && disturbs(o) && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
 			h.proves = o.StartedAt.Time
@@ -229,15 +232,14 @@ func holds(op *v1alpha1.Operation) slot {
 }
 
 // uncordoned says whether the Node takes pods again, whatever the operation still does.
-func uncordoned(op *v1alpha1.Operation) bool {
-	step := op.FindStep(v1alpha1.StepUncordon)
-	return step != nil && step.Ended()
-}
+func uncordoned(op *v1alpha1.Operation) bool { return ended(op, v1alpha1.StepUncordon) }
 
 // planned says whether the operation has found out what it costs.
-func planned(op *v1alpha1.Operation) bool {
-	plan := op.FindStep(v1alpha1.StepPlan)
-	return plan != nil && plan.Ended()
+func planned(op *v1alpha1.Operation) bool { return ended(op, v1alpha1.StepPlan) }
+
+func ended(op *v1alpha1.Operation, name string) bool {
+	step := op.FindStep(name)
+	return step != nil && step.Ended()
 }
 
 // waiting says whether an operation is at a step that waits to be admitted. Releases before the step

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -209,5 +210,45 @@ func TestDisrupted(t *testing.T) {
 				t.Error("a reboot that somebody asked for counts")
 			}
 		})
+	}
+}
+
+// TestTurn: it is another namespace's turn when a host is given back, and not since its operation began, which may have waited for
+// downloads or for its slot.
+func TestTurn(t *testing.T) {
+	began, ended := metav1.NewTime(testNow.Add(-3*time.Hour)), metav1.NewTime(testNow)
+	for _, op := range []v1alpha1.Operation{
+		{Type: v1alpha1.OperationReboot, Cause: v1alpha1.CauseWindowsUpdates, Phase: v1alpha1.OperationSucceeded, AdmittedImpact: v1alpha1.ImpactReboot, StartedAt: &began, FinishedAt: &ended},
+		{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, AdmittedImpact: v1alpha1.ImpactDrain, StartedAt: &began, FinishedAt: &ended},
+	} {
+		i := ready("a")
+		i.Status.Operation = &op
+		if got := newHost(i).turn; !got.Equal(testNow) {
+			t.Errorf("%s: %s", op.Type, got)
+		}
+	}
+}
+
+// TestBegun: an operation that waits has begun when the host was changed, or its Node was cordoned.
+func TestBegun(t *testing.T) {
+	step := func(name string, state v1alpha1.OperationStepState) v1alpha1.OperationStep {
+		return v1alpha1.OperationStep{Name: name, State: state}
+	}
+	for name, tt := range map[string]struct {
+		changed bool
+		cordon  v1alpha1.OperationStepState
+		want    bool
+	}{
+		"untouched": {cordon: v1alpha1.StepPending},
+		"changed":   {cordon: v1alpha1.StepPending, changed: true, want: true},
+		"cordoned":  {cordon: v1alpha1.StepSucceeded, want: true},
+	} {
+		i := ready("a")
+		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Impact: v1alpha1.ImpactDrain, HostChanged: tt.changed, Steps: []v1alpha1.OperationStep{
+			step(v1alpha1.StepPlan, v1alpha1.StepSucceeded), step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning), step(v1alpha1.StepCordon, tt.cordon),
+		}}
+		if h := newHost(i); h.waits != v1alpha1.ImpactDrain || h.begun != tt.want {
+			t.Errorf("%s: waits %q, begun %v", name, h.waits, h.begun)
+		}
 	}
 }
