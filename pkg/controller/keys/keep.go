@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -59,8 +60,8 @@ func failedAt(i *v1alpha1.WindowsInstance, fingerprint string) bool {
 // keep returns what is to be kept of a Secret that has now, is used by instances, and was kept as before. Former credentials go
 // once all hosts have had the key for a while, grace: a host may be getting another one at this moment that the Secret
 // had, and its status says so later. They stay longer when hosts have left that may accept them. Of a compromised key the public
-// part is kept, so that hosts lose it: there may be some that got the present one by hand. A Secret that is replaced more than
-// [host.MaxKept] times while a host is down loses the oldest.
+// part is kept, so that hosts lose it: there may be some that got the present one by hand. Of a Secret that is replaced more than
+// [host.MaxKept] times while hosts do not get its keys, those go first that no host is known to accept.
 func keep(before host.Kept, now host.KeptCredential, compromised []string, instances []*v1alpha1.WindowsInstance, at time.Time, grace time.Duration) host.Kept {
 	p := progressOf(instances, now.Fingerprint)
 	before = whereHostsLeft(before, p, at)
@@ -89,7 +90,18 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 	own := len(after.Credentials)
 	done := p.current == p.total()
 	over := done && before.RotatedAt != nil && !at.Before(before.RotatedAt.Add(grace))
+	accepted, needed := acceptedBy(instances), 0 // how many of those that follow a host accepts
 	for _, k := range before.Credentials {
+		if accepted.Has(k.Fingerprint) {
+			needed++
+		}
+	}
+	for _, k := range before.Credentials {
+		if accepted.Has(k.Fingerprint) {
+			needed--
+		} else if host.MaxKept-len(after.Credentials) <= needed {
+			continue // there is no room for both
+		}
 		if !over || keptAt(k, at) {
 			add(k)
 		}
@@ -104,6 +116,17 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 		after.RotatingTo = now.Fingerprint
 	}
 	return after
+}
+
+// acceptedBy returns the keys that the hosts of instances are known to accept.
+func acceptedBy(instances []*v1alpha1.WindowsInstance) sets.Set[string] {
+	accepted := sets.New[string]()
+	for _, i := range instances {
+		if c := i.Status.Credentials; c != nil {
+			accepted.Insert(c.KeyFingerprint)
+		}
+	}
+	return accepted
 }
 
 // keepUnused is keep for a Secret that no instance uses any more.

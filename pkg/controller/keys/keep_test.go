@@ -5,6 +5,7 @@ package keys
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestKeep(t *testing.T) {
 		{"the new one is compromised", keptOf("", "A"), "B", []string{"B"}, on("A"), publicOnly(keptOf("B", "B", "A"), 0)},
 		{"from a password to a key", keptOf("", ""), "B", nil, on(""), keptOf("B", "B", "")},
 		{"from a key to a password, that nobody has", keptOf("", "A"), "", nil, on("A"), keptOf("", "A")},
-		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "B")},
+		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "A")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := keep(test.before, credentialOf(test.now), test.compromised, test.instances, at, grace)
@@ -188,6 +189,7 @@ func TestPace(t *testing.T) {
 		{"all of the first fail", progress{former: 9, failed: names(3)}, 0, false, stopped + "3 of 3 could not be given it: win-01, win-02, win-03. See"},
 		{"those that failed may try again", progress{former: 9, failed: names(3)}, 0, true, ""},
 		{"not all at once either", progress{former: 9, failed: names(3)}, 3, true, first},
+		{"nor in all places", progress{former: 9, failed: names(2)}, 2, true, first},
 		{"a few of many", progress{current: 97, former: 3, failed: names(3)}, 0, false, ""},
 		{"more than a tenth", progress{current: 26, former: 9, failed: names(3)}, 0, false, stopped},
 	} {
@@ -206,5 +208,19 @@ func TestProgress(t *testing.T) {
 	want := progress{current: 1, former: 4, unknown: 1, failed: []string{"fails"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(progress{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestKeepWhatHostsAccept: a Secret that is replaced again and again keeps the key that a host accepts, however old it is.
+func TestKeepWhatHostsAccept(t *testing.T) {
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	before := keptOf("H", "H", "G", "F", "E", "D", "C", "B", "A")
+	after := keep(before, credentialOf("I"), nil, []*v1alpha1.WindowsInstance{instanceWith("win-1", "A", "H"), instanceWith("win-2", "C", "H")}, at, time.Minute)
+	var got []string
+	for _, k := range after.Credentials {
+		got = append(got, k.Fingerprint)
+	}
+	if want := []string{"I", "H", "G", "F", "E", "D", "C", "A"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

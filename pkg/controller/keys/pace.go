@@ -28,9 +28,12 @@ const (
 // pace says what the next host of a Secret waits for, with running hosts that get the key at this moment. Empty: nothing.
 // again says that the host itself failed before: it is no new risk.
 func pace(p progress, running int, again bool) string {
-	tried := p.current + len(p.failed)
+	tried, first := p.current+len(p.failed), firstHosts
+	if again {
+		first-- // those that hang leave a place to others
+	}
 	switch {
-	case running >= parallel, running >= firstHosts && p.current < firstHosts:
+	case running >= parallel, running >= first && p.current < firstHosts:
 		return fmt.Sprintf("%d hosts get the key first, %d at a time after that", firstHosts, parallel)
 	case again:
 		return ""
@@ -41,8 +44,9 @@ func pace(p progress, running int, again bool) string {
 	return ""
 }
 
-// Pacer says when hosts get another key: a few first, and no more when these fail. What it goes by is in the status of
-// instances, so that it survives the process, but for the hosts that get a key at the moment.
+// Pacer says when hosts get another key: a few of each namespace first, and no more of that when these fail. Hosts of other namespaces
+// with the same Secret are not judged by them, nor named. What it goes by is in the status of instances, so that it survives the process,
+// but for the hosts that get a key at the moment.
 type Pacer struct {
 	// Client reads instances and pools from the cache.
 	Client client.Reader
@@ -53,10 +57,10 @@ type Pacer struct {
 	running map[run]int
 }
 
-// run is a key that hosts of a Secret get.
+// run is a key that hosts of a Secret get in one namespace.
 type run struct {
-	secret      types.NamespacedName
-	fingerprint string
+	secret                 types.NamespacedName
+	namespace, fingerprint string
 }
 
 // Begin implements instance.Rotations.
@@ -66,8 +70,14 @@ func (p *Pacer) Begin(ctx context.Context, instance *v1alpha1.WindowsInstance, f
 		return nil, "", err
 	}
 	secret := bySecret.of(instance)
-	at := run{secret, fingerprint}
-	known := progressOf(bySecret.instances[secret], fingerprint)
+	at := run{secret, instance.Namespace, fingerprint}
+	var beside []*v1alpha1.WindowsInstance
+	for _, i := range bySecret.instances[secret] {
+		if i.Namespace == instance.Namespace {
+			beside = append(beside, i)
+		}
+	}
+	known := progressOf(beside, fingerprint)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if wait := pace(known, p.running[at], failedAt(instance, fingerprint)); wait != "" {

@@ -314,6 +314,14 @@ func TestPacer(t *testing.T) {
 	} else {
 		end()
 	}
+	// Nor do those of another namespace wait for them.
+	elsewhere := instanceWith("e", "A", "")
+	elsewhere.Namespace = "tenant"
+	if end, wait, err := p.Begin(t.Context(), elsewhere, "B"); err != nil || wait != "" {
+		t.Errorf("%q, %v", wait, err)
+	} else {
+		end()
+	}
 	for _, end := range ends {
 		end()
 	}

@@ -72,7 +72,7 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 		return describeAdoption(op), nil
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.leaveChanged(ctx)
-	case e.current == v1alpha1.StepVerifyUpdates:
+	case begun(op, v1alpha1.StepVerifyUpdates):
 		return " Updates were installed, and the Node has been taken care of.", nil
 	case begun(op, v1alpha1.StepCleanup):
 		return " The removal is incomplete: some of our files or services may still be on the host. The removal will be retried.", nil

@@ -342,3 +342,27 @@ func TestUpdatesNeedNoWorker(t *testing.T) {
 		})
 	}
 }
+
+// TestUpdatesCanceledAtTheEnd: the Node takes pods again while the last search goes on, also for the process that goes on with it.
+func TestUpdatesCanceledAtTheEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "by another process", func(t *testing.T) {
+		f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful))), func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(planUpdates())
+			for n := range op.Steps {
+				begin(&op.Steps[n], time.Now())
+				if op.Steps[n].Name != v1alpha1.StepVerifyUpdates {
+					end(&op.Steps[n], v1alpha1.StepSucceeded, "", time.Now())
+				}
+			}
+			op.CancelRequestedBy, op.CancelRequestedAt = "bob", new(metav1.Now())
+		}))
+		r, stop := f.process()
+		defer stop()
+		f.reconcile(r)
+		if op := f.waitForEnd(); !strings.Contains(op.Message, "Updates were installed, and the Node has been taken care of.") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
