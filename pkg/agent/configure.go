@@ -114,6 +114,7 @@ func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 		wg.Go(func() { updater.Run(ctx) })
 		return (&engine.Engine{System: host.System()}).Run(ctx, engine.RunOptions{
 			Service:     api.ServiceName,
+			Managers:    []string{wicdService},
 			EnsureRoute: host.EnsureRoute,
 			KeepKeys:    func() ([]api.Item, error) { return keepKeys(host) },
 			Report: func(d api.Drift) {

@@ -13,11 +13,14 @@ func Collect[T any](f *api.Facts, area string, facts *T, read func() (T, error))
 	})
 }
 
+// wicdService is the service of the Windows Machine Config Operator that configures its hosts.
+const wicdService = "windows-instance-config-daemon"
+
 // ServicesOfInterest are the services that Facts reports when they exist.
 func ServicesOfInterest() []string {
 	return []string{
 		"containerd", "kubelet", "kube-proxy", "hybrid-overlay-node", "csi-proxy",
-		"windows_exporter", "windows-instance-config-daemon", "azure-cloud-node-manager",
+		"windows_exporter", wicdService, "azure-cloud-node-manager",
 		"windows-node-agent", "sshd", "docker", "vmcompute", "hns", "WinRM", "W32Time", "wuauserv",
 	}
 }

@@ -128,11 +128,27 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	// Also on a host that is half way, which may stay so for long: its programs run on.
 	err = errors.Join(k.rotateLogs(&bundle.Document), k.ensureRoutes(ctx, &bundle.Document))
 	if st.Applying == "" {
+		if managed := k.managed(); managed != nil {
+			return drift, errors.Join(err, managed)
+		}
 		if err = errors.Join(err, k.heal(ctx, st, bundle, &drift)); err == nil && len(drift.Repaired)+len(drift.Left) == 0 {
 			err = k.settle(drift.Revision)
 		}
 	}
 	return drift, err
+}
+
+// managed says that another program has the host, nil if none has.
+func (k *keeper) managed() error {
+	for _, name := range k.options.Managers {
+		switch s, err := k.System.Service(name); {
+		case err != nil:
+			return fmt.Errorf("inspect service %s: %w", name, err)
+		case s != nil:
+			return fmt.Errorf("service %s configures this host now, so that nothing is repaired. To have it managed here again, end who has installed it, and configure the host", name)
+		}
+	}
+	return nil
 }
 
 // heal repairs what it may and records it.

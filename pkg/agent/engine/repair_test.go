@@ -165,6 +165,27 @@ func TestDriftThatIsGone(t *testing.T) {
 	}
 }
 
+// TestManagedByAnother: where the program is back that managed the host before, it is left to that, and repaired when it is gone.
+func TestManagedByAnother(t *testing.T) {
+	b, _ := bundles(t)
+	f := usedHost(t, b)
+	converge(t, f, b)
+	k := keeperOf(f)
+	k.options.Managers = []string{"manager"}
+	f.services["manager"] = fakeService{}
+	f.files[`c:\k\kubelet.conf`] = fakeFile{Content: "theirs", changed: f.ticks}
+	k.check(t.Context())
+	if got := f.files[`c:\k\kubelet.conf`].Content; got != "theirs" {
+		t.Errorf("it was repaired: %s", got)
+	}
+	if drift, err := readDrift(f); err != nil || drift == nil || !strings.Contains(drift.Error, "service manager configures this host now") {
+		t.Errorf("got %+v, %v", drift, err)
+	}
+	delete(f.services, "manager")
+	k.check(t.Context())
+	f.check(t, b)
+}
+
 // TestDriftIsWrittenLocked: what the service records can be nobody else's record: an apply that repairs
 // the host forgets the drift.
 func TestDriftIsWrittenLocked(t *testing.T) {

@@ -14,6 +14,9 @@ import (
 type RunOptions struct {
 	// Service is the name of the service that this process is. It is not touched.
 	Service string
+	// Managers are services of other programs that configure the host. While one of them is there nothing is repaired: whoever has
+	// installed it has the host now, and two would undo each other's work.
+	Managers []string
 	// Every is the time between two inspections. Zero: one minute.
 	Every time.Duration
 	// Report gets each drift and each failure once. Nil: they are dropped.
