@@ -42,9 +42,10 @@ func Represented(ctx context.Context, cache, live client.Reader, instance *v1alp
 
 // changing says whether an operation is about to change what its host is configured with, or does.
 func changing(o *v1alpha1.Operation) bool {
-	if !o.Active() || o.Type != v1alpha1.OperationReconfigure && o.Type != v1alpha1.OperationAdopt {
+	step := map[v1alpha1.OperationType]string{v1alpha1.OperationReconfigure: v1alpha1.StepApply, v1alpha1.OperationAdopt: v1alpha1.StepAdopt}
+	if !o.Active() || step[o.Type] == "" {
 		return false
 	}
-	apply := o.FindStep(v1alpha1.StepApply)
-	return apply != nil && apply.StartedAt != nil
+	begins := o.FindStep(step[o.Type])
+	return begins != nil && begins.StartedAt != nil
 }

@@ -44,6 +44,16 @@ func TestRepresented(t *testing.T) {
 		applying(i)
 		i.Status.Operation.Steps[1].StartedAt = nil
 	}
+	adopting := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation = &v1alpha1.Operation{
+			Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationRunning,
+			Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepCompare}, {Name: v1alpha1.StepAdopt, StartedAt: &metav1.Time{Time: testNow}}},
+		}
+	}
+	comparing := func(i *v1alpha1.WindowsInstance) {
+		adopting(i)
+		i.Status.Operation.Steps[1].StartedAt = nil
+	}
 	elsewhere := func(i *v1alpha1.WindowsInstance) {
 		i.Spec.Address, i.Spec.ProviderID = "10.1.42.2", "aws:///a/i-1"
 		i.Status.MachineID, i.Status.Addresses, i.Status.HostKeys = "firmware-2/windows-2", []string{"10.1.42.2"}, nil
@@ -58,6 +68,8 @@ func TestRepresented(t *testing.T) {
 		{"an older one that was logged in to since", 2, []func(*v1alpha1.WindowsInstance){loggedIn}, "An instance in another namespace already represents this host"},
 		{"a younger one that was logged in to", 0, []func(*v1alpha1.WindowsInstance){loggedIn, planning}, ""},
 		{"a younger one that is configured", 0, []func(*v1alpha1.WindowsInstance){loggedIn, applying}, "An instance in another namespace is being configured with the same host."},
+		{"a younger one that compares", 0, []func(*v1alpha1.WindowsInstance){loggedIn, comparing}, ""},
+		{"a younger one that adopts it", 0, []func(*v1alpha1.WindowsInstance){loggedIn, adopting}, "An instance in another namespace is being configured with the same host."},
 		{"one that claims to be this machine, and configures its own", 0, []func(*v1alpha1.WindowsInstance){elsewhere, applying}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

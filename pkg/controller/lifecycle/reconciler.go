@@ -211,7 +211,7 @@ func nodeOf(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.NodeReference {
 		return status.Node
 	}
 	for _, o := range status.Operations() {
-		if o.Node != nil && o.Type == v1alpha1.OperationReconfigure && o.MayHaveChangedHost() {
+		if o.Node != nil && (o.Type == v1alpha1.OperationReconfigure || o.Type == v1alpha1.OperationAdopt) && o.MayHaveChangedHost() {
 			return &v1alpha1.NodeReference{Name: o.Node.Name, UID: o.Node.UID}
 		}
 	}

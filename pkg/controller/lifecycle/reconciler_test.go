@@ -285,6 +285,9 @@ func TestAbandon(t *testing.T) {
 		{"known from an operation", v1alpha1.NodeReference{}, ops(op(reconfigure, failed, time.Hour, func(o *v1alpha1.Operation) {
 			o.Node, o.HostChanged = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}, true
 		})), false},
+		{"known from an adoption", v1alpha1.NodeReference{}, ops(op(v1alpha1.OperationAdopt, succeeded, time.Hour, func(o *v1alpha1.Operation) {
+			o.Node, o.HostChanged = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}, true
+		})), false},
 		{"of others, which was drained before", v1alpha1.NodeReference{}, ops(op(drain, succeeded, time.Hour, func(o *v1alpha1.Operation) {
 			o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}
 		})), true},

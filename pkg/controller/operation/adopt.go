@@ -83,7 +83,12 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 		return result{}, err
 	case done.Outcome == api.OutcomeFailed:
 		return result{}, fmt.Errorf("the host cannot be taken over: %s", done.Error)
-	case done.Outcome == api.OutcomeUnchanged:
+	}
+	// From now on it is the host of this instance. One that was only half adopted is nobody's: it is not configured by itself.
+	if err := e.update(ctx, func(op *v1alpha1.Operation) { op.HostChanged = true }); err != nil {
+		return result{}, err
+	}
+	if done.Outcome == api.OutcomeUnchanged {
 		return result{skipped: true, message: "The host was taken over before."}, nil
 	}
 	message := "The host is taken over, and nothing was restarted."

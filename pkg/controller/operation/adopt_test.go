@@ -59,7 +59,7 @@ func TestAdopt(t *testing.T) {
 				tt.set(f, c)
 			}
 			op := f.finish()
-			if f.drain.runs > 0 || f.host.restarts() > 0 || len(f.host.applies) > 0 || f.get().Status.ChangedHost() {
+			if f.drain.runs > 0 || f.host.restarts() > 0 || len(f.host.applies) > 0 || f.get().Status.ChangedHost() != (tt.want == "") {
 				t.Errorf("%d drains, %d restarts, applied %v, changed %v", f.drain.runs, f.host.restarts(), f.host.applies, f.get().Status.ChangedHost())
 			}
 			if tt.want != "" {

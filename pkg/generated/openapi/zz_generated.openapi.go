@@ -1606,7 +1606,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"hostChanged": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether a reconfigure has begun to change the host: its agent has reported a first change, or the connection was lost so that nobody knows; or a removal found that the host was configured. The oldest one of status.history also speaks for those before it. Empty: the host is as it was.",
+							Description: "Whether a reconfigure has begun to change the host: its agent has reported a first change, or the connection was lost so that nobody knows; or a removal found that the host was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the host is as it was.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

@@ -194,7 +194,7 @@ type Operation struct {
 	AdmittedImpact ChangeImpact `json:"admittedImpact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
 	// change, or the connection was lost so that nobody knows; or a removal found that the host
-	// was configured. The oldest one of status.history also speaks for those before it. Empty: the
+	// was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the
 	// host is as it was.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
