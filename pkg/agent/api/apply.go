@@ -18,7 +18,11 @@ import (
 type ApplyRequest struct {
 	// Allow is the greatest impact that may happen now. Whoever allows Drain or Reboot
 	// has drained the Node. Empty: None.
-	Allow  config.Impact
+	Allow config.Impact
+	// Keep are the digests, as in [config.File], of the programs that the host has to be able to go back to: those of the last
+	// configuration that it worked with as a node, which may be another one than was applied last. Those of them that are
+	// replaced stay on the host, and no others. Empty: those of the document that was applied last stay.
+	Keep   []string
 	Bundle config.Bundle
 }
 
@@ -30,6 +34,7 @@ func DecodeApplyRequest(r io.Reader) (*ApplyRequest, error) {
 	}
 	var head struct {
 		Allow  config.Impact   `json:"allow"`
+		Keep   []string        `json:"keep"`
 		Bundle json.RawMessage `json:"bundle"`
 	}
 	if err := config.DecodeStrict(text, &head); err != nil {
@@ -38,11 +43,16 @@ func DecodeApplyRequest(r io.Reader) (*ApplyRequest, error) {
 	if head.Allow != "" && !slices.Contains(config.Impacts(), head.Allow) {
 		return nil, fmt.Errorf("impact %q is not known", head.Allow)
 	}
+	for _, digest := range head.Keep {
+		if err := config.CheckDigest(digest); err != nil {
+			return nil, fmt.Errorf("a program to keep: %w", err)
+		}
+	}
 	bundle, err := config.Decode(bytes.NewReader(head.Bundle))
 	if err != nil {
 		return nil, err
 	}
-	return &ApplyRequest{Allow: head.Allow, Bundle: *bundle}, nil
+	return &ApplyRequest{Allow: head.Allow, Keep: head.Keep, Bundle: *bundle}, nil
 }
 
 // Encode returns the request as it travels.
@@ -53,6 +63,7 @@ func (r *ApplyRequest) Encode() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		Allow  config.Impact   `json:"allow,omitempty"`
+		Keep   []string        `json:"keep,omitempty"`
 		Bundle json.RawMessage `json:"bundle"`
-	}{r.Allow, bundle})
+	}{r.Allow, r.Keep, bundle})
 }

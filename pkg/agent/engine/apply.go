@@ -157,12 +157,16 @@ type application struct {
 	discarded map[string]string
 	// staying are files that are in use where they are, and removed at the next boot.
 	staying []string
-	// programs are the digests of those of the document that was applied last. Nil: not read yet.
-	programs map[string]bool
+	// keeps says which programs stay on the host when they are replaced. The zero value: none.
+	keeps keptPrograms
 }
 
 func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 	if err := a.prepare(ctx, &r.Bundle); err != nil {
+		return err
+	}
+	var err error
+	if a.keeps, err = a.programsToKeep(r.Keep); err != nil {
 		return err
 	}
 	a.result.Revision = a.plan.Revision
@@ -246,7 +250,7 @@ func (a *application) finish() error {
 	}
 	a.sweep()
 	a.sweepAgents()
-	a.sweepKept(before, content)
+	a.sweepKept()
 	return a.forgetDrift()
 }
 

@@ -191,9 +191,15 @@ func engineOf(f *fake) *Engine {
 // converge applies a bundle until it is done, as a controller does.
 func converge(t *testing.T, f *fake, b config.Bundle) *api.Result {
 	t.Helper()
+	return convergeKeeping(t, f, b, nil)
+}
+
+// convergeKeeping is converge for a host that keeps programs with these digests.
+func convergeKeeping(t *testing.T, f *fake, b config.Bundle, keep []string) *api.Result {
+	t.Helper()
 	for range 4 {
 		send(t, f, b)
-		r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b})
+		r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Keep: keep, Bundle: b})
 		switch r.Outcome {
 		case api.OutcomeRebootRequired:
 			f.boot()

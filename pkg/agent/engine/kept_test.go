@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,36 @@ func TestProgramsAreKept(t *testing.T) {
 	engineOf(f).Cleanup(t.Context())
 	if got := f.kept(); len(got) != 0 {
 		t.Errorf("after the removal there are %q", got)
+	}
+}
+
+// TestProgramsThatWorkedAreKept: a host goes back to what it worked with, also after several updates with which it did not. What
+// those had is not kept.
+func TestProgramsThatWorkedAreKept(t *testing.T) {
+	worked, bad := bundles(t)
+	worse := bad
+	worse.Document.Files = slices.Clone(bad.Document.Files)
+	worse.Document.Files[0] = program(`C:\k\containerd.exe`, "3", bad.Document.Files[0].OnChange)
+	worse.Document.Files[2] = copyOf(program(`C:\k\containerd.exe`, "3", config.OnChange{Impact: config.ImpactNone}), `C:\k\again\kubelet.exe`)
+	keep := slices.Sorted(maps.Keys(payloadOf(&worked.Document)))
+	f := newFake()
+	converge(t, f, worked)
+	want := []string{`C:\k\containerd.exe1`, `C:\k\kube-proxy.exe1`, `C:\k\kubelet.exe1`, `C:\k\overlay.exe1`}
+	for n, b := range []config.Bundle{bad, worse, bad, worse} {
+		f.send(b)
+		convergeKeeping(t, f, b, keep)
+		f.check(t, b)
+		if got := f.kept(); !slices.Equal(got, want) {
+			t.Errorf("after update %d there are %q, want %q", n, got, want)
+		}
+	}
+	if p, err := engineOf(f).Plan(t.Context(), &worked); err != nil || len(p.Payload) != 0 {
+		t.Fatalf("to go back it is to be sent %v: %v", p, err)
+	}
+	convergeKeeping(t, f, worked, keep)
+	f.check(t, worked)
+	if got := f.kept(); len(got) != 0 {
+		t.Errorf("besides what it has there are %q", got)
 	}
 }
 

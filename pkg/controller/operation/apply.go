@@ -279,7 +279,7 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Revision = built.Revision }); err != nil {
 			return nil, err
 		}
-		request := &api.ApplyRequest{Allow: allow, Bundle: built.Bundle}
+		request := &api.ApplyRequest{Allow: allow, Keep: built.Keep, Bundle: built.Bundle}
 		done, err := e.change(ctx, doing, func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 			return e.Hosts.Apply(ctx, instance, request, report)
 		})

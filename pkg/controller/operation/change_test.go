@@ -217,6 +217,19 @@ func TestNothingToDo(t *testing.T) {
 	})
 }
 
+// TestProgramsAreKept: the host is told which programs it may have to go back to.
+func TestProgramsAreKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure().keep = []string{"sha256:a", "sha256:b"}
+		op := f.finish()
+		if diff := cmp.Diff([]string{"sha256:a", "sha256:b"}, f.host.keeps); diff != "" {
+			t.Errorf("it is %s: %s (-want +got)\n%s", op.Phase, op.Message, diff)
+		}
+	})
+}
+
 // TestHas: a host has a revision once it has written down that it is complete.
 func TestHas(t *testing.T) {
 	for _, tt := range []struct {

@@ -152,6 +152,7 @@ func (h *scriptedHost) Apply(ctx context.Context, _ *v1alpha1.WindowsInstance, r
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	h.keeps = r.Keep
 	if h.result != nil {
 		if done := h.result(); done != nil {
 			return done, nil
@@ -240,7 +241,9 @@ type scriptedConfiguration struct {
 	waiting []document.Waiting
 	// warnings are about inputs that cannot be used.
 	warnings []string
-	err      func() error
+	// keep are the programs that the host is to be able to go back to.
+	keep []string
+	err  func() error
 	// issued are the names of the nodes that there were credentials for, each once, and given those that
 	// this process has given, and gives again.
 	issued, given sets.Set[string]
@@ -269,7 +272,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 	}
 	return &document.Result{
 		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
-		Reach: api.ReachRequest{URL: "https://api.example.com:6443"},
+		Reach: api.ReachRequest{URL: "https://api.example.com:6443"}, Keep: c.keep,
 	}, nil
 }
 

@@ -107,7 +107,9 @@ type scriptedHost struct {
 	updates    scriptedUpdates
 	asked      []string
 	// adopted is with what the host was adopted. Nil: it was not.
-	adopted    *api.Adoption
+	adopted *api.Adoption
+	// keeps is which programs the last Apply was to keep.
+	keeps      []string
 	forced     bool
 	unanswered int
 

@@ -38,12 +38,23 @@ func (l *Live) back(ctx context.Context, s *Snapshot, instance *v1alpha1.Windows
 	if name == "" {
 		return nil, nil //nolint:nilnil // likewise
 	}
+	if found, err := l.kept(ctx, pool, name); found != nil || err != nil {
+		return found, err
+	}
+	return nil, &InputError{Findings: []Finding{{
+		Problem: fmt.Sprintf("the host goes back to ControllerRevision %s of pool %s, which no longer exists as it was kept", name, pool.Name),
+		Remedy:  fmt.Sprintf("change spec.template of the pool, or have it rolled out again: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace),
+	}}}
+}
+
+// kept is a revision of a pool. Nil: there is none of that name any more, or not as it was kept.
+func (l *Live) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (*revision.Revision, error) {
 	reader := l.Revisions
 	if reader == nil {
 		reader = l.Cluster
 	}
 	kept := &appsv1.ControllerRevision{}
-	err = reader.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: name}, kept)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: name}, kept)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
 	}
@@ -52,10 +63,32 @@ func (l *Live) back(ctx context.Context, s *Snapshot, instance *v1alpha1.Windows
 			return found, nil
 		}
 	}
-	return nil, &InputError{Findings: []Finding{{
-		Problem: fmt.Sprintf("the host goes back to ControllerRevision %s of pool %s, which no longer exists as it was kept", name, pool.Name),
-		Remedy:  fmt.Sprintf("change spec.template of the pool, or have it rolled out again: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace),
-	}}}
+	return nil, nil //nolint:nilnil // none is an ordinary answer
+}
+
+// programsToKeep are the digests of the programs that the host would go back to if the revision of its pool now broke
+// it. Nil: that is not known, as of hosts in no pool and of revisions of earlier releases.
+func (l *Live) programsToKeep(ctx context.Context, s *Snapshot, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) ([]string, error) {
+	if pool == nil {
+		return nil, nil
+	}
+	newest, err := revision.NameOf(pool, s.common.Payload)
+	if err != nil {
+		return nil, err
+	}
+	name := revision.WouldGoBackTo(instance, pool, newest)
+	if name == "" {
+		return nil, nil
+	}
+	to, err := l.kept(ctx, pool, name)
+	if to == nil || err != nil {
+		return nil, err
+	}
+	var digests []string
+	for _, f := range to.Programs {
+		digests = append(digests, "sha256:"+f.SHA256)
+	}
+	return digests, nil
 }
 
 // backPayload is the payload of a host that goes back to a revision. It reports false, and why, if the host gets that of now.

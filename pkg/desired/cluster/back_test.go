@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
@@ -131,6 +132,96 @@ func TestBack(t *testing.T) {
 			var missing *InputError
 			if _, _, err := live.Build(t.Context(), host); errors.As(err, &missing) != tt.back || tt.back && !strings.Contains(err.Error(), "kubectl windows rollout resume pool -n hosts") {
 				t.Errorf("what it goes back to is gone: %v", err)
+			}
+		})
+	}
+}
+
+// TestProgramsToKeep: a host keeps the programs of what it worked with, however many revisions its pool had since; one that works
+// with the newest keeps those of the last that all hosts of the pool worked with.
+func TestProgramsToKeep(t *testing.T) {
+	const earlier, other = "cd", "ef"
+	for _, tt := range []struct {
+		name string
+		edit func(pool *v1alpha1.WindowsNodePool, host *v1alpha1.WindowsInstance, newest string)
+		gone bool
+		want string // the kubelet that is kept; empty: nobody says which
+	}{
+		{name: "it worked with another one", want: earlier},
+		{name: "it works with the newest", want: other, edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, newest string) {
+			i.Status.PoolRevision = newest
+		}},
+		{name: "it never worked", want: other, edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, _ string) {
+			i.Status.PoolRevision = ""
+		}},
+		{name: "it goes back", want: earlier, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, newest string) {
+			p.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: p.Status.CurrentRevision, Instances: []string{i.Name}}
+		}},
+		{name: "it works with what is rolled back", want: other, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, newest string) {
+			p.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: p.Status.CurrentRevision}
+			p.Status.CurrentRevision, i.Status.PoolRevision = "", newest
+		}},
+		{name: "the pool is new", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, _ string) {
+			p.Status.CurrentRevision, i.Status.PoolRevision = "", ""
+		}},
+		{name: "it is in no pool", edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, _ string) {
+			i.Spec.PoolRef = nil
+		}},
+		{name: "the revision is gone", gone: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool", UID: "uid"}}
+			now := document.Payload{Files: payloadFiles(manifest())}
+			newest, err := revision.NameOf(pool, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keep := func(kubelet string) *appsv1.ControllerRevision {
+				p := document.Payload{Files: slices.Clone(now.Files)}
+				for i := range p.Files {
+					if f := &p.Files[i]; f.Path == kubeletPath {
+						f.SHA256 = strings.Repeat(kubelet, 32)
+					}
+				}
+				r := revision.Of(pool, p)
+				data, err := r.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return &appsv1.ControllerRevision{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: revision.Name(pool, data), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "p", Name: "pool", UID: "uid", Controller: new(true)}}},
+					Data:       runtime.RawExtension{Raw: data},
+				}
+			}
+			worked, all := keep(earlier), keep(other)
+			host := instance()
+			host.Spec.PoolRef, host.Status.PoolRevision, pool.Status.CurrentRevision = &v1alpha1.PoolReference{Name: "pool"}, worked.Name, all.Name
+			if tt.edit != nil {
+				tt.edit(pool, host, newest)
+			}
+			live, c := newLive(t, pool, worked, all)
+			if tt.gone {
+				if err := c.Delete(t.Context(), worked); err != nil {
+					t.Fatal(err)
+				}
+			}
+			source := newSource(t, c, &issuer{})
+			source.o.Live.Settings = live.Settings
+			built, err := source.Build(t.Context(), host, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, digest := range built.Keep {
+				if err := config.CheckDigest(digest); err != nil {
+					t.Error(err)
+				}
+				if text := strings.TrimPrefix(digest, "sha256:"); text == strings.Repeat(text[:2], 32) && (text[:2] == earlier || text[:2] == other) {
+					got = text[:2]
+				}
+			}
+			if got != tt.want || tt.want != "" && len(built.Keep) != len(now.Files) || tt.want == "" && built.Keep != nil {
+				t.Errorf("it keeps %q of %d, want %q", got, len(built.Keep), tt.want)
 			}
 		})
 	}

@@ -365,7 +365,14 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 			return nil, fmt.Errorf("issuing the certificate with which the host becomes Node %s: %w", joinAs, err)
 		}
 	}
-	return snapshot.Build(host)
+	result, err := snapshot.Build(host)
+	if err != nil {
+		return nil, err
+	}
+	if result.Keep, err = s.o.Live.programsToKeep(ctx, snapshot, instance, host.Pool); err != nil {
+		return nil, err
+	}
+	return result, nil
 }
 
 // Published returns the services of hosts, for tools of others that read them.

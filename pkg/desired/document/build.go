@@ -43,6 +43,9 @@ type Result struct {
 	Warnings []string
 	// Reach asks whether the host reaches the API server. Its proxy may have a password.
 	Reach api.ReachRequest
+	// Keep are the digests of the programs that the host keeps when they are replaced, see [api.ApplyRequest]. They are no part of
+	// the document: what a host worked with changes without it. Build leaves it empty.
+	Keep []string
 }
 
 // Waiting is a service that a host does not get until something exists.

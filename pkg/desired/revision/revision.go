@@ -130,17 +130,29 @@ func BackTo(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, 
 		return ""
 	}
 	back := pool.RolledBack(newest)
-	had := instance.Status.PoolRevision
-	if len(had) <= digestLength || had[:len(had)-digestLength] != prefix(pool) {
-		had = "" // of the pool that the host was in before
-	}
-	switch {
-	case back == nil:
+	if back == nil || had(instance, pool) == newest && !back.Broke(instance.Name) {
 		return ""
-	case had != "" && had != newest: // it never worked with that
+	}
+	return WouldGoBackTo(instance, pool, newest)
+}
+
+// WouldGoBackTo is the name of the revision that the host of an instance goes back to if newest, which is that of its pool now,
+// breaks it: the one that it worked with, or the last that all hosts of the pool worked with. Empty: there is none.
+func WouldGoBackTo(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, newest string) string {
+	if had := had(instance, pool); had != "" && had != newest {
 		return had
-	case had == newest && !back.Broke(instance.Name):
+	}
+	if back := pool.RolledBack(newest); back != nil {
+		return back.To
+	}
+	return pool.Status.CurrentRevision
+}
+
+// had is the revision of its pool that the host of an instance worked with last. Empty: none, or one of another pool.
+func had(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
+	name := instance.Status.PoolRevision
+	if len(name) <= digestLength || name[:len(name)-digestLength] != prefix(pool) {
 		return ""
 	}
-	return back.To
+	return name
 }

@@ -217,9 +217,19 @@ func (v *validator) source(what string, f File) {
 }
 
 func (v *validator) digest(what, digest, prefix string) {
-	if text, ok := strings.CutPrefix(digest, prefix); !ok || !hexDigest.MatchString(text) {
-		v.errorf("%s: digest %q is not %s and 64 hexadecimal digits", what, digest, prefix)
+	if err := checkDigest(digest, prefix); err != nil {
+		v.errorf("%s: %w", what, err)
 	}
+}
+
+// CheckDigest returns why something is not the digest of a content, see [Digest].
+func CheckDigest(digest string) error { return checkDigest(digest, digestPrefix) }
+
+func checkDigest(digest, prefix string) error {
+	if text, ok := strings.CutPrefix(digest, prefix); !ok || !hexDigest.MatchString(text) {
+		return fmt.Errorf("digest %q is not %s and 64 hexadecimal digits", digest, prefix)
+	}
+	return nil
 }
 
 // references checks that each variable in text has a value.
