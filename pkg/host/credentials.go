@@ -113,7 +113,7 @@ func (c *Connector) formerCredentials(ctx context.Context, name types.Namespaced
 		if err := ctx.Err(); err != nil {
 			return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: err}
 		}
-		if len(k.Data) == 0 {
+		if !k.LogsIn() {
 			if key, err := ParseKey(k.PublicKey); err == nil && key.Fingerprint() != fingerprintOf(current) {
 				out.keys = append(out.keys, key)
 			}

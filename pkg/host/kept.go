@@ -49,6 +49,9 @@ type KeptCredential struct {
 	KeptUntil *time.Time `json:"keptUntil,omitempty"`
 }
 
+// LogsIn says whether hosts are logged in to with it.
+func (k KeptCredential) LogsIn() bool { return len(k.Data) > 0 }
+
 // PublicOnly is what is kept of a key with which nobody is to log in any more.
 func (k KeptCredential) PublicOnly() KeptCredential {
 	out := KeptCredential{Fingerprint: k.Fingerprint, PublicKey: k.PublicKey, KeptUntil: k.KeptUntil}

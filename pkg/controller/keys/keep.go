@@ -20,6 +20,9 @@ import (
 // Secret may take that back, and instances that were lost may be restored.
 const leftFor = 7 * 24 * time.Hour
 
+// maxUnusedRead is how many Secrets are read at a time that no instance has: whoever may write the kept Secret says how many these are.
+const maxUnusedRead = 64
+
 // progress is how many of the hosts of a Secret have which key.
 type progress struct {
 	// current have the key of the Secret, former another one, and unknown were not logged in to so far.
@@ -165,6 +168,32 @@ func whereHostsLeft(before host.Kept, p progress, at time.Time) host.Kept {
 // keptAt says whether a credential is kept because hosts have left.
 func keptAt(c host.KeptCredential, at time.Time) bool {
 	return c.KeptUntil != nil && at.Before(*c.KeptUntil)
+}
+
+// withdraw takes the private parts of compromised keys from what was kept of a Secret, which is encoded as text, and encodes it again if
+// it had any. What else is to be kept may have no room: these are gone all the same.
+func withdraw(k *host.Kept, text []byte, compromised []string) ([]byte, error) {
+	credentials := slices.Clone(k.Credentials)
+	var found bool
+	for i, c := range credentials {
+		if c.LogsIn() && slices.Contains(compromised, c.Fingerprint) {
+			credentials[i], found = c.PublicOnly(), true
+		}
+	}
+	if !found {
+		return text, nil
+	}
+	k.Credentials = credentials
+	return k.Encode()
+}
+
+// nextUnused are those of the Secrets that no instance has, by name, which are read at a time. All of them are, one part after the other.
+func nextUnused(names []string, at time.Time) []string {
+	if len(names) <= maxUnusedRead {
+		return names
+	}
+	parts := slices.Collect(slices.Chunk(names, maxUnusedRead))
+	return parts[at.Unix()/int64(interval.Seconds())%int64(len(parts))]
 }
 
 // compromisedKeys are the fingerprints in the annotation of a Secret.

@@ -165,6 +165,35 @@ func TestKeepWhatHostsLeft(t *testing.T) {
 	}
 }
 
+// TestNextUnused: all Secrets that no instance has are read, and never too many at a time.
+func TestNextUnused(t *testing.T) {
+	names := make([]string, 2*maxUnusedRead+1)
+	for i := range names {
+		names[i] = fmt.Sprintf("secret-%03d", i)
+	}
+	if got := nextUnused(names[:maxUnusedRead], time.Now()); len(got) != maxUnusedRead {
+		t.Errorf("%d are read", len(got))
+	}
+	read := map[string]bool{}
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	for range 3 {
+		part := nextUnused(names, at)
+		if len(part) > maxUnusedRead {
+			t.Errorf("%d are read at a time", len(part))
+		}
+		for _, name := range part {
+			read[name] = true
+		}
+		at = at.Add(interval)
+	}
+	if len(read) != len(names) {
+		t.Errorf("%d of %d are read", len(read), len(names))
+	}
+	if got := nextUnused(nil, at); len(got) > 0 {
+		t.Errorf("of none, %v", got)
+	}
+}
+
 func TestPace(t *testing.T) {
 	names := func(n int) (out []string) {
 		for i := range n {

@@ -96,26 +96,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	var entries []entry
 	var states []secretState
 	var errs []error
+	compromised := compromisedKeys(kept.Annotations[v1alpha1.CompromisedKeysAnnotation]) // of all Secrets, also those that are gone
 	for _, name := range names {
-		before := kept.Data[name.Name]
-		text, state, err := r.look(ctx, name, before, u.instances[name])
+		e, state, err := r.look(ctx, name, kept.Data[name.Name], compromised, u.instances[name])
 		if err != nil {
 			errs = append(errs, err)
 		}
-		entries = append(entries, entry{name: name.Name, before: before, after: text, inUse: true})
+		entries = append(entries, e)
 		if state != nil {
 			states = append(states, *state)
 		}
 	}
+	var unused []string
 	for _, name := range slices.Sorted(maps.Keys(kept.Data)) {
-		if u.instances[types.NamespacedName{Namespace: namespace, Name: name}] != nil {
-			continue
+		if u.instances[types.NamespacedName{Namespace: namespace, Name: name}] == nil {
+			unused = append(unused, name)
 		}
-		text, err := r.lookUnused(kept.Data[name])
+	}
+	read := nextUnused(unused, r.now())
+	for _, name := range unused {
+		e, err := r.lookUnused(ctx, types.NamespacedName{Namespace: namespace, Name: name}, kept.Data[name], compromised, slices.Contains(read, name))
 		if err != nil {
 			errs = append(errs, err)
 		}
-		entries = append(entries, entry{name: name, before: kept.Data[name], after: text})
+		entries = append(entries, e)
 	}
 	data, refused := fit(entries, maxSecretBytes)
 	states = r.sayFull(namespace, states, refused)
@@ -151,53 +155,92 @@ func (r *Reconciler) next(states []secretState) time.Duration {
 }
 
 // look returns what is to be kept of a Secret, of which text was kept. Of one that cannot be read, or is none to log in with, it stays as
-// it is.
-func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text []byte, instances []*v1alpha1.WindowsInstance) ([]byte, *secretState, error) {
-	if !loggedIn(instances) {
-		return text, nil, nil
+// it is, but for compromised keys.
+func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text []byte, compromised []string, instances []*v1alpha1.WindowsInstance) (entry, *secretState, error) {
+	e := entry{name: name.Name, before: text, after: text, inUse: true}
+	if !loggedIn(instances) && len(text) == 0 {
+		return e, nil, nil
 	}
-	secret := &corev1.Secret{}
-	if err := r.client.Get(ctx, name, secret); err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			return text, nil, nil // the condition Authenticated of its instances says so
-		}
-		return text, nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	secret, err := r.readSecret(ctx, name)
+	if err != nil {
+		return e, nil, err
+	}
+	if secret != nil { // else the condition Authenticated of its instances says so
+		compromised = append(compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), compromised...)
+	}
+	before, err := host.ParseKept(text)
+	if err != nil {
+		before = host.Kept{} // somebody has changed it: what can be kept is kept again
+	} else if e.before, err = withdraw(&before, text, compromised); err != nil {
+		return e, nil, err
+	}
+	e.after = e.before
+	if secret == nil || !loggedIn(instances) {
+		return e, nil, nil
 	}
 	now, err := r.credentials.Keep(secret.Data)
 	if err != nil {
-		return text, nil, nil //nolint:nilerr // as above
+		return e, nil, nil //nolint:nilerr // the condition Authenticated says so
 	}
-	before, err := host.ParseKept(text)
-	if err != nil {
-		text, before = nil, host.Kept{} // somebody has changed it: what can be kept is kept again
-	}
-	after := keep(before, now, compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), instances, r.now().UTC(), 2*r.ProbeTimeout)
+	after := keep(before, now, compromised, instances, r.now().UTC(), 2*r.ProbeTimeout)
 	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, now.Fingerprint)}
 	if len(after.Credentials) == 0 && after.RotatingTo == "" {
-		return nil, state, nil
+		e.after = nil
+		return e, state, nil
 	}
 	encoded, err := after.Encode()
 	if err != nil {
-		return text, state, err
+		return e, state, err
 	}
-	return encoded, state, nil
+	e.after = encoded
+	return e, state, nil
 }
 
-// lookUnused returns what is to be kept of a Secret that no instance has, of which text was kept.
-func (r *Reconciler) lookUnused(text []byte) ([]byte, error) {
+// lookUnused returns what is to be kept of a Secret that no instance has, of which text was kept. read: the Secret may be read, which
+// names keys that are compromised.
+func (r *Reconciler) lookUnused(ctx context.Context, name types.NamespacedName, text []byte, compromised []string, read bool) (entry, error) {
+	e := entry{name: name.Name, before: text}
 	before, err := host.ParseKept(text)
 	if err != nil {
-		return nil, nil //nolint:nilerr // nobody can use it
+		return e, nil //nolint:nilerr // nobody can use it
+	}
+	e.after = text
+	if read && slices.ContainsFunc(before.Credentials, host.KeptCredential.LogsIn) {
+		secret, err := r.readSecret(ctx, name)
+		if err != nil {
+			return e, err
+		}
+		if secret != nil {
+			compromised = append(compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), compromised...)
+		}
+	}
+	if e.before, err = withdraw(&before, text, compromised); err != nil {
+		return e, err
 	}
 	after := keepUnused(before, r.now().UTC())
 	if len(after.Credentials) == 0 {
-		return nil, nil
+		e.after = nil
+		return e, nil
 	}
 	encoded, err := after.Encode()
 	if err != nil {
-		return text, err
+		return e, err
 	}
-	return encoded, nil
+	e.after = encoded
+	return e, nil
+}
+
+// readSecret reads a Secret with credentials. Nil: it is gone, or may not be read.
+func (r *Reconciler) readSecret(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := r.client.Get(ctx, name, secret)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+	}
+	return secret, nil
 }
 
 // loggedIn says whether a host of the instances was ever logged in to: else there is nothing to keep.

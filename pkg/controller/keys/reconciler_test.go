@@ -291,6 +291,79 @@ func TestNoRoom(t *testing.T) {
 	f.expectEvent("Normal KeyRotationStarted")
 }
 
+// TestCompromised: the private part of a compromised key leaves the kept Secret, whatever else is the matter with its Secret.
+func TestCompromised(t *testing.T) {
+	private, fingerprint := keyPair(t)
+	large := append(bytes.Clone(private), bytes.Repeat([]byte("#"), host.MaxKeptBytes)...)
+	named := types.NamespacedName{Namespace: "ns", Name: "team-key"}
+	mark := map[string]string{v1alpha1.CompromisedKeysAnnotation: fingerprint}
+	annotate := func(f *fixture, secret types.NamespacedName) {
+		f.t.Helper()
+		found := &corev1.Secret{}
+		if err := f.client.Get(f.t.Context(), secret, found); err != nil {
+			f.t.Fatal(err)
+		}
+		found.Annotations = mark
+		if err := f.client.Update(f.t.Context(), found); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	remove := func(f *fixture, o client.Object) {
+		f.t.Helper()
+		if err := f.client.Delete(f.t.Context(), o); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		do   func(f *fixture, i *v1alpha1.WindowsInstance)
+	}{
+		{"no instance has the Secret any more", func(f *fixture, i *v1alpha1.WindowsInstance) {
+			remove(f, i)
+			annotate(f, named)
+		}},
+		{"it is gone, too", func(f *fixture, i *v1alpha1.WindowsInstance) {
+			remove(f, i)
+			remove(f, secretWith(named, nil))
+			annotate(f, types.NamespacedName{Namespace: "ns", Name: host.KeptSecret})
+		}},
+		{"it is gone, and instances have it", func(f *fixture, _ *v1alpha1.WindowsInstance) {
+			remove(f, secretWith(named, nil))
+			annotate(f, types.NamespacedName{Namespace: "ns", Name: host.KeptSecret})
+		}},
+		{"its instance was restored, and nobody has logged in", func(f *fixture, i *v1alpha1.WindowsInstance) {
+			remove(f, i)
+			restored := instanceWith("one", "unknown", "")
+			restored.Spec = i.Spec
+			if err := f.client.Create(f.t.Context(), restored); err != nil {
+				f.t.Fatal(err)
+			}
+			annotate(f, named)
+		}},
+		{"it has no key that can be used", func(f *fixture, _ *v1alpha1.WindowsInstance) { f.replace(named, []byte("nonsense"), mark) }},
+		{"there is no room for the new key", func(f *fixture, _ *v1alpha1.WindowsInstance) { f.replace(named, append(newKey(t), large...), mark) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			one, other := instanceWith("one", fingerprint, ""), instanceWith("other", fingerprint, "")
+			one.Spec.CredentialsSecretRef, other.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: named.Name}, &v1alpha1.SecretReference{Name: "other"}
+			f := newFixture(t, secretWith(named, private), secretWith(types.NamespacedName{Namespace: "ns", Name: "other"}, private), one, other)
+			if diff := cmp.Diff([]string{fingerprint}, f.reconcile(named)); diff != "" {
+				t.Fatalf("before (-want +got)\n%s", diff)
+			}
+			test.do(f, one)
+			if diff := cmp.Diff([]string{"public key of " + fingerprint}, f.reconcile(named)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// newKey is another private key in PEM.
+func newKey(t *testing.T) []byte {
+	private, _ := keyPair(t)
+	return private
+}
+
 func TestPacer(t *testing.T) {
 	hosts := make([]client.Object, 0, 5)
 	for _, name := range []string{"a", "b", "c", "d"} {

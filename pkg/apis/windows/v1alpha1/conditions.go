@@ -230,6 +230,7 @@ const (
 	// CompromisedKeysAnnotation on a Secret with credentials lists the SHA256 fingerprints of keys that somebody else may
 	// have, separated by commas. Nobody logs in with them once the key of the Secret was replaced. Of them only the public
 	// keys are kept, to be removed from hosts. Hosts that accept no other key have to be given the new one by hand.
+	// On the Secret windows-keys-in-use it is about all Secrets of the namespace, also those that were deleted.
 	CompromisedKeysAnnotation = "windows.openshift.io/compromised-keys"
 	// NamespaceLabel on a Node is the namespace of the instance that its host was configured for. It
 	// outlives the instance, and the namespace. A kubelet cannot write it, because of its prefix: the admission
