@@ -102,7 +102,7 @@ func (e *evaluation) configured() {
 	case e.duplicate != "":
 		e.wait(condition)
 	case e.paused != "":
-		e.keep(condition)
+		e.keepLeft(condition)
 	case last.Active() && current == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
 	case last.BrokenOff() && !e.foreign() && !e.unharmed():
@@ -242,8 +242,7 @@ func (e *evaluation) revisionCurrent() {
 	case e.observation != nil && e.observation.report == nil:
 		e.wait(condition)
 	case e.foreign():
-		reason, _ := e.left()
-		e.set(condition, metav1.ConditionUnknown, reason, "The host was not configured by this controller, so its revision is unknown.")
+		e.revisionUnknown()
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && e.unharmed() && !e.adoptedSince(last):

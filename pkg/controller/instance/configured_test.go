@@ -299,6 +299,38 @@ func TestEvaluateSwitchBetweenWatchedAndManaged(t *testing.T) {
 	}
 }
 
+// TestEvaluateLeftWhilePaused: to whom a paused host of WMCO is left follows WMCO, without which nobody would approve the certificate
+// requests of its kubelet.
+func TestEvaluateLeftWhilePaused(t *testing.T) {
+	ofWMCO := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	ofWMCO.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+	s := snapshot{instance: known(t), managed: true, observation: setUpWith("", ""), node: ofWMCO, inputs: wmcoRunsError{}, now: testNow}
+	s.instance.Status = evaluate(s)
+	s.observation, s.paused = nil, "It is paused."
+	for _, step := range []struct {
+		name   string
+		inputs error
+		want   string
+	}{
+		{"WMCO runs", wmcoRunsError{}, v1alpha1.ReasonManagedByWMCO},
+		{"nobody could find out", errors.New("the API server does not answer"), v1alpha1.ReasonManagedByWMCO},
+		{"WMCO has ended", nil, v1alpha1.ReasonForeignNode},
+		{"nobody could find out", errors.New("the API server does not answer"), v1alpha1.ReasonForeignNode},
+		{"WMCO runs again", wmcoRunsError{}, v1alpha1.ReasonManagedByWMCO},
+	} {
+		s.inputs = step.inputs
+		got := evaluate(s)
+		if conditions := conditionsOf(&got); !slices.Contains(conditions, "Configured=Unknown/"+step.want) || !slices.Contains(conditions, "UpToDate=Unknown/"+step.want) {
+			t.Errorf("%s: got %v, want %s", step.name, conditions, step.want)
+		}
+		s.instance.Status = got
+	}
+	s.instance.Status = v1alpha1.WindowsInstanceStatus{MachineID: s.instance.Status.MachineID}
+	if got := evaluate(s); !slices.Contains(conditionsOf(&got), "Configured=Unknown/Paused") {
+		t.Errorf("what nobody has found out before the pause: %v", conditionsOf(&got))
+	}
+}
+
 // The generation of the condition is how the next attempt knows that the spec has changed.
 func TestEvaluateFailureSpeaksOfTheGenerationThatFailed(t *testing.T) {
 	instance := reconfigured(t, "", v1alpha1.OperationFailed)

@@ -408,7 +408,7 @@ func (e *evaluation) upToDate() {
 	case e.duplicate != "":
 		e.wait(condition)
 	case e.paused != "":
-		e.keep(condition)
+		e.keepLeft(condition)
 	case e.managed:
 		e.revisionCurrent()
 	case e.observation == nil:

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -51,6 +53,28 @@ func (e *evaluation) left() (reason, text string) {
 			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)
 	}
 	return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is already Node %s, which was not made by this controller: it is only watched. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, name, namespace)
+}
+
+// keepLeft is keep for the conditions that say to whom a host is left. That is no finding on the host: WMCO may end while it is paused, and
+// then nobody but us approves the certificate requests of its kubelet. As long as it is not known whether WMCO runs, they stay as they are.
+func (e *evaluation) keepLeft(condition string) {
+	c := e.get(condition)
+	known := e.inputs == nil || errors.Is(e.inputs, document.ErrInputs)
+	switch {
+	case !known || !e.foreign() || c == nil || c.Reason != v1alpha1.ReasonManagedByWMCO && c.Reason != v1alpha1.ReasonForeignNode:
+		e.keep(condition)
+	case condition == v1alpha1.ConditionUpToDate:
+		e.revisionUnknown()
+	default:
+		reason, text := e.left()
+		e.set(condition, metav1.ConditionUnknown, reason, text)
+	}
+}
+
+// revisionUnknown records that nobody knows with which revision others have configured the host.
+func (e *evaluation) revisionUnknown() {
+	reason, _ := e.left()
+	e.set(v1alpha1.ConditionUpToDate, metav1.ConditionUnknown, reason, "The host was not configured by this controller, so its revision is unknown.")
 }
 
 // adoptedSince says whether the host was taken over after an operation on it, which says nothing of how it is since.
