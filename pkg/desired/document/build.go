@@ -352,12 +352,13 @@ func (b *builder) missing(s service, known map[string]bool) string {
 }
 
 // impacts returns the impact of a change of each program that runs all the time. The other
-// programs are started when they are needed.
+// programs are started when they are needed. Kubernetes asks for a drain before a kubelet of
+// another minor version is started, and nobody knows here which one the host has.
 func (b *builder) impacts() map[string]config.OnChange {
 	return map[string]config.OnChange{
 		containerdPath:     b.change(config.ImpactDrain, wmco.ContainerdService),
 		containerdShimPath: b.change(config.ImpactDrain, wmco.ContainerdService),
-		kubeletPath:        b.change(config.ImpactRestart, wmco.KubeletService),
+		kubeletPath:        b.change(config.ImpactDrain, wmco.KubeletService),
 		kubeProxyPath:      b.change(config.ImpactRestart, wmco.KubeProxyService),
 		logRunnerPath:      b.change(config.ImpactRestart, wmco.KubeletService, wmco.CSIProxyService, wmco.KubeProxyService),
 		exporterPath:       b.change(config.ImpactRestart, wmco.WindowsExporterService),

@@ -433,7 +433,7 @@ func TestImpact(t *testing.T) {
 			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey = []byte("another"), []byte("its key")
 		}, want: config.ImpactNone},
 		{name: "CNI plugin", change: func(in *document.Inputs) { setProgram(in, `C:\k\cni\win-overlay.exe`) }, want: config.ImpactNone},
-		{name: "kubelet", change: func(in *document.Inputs) { setProgram(in, `C:\k\kubelet.exe`) }, want: config.ImpactRestart, services: []string{"kubelet"}},
+		{name: "kubelet", change: func(in *document.Inputs) { setProgram(in, `C:\k\kubelet.exe`) }, want: config.ImpactDrain, services: []string{"kubelet"}},
 		{name: "pods of the kubelet", change: func(in *document.Inputs) { in.Kubelet.MaxPods = 100 }, want: config.ImpactRestart, services: []string{"kubelet"}},
 		{name: "runner of logs", change: func(in *document.Inputs) { setProgram(in, `C:\k\kube-log-runner.exe`) }, want: config.ImpactRestart, services: []string{"csi-proxy", "kube-proxy", "kubelet"}},
 		{name: "VXLAN port", change: func(in *document.Inputs) { in.Cluster.VXLANPort = 9999 }, want: config.ImpactRestart, services: []string{"hybrid-overlay-node"}},
