@@ -4,6 +4,7 @@
 package wmco
 
 import (
+	"cmp"
 	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -40,5 +41,5 @@ func KubeletKeeps() []string {
 	return []string{"--kubeconfig=" + KubeconfigPath, `--cert-dir=C:\var\lib\kubelet\pki`}
 }
 
-// AdoptedRevision names what WMCO has configured a host with, by [VersionAnnotation] of its Node.
-func AdoptedRevision(version string) string { return "wmco-" + version }
+// AdoptedRevision names what WMCO has configured a host with, by [VersionAnnotation] of its Node. Empty: the Node does not have it.
+func AdoptedRevision(version string) string { return "wmco-" + cmp.Or(version, "unknown") }

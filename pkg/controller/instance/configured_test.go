@@ -173,6 +173,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0"}, v1alpha1.InstanceReady},
 		{"a node of WMCO, which has ended", snapshot{instance: known(t), observation: setUpWith("", ""), node: ofWMCO},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"a node of others, with the daemon of WMCO", snapshot{instance: known(t), observation: healthy(func(f *api.Facts) { f.Services = append(f.Services, api.Service{Name: wmco.WICDService}) }), node: ready},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"a node of others, and WMCO runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
 			[]string{"Unknown/ForeignNode", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{"kubectl windows reconfigure"}, v1alpha1.InstanceReady},
 		{"our node, and WMCO runs", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ofWMCO, inputs: wmcoRunsError{}},

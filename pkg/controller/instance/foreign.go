@@ -48,7 +48,7 @@ func (e *evaluation) left() (reason, text string) {
 	case e.leftToWMCO():
 		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) manages: it is only watched, and its certificate requests are left to WMCO. "+
 			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, wmco.Deployment, wmco.Namespace)
-	case object.MadeByWMCO(e.node):
+	case object.MadeByWMCO(e.node), !object.Ours(e.node) && e.observation != nil && e.observation.report != nil && e.observation.report.wicd:
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) has configured: it is only watched. "+
 			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)
 	}

@@ -71,6 +71,8 @@ type report struct {
 	machineID string
 	// kubelet: there is a service kubelet on the host, or it cannot be known that there is none.
 	kubelet bool
+	// wicd: the daemon of WMCO is on the host.
+	wicd bool
 	// agentVersion and agentDigest are those of the agent that answered.
 	agentVersion string
 	agentDigest  string

@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // bootTimeTolerance is by how much the boot time of a host that was not restarted
@@ -31,6 +32,7 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		rebootReasons: facts.PendingReboot.Reasons,
 		machineID:     facts.Agent.MachineID,
 		kubelet:       hasKubelet(facts),
+		wicd:          hasService(facts, wmco.WICDService),
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
@@ -107,6 +109,10 @@ func mergeMachine(recorded, now string) string {
 // hasKubelet says whether somebody has installed a kubelet on the host. What could not be read may
 // be there.
 func hasKubelet(facts *api.Facts) bool {
-	return slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, "kubelet") }) ||
+	return hasService(facts, wmco.KubeletService) ||
 		slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || strings.HasPrefix(e.Area, "services/") })
+}
+
+func hasService(facts *api.Facts, name string) bool {
+	return slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, name) })
 }

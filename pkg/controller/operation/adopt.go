@@ -20,8 +20,11 @@ import (
 
 // compare finds out whether a host of WMCO can go on as the node that it is with our configuration. Nothing is changed.
 func (e *execution) compare(ctx context.Context) (result, error) {
-	node, err := e.wmcoNode(ctx)
+	node, err := e.nodeOfOthers(ctx)
 	if err != nil {
+		return result{}, err
+	}
+	if err := e.ensureMadeByWMCO(ctx, node); err != nil {
 		return result{}, err
 	}
 	plan, err := e.buildAndPlan(ctx) // fails while WMCO runs
@@ -37,8 +40,8 @@ func (e *execution) compare(ctx context.Context) (result, error) {
 	return result{message: "The host can be taken over as it is. For the next update: " + describePlan(plan, planImpact(plan))}, nil
 }
 
-// wmcoNode returns the Node of a host that WMCO has configured.
-func (e *execution) wmcoNode(ctx context.Context) (*corev1.Node, error) {
+// nodeOfOthers returns the Node of a host that we have not configured.
+func (e *execution) nodeOfOthers(ctx context.Context) (*corev1.Node, error) {
 	if e.operation().Node == nil {
 		return nil, errors.New("the host is no Node, so there is nothing to take over; it is configured as any other host is")
 	}
@@ -49,11 +52,24 @@ func (e *execution) wmcoNode(ctx context.Context) (*corev1.Node, error) {
 		return nil, err
 	case node == nil || node.UID != e.operation().Node.UID:
 		return nil, fmt.Errorf("node %s was deleted", name)
-	case !object.MadeByWMCO(node):
-		return nil, fmt.Errorf("node %s does not have the annotation %s of the Windows Machine Config Operator, so that it is not known with what the host was configured; to configure it anew: kubectl windows reconfigure %s -n %s",
-			name, wmco.VersionAnnotation, e.instance.Name, e.instance.Namespace)
+	case object.Ours(node):
+		return nil, fmt.Errorf("node %s was not made by the Windows Machine Config Operator, but by an instance of namespace %s", name, node.Labels[v1alpha1.NamespaceLabel])
 	}
 	return node, nil
+}
+
+// ensureMadeByWMCO makes sure that WMCO has configured the host of a Node: the Node says so, or the daemon of WMCO is on the host. People
+// remove the annotation of a Node to have WMCO configure it again.
+func (e *execution) ensureMadeByWMCO(ctx context.Context, node *corev1.Node) error {
+	if object.MadeByWMCO(node) {
+		return nil
+	}
+	managed, err := e.hasWICD(ctx)
+	if err == nil && !managed {
+		err = fmt.Errorf("node %s does not have the annotation %s of the Windows Machine Config Operator, nor its host the service %s, so that it is not known with what the host was configured; to configure it anew: kubectl windows reconfigure %s -n %s",
+			node.Name, wmco.VersionAnnotation, wmco.WICDService, e.instance.Name, e.instance.Namespace)
+	}
+	return err
 }
 
 // adopt has the host remove the daemon of WMCO, and record what WMCO has configured as ours, as it is.
@@ -64,7 +80,7 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 	if err := e.ensureRepresents(ctx); err != nil {
 		return result{}, err
 	}
-	node, err := e.wmcoNode(ctx)
+	node, err := e.nodeOfOthers(ctx)
 	if err != nil {
 		return result{}, err
 	}
@@ -117,23 +133,53 @@ func adoptionOf(node *corev1.Node) api.Adoption {
 	}
 }
 
-// ensureUnmanaged refuses to configure a host on which the daemon of WMCO runs: it would bring each service back to
-// what it was.
+// ensureUnmanaged refuses to configure a host on which the daemon of WMCO is: it would bring each service back to
+// what it was. Where the host is a Node of others, it can be adopted in place of that.
 func (e *execution) ensureUnmanaged(ctx context.Context) error {
-	facts := e.facts
-	if facts == nil { // the step before was another execution's
+	if managed, err := e.hasWICD(ctx); !managed || err != nil {
+		return err
+	}
+	var node *corev1.Node
+	if known := e.operation().Node; known != nil {
 		var err error
-		if facts, err = e.gatherFacts(ctx, "the host cannot be inspected"); err != nil {
+		if node, err = e.readNode(ctx, known.Name); err != nil {
 			return err
 		}
 	}
-	if !slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.WICDService) }) {
-		return nil
-	}
 	name, namespace := e.instance.Name, e.instance.Namespace
-	return fmt.Errorf("the Windows Machine Config Operator manages this host: its service %s would undo what is configured. Take the host over: kubectl windows adopt %s -n %s. "+
-		"If that is refused because the host is no working node, remove the service: kubectl windows exec %s -n %s -- sc.exe delete %s, and restart the host",
-		wmco.WICDService, name, namespace, name, namespace, wmco.WICDService)
+	removal := fmt.Sprintf("emove the service: kubectl windows exec %s -n %s -- sc.exe delete %s, and restart the host", name, namespace, wmco.WICDService)
+	if node == nil || object.Ours(node) {
+		removal = "R" + removal
+	} else {
+		removal = fmt.Sprintf("Take the host over: kubectl windows adopt %s -n %s. If that fails because the host is no working node, r%s", name, namespace, removal)
+	}
+	return fmt.Errorf("the Windows Machine Config Operator manages this host: its service %s would undo what is configured. %s", wmco.WICDService, removal)
+}
+
+// hasWICD says whether the daemon of WMCO is on the host. It fails where that cannot be known.
+func (e *execution) hasWICD(ctx context.Context) (bool, error) {
+	facts, err := e.knownFacts(ctx)
+	if err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.WICDService) }) {
+		return true, nil
+	}
+	for _, unread := range facts.Errors {
+		if unread.Area == "services" || strings.EqualFold(unread.Area, "services/"+wmco.WICDService) {
+			return false, fmt.Errorf("the services of the host cannot be read, so that it is not known whether the Windows Machine Config Operator manages it with its service %s: %s. Find out with kubectl windows inspect %s -n %s what keeps the agent from reading them",
+				wmco.WICDService, unread.Message, e.instance.Name, e.instance.Namespace)
+		}
+	}
+	return false, nil
+}
+
+// knownFacts are the facts that the step Agent has read. They are read where that was another execution's.
+func (e *execution) knownFacts(ctx context.Context) (*api.Facts, error) {
+	if e.facts != nil {
+		return e.facts, nil
+	}
+	return e.gatherFacts(ctx, "the host cannot be inspected")
 }
 
 // describeAdoption says in what state a host is left whose adoption ended early. Empty: as it was.

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -37,6 +38,8 @@ func TestAdopt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set  func(*fixture, *scriptedConfiguration)
 		want string // of a failure
+		// revision that it has then. Empty: that of its Node.
+		revision string
 	}{
 		"it is taken over":             {},
 		"WMCO runs again":              {set: func(_ *fixture, c *scriptedConfiguration) { c.err = func() error { return errors.New("oc scale") } }, want: "cannot be determined: oc scale. Nothing was changed."},
@@ -44,7 +47,15 @@ func TestAdopt(t *testing.T) {
 		"its certificate has expired": {set: func(f *fixture, _ *scriptedConfiguration) {
 			f.host.certificate = &api.KubeletCertificate{Problem: api.CertificateExpired}
 		}, want: "cannot be taken over as it is"},
-		"others made it":       {set: func(f *fixture, _ *scriptedConfiguration) { f.annotate(nil) }, want: "does not have the annotation " + wmco.VersionAnnotation},
+		"others made it": {set: func(f *fixture, _ *scriptedConfiguration) { f.annotate(nil) }, want: "to configure it anew: kubectl windows reconfigure win-1 -n windows-hosts"},
+		"only the host says that it is of WMCO": {set: func(f *fixture, _ *scriptedConfiguration) {
+			f.annotate(nil)
+			f.host.services = append(f.host.services, api.Service{Name: wmco.WICDService})
+		}, revision: "wmco-unknown"},
+		"nobody says whose it is": {set: func(f *fixture, _ *scriptedConfiguration) {
+			f.annotate(nil)
+			f.host.factErrors = []api.FactError{{Area: "services", Message: "denied"}}
+		}, want: "services of the host cannot be read"},
 		"it is not equivalent": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.servicesFail = "there is no network n" }, want: "cannot be taken over: there is no network n. Its pods run as before."},
 		"somebody else has it": {set: func(f *fixture, _ *scriptedConfiguration) {
 			f.represented = func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return "win-2 has it", nil }
@@ -71,23 +82,54 @@ func TestAdopt(t *testing.T) {
 			if got, want := strings.Join(states(op), " "), "Connect=Succeeded Agent=Succeeded Compare=Succeeded Adopt=Succeeded"; op.Phase != v1alpha1.OperationSucceeded || got != want {
 				t.Errorf("it is %s: %s: %s", op.Phase, op.Message, got)
 			}
-			if a := f.host.adopted; a == nil || a.Revision != "wmco-11.0.0" || a.NodeName != testNode || a.Manager != wmco.WICDService {
+			if a := f.host.adopted; a == nil || a.Revision != cmp.Or(tt.revision, "wmco-11.0.0") || a.NodeName != testNode || a.Manager != wmco.WICDService {
 				t.Errorf("adopted %+v", a)
 			}
 		})
 	}
 }
 
-// TestReconfigureLeavesWMCO: a host on which the daemon of WMCO runs is not configured, because that would undo it.
+// TestReconfigureLeavesWMCO: a host on which the daemon of WMCO is, or may be, is not configured, because that would undo it. The
+// message names what is not refused with the other one's name.
 func TestReconfigureLeavesWMCO(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "", func(t *testing.T) {
-		f := newFixture(t, newInstance(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}))
-		f.configure()
-		f.host.services = append(f.host.services, api.Service{Name: wmco.WICDService})
-		op := f.finish()
-		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt win-1 -n windows-hosts") || len(f.host.applies) > 0 {
-			t.Errorf("it is %s: %s, applied %v", op.Phase, op.Message, f.host.applies)
-		}
-	})
+	const adopt, remove = "kubectl windows adopt win-1 -n windows-hosts", "emove the service: kubectl windows exec win-1"
+	managed := func(f *fixture) { f.host.services = append(f.host.services, api.Service{Name: wmco.WICDService}) }
+	unread := func(area string) func(*fixture) {
+		return func(f *fixture) { f.host.factErrors = []api.FactError{{Area: area, Message: "denied"}} }
+	}
+	for name, tt := range map[string]struct {
+		set        func(*fixture)
+		want, lack string // want is empty: it is configured
+	}{
+		"a node of others": {managed, adopt, "\x00"},
+		"a node of ours": {func(f *fixture) {
+			managed(f)
+			node := readyNode("uid-of-node")
+			node.Labels = map[string]string{v1alpha1.NamespaceLabel: "windows-hosts"}
+			if _, err := f.kube.CoreV1().Nodes().Update(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+				f.t.Fatal(err)
+			}
+		}, remove, adopt},
+		"no node":                     {func(f *fixture) { managed(f); f.registers() }, remove, adopt},
+		"its services cannot be read": {unread("services"), "it is not known whether the Windows Machine Config Operator manages it", adopt},
+		"its daemon cannot be read":   {unread("services/" + wmco.WICDService), "it is not known whether the Windows Machine Config Operator manages it", adopt},
+		"another one cannot be read":  {unread("services/kubelet"), "", ""},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}))
+			f.configure()
+			tt.set(f)
+			op := f.finish()
+			if tt.want == "" {
+				if op.Phase != v1alpha1.OperationSucceeded {
+					t.Errorf("it is %s: %s", op.Phase, op.Message)
+				}
+				return
+			}
+			if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, tt.want) || strings.Contains(op.Message, tt.lack) || len(f.host.applies) > 0 {
+				t.Errorf("it is %s: %s, applied %v", op.Phase, op.Message, f.host.applies)
+			}
+		})
+	}
 }

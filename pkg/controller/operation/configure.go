@@ -131,12 +131,9 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	if node == nil {
 		return "", nil
 	}
-	facts := e.facts
-	if facts == nil { // the step before was another execution's
-		var err error
-		if facts, err = e.gatherFacts(ctx, "the host cannot be inspected"); err != nil {
-			return "", err
-		}
+	facts, err := e.knownFacts(ctx)
+	if err != nil {
+		return "", err
 	}
 	if !blank(facts) {
 		return "", nil

@@ -13,9 +13,11 @@ import (
 // MadeByWMCO says whether the Windows Machine Config Operator has configured the host of a Node last: its
 // annotation is there, which we write too, and not what only we write. Without a Node it is false.
 func MadeByWMCO(node *corev1.Node) bool {
-	if node == nil {
-		return false
-	}
+	return node != nil && !Ours(node) && node.Annotations[wmco.VersionAnnotation] != ""
+}
+
+// Ours says whether a Node has what only we write on the Nodes of the hosts that we have configured.
+func Ours(node *corev1.Node) bool {
 	_, ours := node.Labels[v1alpha1.NamespaceLabel]
-	return !ours && node.Annotations[wmco.VersionAnnotation] != ""
+	return ours
 }
