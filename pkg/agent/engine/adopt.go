@@ -42,11 +42,15 @@ func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error
 	if lacks := a.notEquivalent(&r.Adoption); len(lacks) > 0 {
 		return &Error{api.ReasonConflict, fmt.Errorf("the host is not as it has to be to be adopted: %w", errors.Join(lacks...))}
 	}
+	manual, err := a.takeServices(&r.Adoption)
+	if err != nil {
+		return err
+	}
 	if err := a.takeLeft(ctx, &r.Adoption); err != nil {
 		return err
 	}
 	a.takeDocument()
-	if err := a.startWithHost(&r.Adoption); err != nil {
+	if err := a.startWithHost(manual, r.Adoption.Manager); err != nil {
 		return err
 	}
 	if err := a.endManager(ctx, r.Adoption.Manager); err != nil {
@@ -84,37 +88,52 @@ func (a *application) notEquivalent(r *api.Adoption) (lacks []error) {
 	return lacks
 }
 
-// startWithHost has Windows start the services of an adoption that the manager starts so far, with each boot and when their
-// programs end. They run on meanwhile. One that somebody has disabled stays so.
-func (a *application) startWithHost(r *api.Adoption) error {
+// takeServices records the services that the other program has left, and returns those that it starts itself. Windows is to start
+// these again when their programs end, with the recovery actions that the document has for them. One that it does not have, which the
+// next update removes, gets those of its first service. The others keep what they have: somebody may have disabled one.
+func (a *application) takeServices(r *api.Adoption) (manual []serviceRecord, err error) {
+	of := a.bundle.Document.Services
 	for _, name := range r.Services {
 		s, err := a.System.Service(name)
 		if err != nil {
-			return fmt.Errorf("inspect service %s: %w", name, err)
+			return nil, fmt.Errorf("inspect service %s: %w", name, err)
 		}
-		if s == nil || s.Settings.StartType != config.StartManual {
+		if s == nil {
 			continue
 		}
-		item := api.Item{Kind: api.KindService, Name: name, Action: api.ActionUpdate, Impact: config.ImpactNone, Reason: "starts with the host from now on, as service " + r.Manager + " does not start it any more"}
+		record := serviceRecord{
+			Name: name, Dependencies: s.Settings.Dependencies, Recovery: s.Recovery,
+			OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{name}},
+		}
+		i := indexOfService(of, name)
+		if i >= 0 {
+			record.OnChange = of[i].OnChange
+		}
+		if s.Settings.StartType == config.StartManual {
+			record.Recovery = nil
+			if len(of) > 0 {
+				record.Recovery = of[max(i, 0)].Recovery
+			}
+			manual = append(manual, record)
+		}
+		a.Services = append(a.Services, record)
+	}
+	return manual, nil
+}
+
+// startWithHost has Windows start the services that the manager starts so far, with each boot and when their programs end. They run on
+// meanwhile.
+func (a *application) startWithHost(manual []serviceRecord, manager string) error {
+	for _, s := range manual {
+		item := api.Item{Kind: api.KindService, Name: s.Name, Action: api.ActionUpdate, Impact: config.ImpactNone, Reason: "starts with the host from now on, as service " + manager + " does not start it any more"}
 		a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
-		if err := a.System.SetAutomatic(name, a.recoveryOf(name)); err != nil {
-			return fmt.Errorf("have service %s start with the host: %w", name, err)
+		if err := a.System.SetAutomatic(s.Name, s.Recovery); err != nil {
+			return fmt.Errorf("have service %s start with the host: %w", s.Name, err)
 		}
 		a.result.Changed = append(a.result.Changed, item)
 		a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventDone})
 	}
 	return nil
-}
-
-// recoveryOf returns the recovery actions that the document has for a service. One that it does not have, which the next
-// update removes, gets those of its first service.
-func (a *application) recoveryOf(name string) *config.Recovery {
-	services := a.bundle.Document.Services
-	i := slices.IndexFunc(services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
-	if i < 0 && len(services) == 0 {
-		return nil
-	}
-	return services[max(i, 0)].Recovery
 }
 
 // endManager removes the service of the program that has managed the host.
@@ -185,22 +204,8 @@ func (a *application) takeDocument() {
 	}
 }
 
-// takeLeft records what the other program has left besides.
+// takeLeft records the files and directories that the other program has left besides.
 func (a *application) takeLeft(ctx context.Context, r *api.Adoption) error {
-	for _, name := range r.Services {
-		s, err := a.System.Service(name)
-		if err != nil {
-			return fmt.Errorf("inspect service %s: %w", name, err)
-		}
-		if s == nil {
-			continue
-		}
-		record := serviceRecord{Name: name, Dependencies: s.Settings.Dependencies, OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{name}}}
-		if i := slices.IndexFunc(a.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) }); i >= 0 {
-			record.OnChange = a.bundle.Document.Services[i].OnChange
-		}
-		a.Services = append(a.Services, record)
-	}
 	for _, path := range r.Files {
 		if err := a.takePath(ctx, path, false); err != nil {
 			return err

@@ -174,6 +174,41 @@ func TestAdoptedHostBoots(t *testing.T) {
 	}
 }
 
+// TestAdoptedServicesAreRestarted: the services of a host that was adopted and not updated yet are restarted as those of any other
+// host, also after an interruption. One that somebody has disabled or removed stays away.
+func TestAdoptedServicesAreRestarted(t *testing.T) {
+	f, first, _, _ := othersHost(t)
+	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeApplied {
+		t.Fatalf("adopted: %+v", r)
+	}
+	f.changeSettings("csi", func(s *fakeService) { s.Settings.StartType, s.state, s.pid = "Disabled", ServiceStopped, 0 })
+	delete(f.services, "kube-proxy")
+	before := maps.Clone(f.services)
+	f.failing["StartService kubelet"] = errors.New("access denied")
+	if r := engineOf(f).RestartServices(t.Context()); r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "access denied") {
+		t.Errorf("got %+v", r)
+	}
+	clear(f.failing)
+	f.changeSettings("kubelet", func(s *fakeService) { s.Recovery = nil }) // as it is while it is stopped
+	f.log = nil
+	r := engineOf(f).RestartServices(t.Context())
+	if r.Outcome != api.OutcomeApplied || r.Revision != adoption().Revision || len(r.Changed) != 3 {
+		t.Fatalf("got %+v", r)
+	}
+	for _, name := range []string{"containerd", "kubelet", "overlay"} {
+		s := f.services[name]
+		if s.state != ServiceRunning || s.pid == before[name].pid || !sameRecovery(before[name].Recovery, s.Recovery) || s.Recovery == nil {
+			t.Errorf("service %s was %+v, and is %+v", name, before[name], s)
+		}
+		if diff := cmp.Diff(before[name].Settings, s.Settings); diff != "" {
+			t.Errorf("service %s (-before +after)\n%s", name, diff)
+		}
+	}
+	if s := f.services["csi"]; s.state != ServiceStopped || f.count("StartService csi") > 0 {
+		t.Errorf("the disabled service is %s: %q", s.state, f.log)
+	}
+}
+
 // TestAdoptStartsFirst: the manager goes last, so that a host on which the others could not be changed goes on with it.
 func TestAdoptStartsFirst(t *testing.T) {
 	f, first, _, _ := othersHost(t)

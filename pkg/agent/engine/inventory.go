@@ -78,6 +78,8 @@ type serviceRecord struct {
 	Name         string          `json:"name"`
 	Dependencies []string        `json:"dependencies,omitempty"`
 	OnChange     config.OnChange `json:"onChange"`
+	// Recovery is that of a service that was adopted, until a document has it. Nil: the document says, or it has none.
+	Recovery *config.Recovery `json:"recovery,omitempty"`
 }
 
 type environmentRecord struct {

@@ -26,7 +26,7 @@ func missingValue(values map[string]string, texts ...string) string {
 
 func (p *planner) removedServices() {
 	for _, r := range slices.Backward(p.inv.Services) {
-		wanted := slices.ContainsFunc(p.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, r.Name) })
+		wanted := indexOfService(p.bundle.Document.Services, r.Name) >= 0
 		if wanted || p.seen.services[fold(r.Name)] == nil || strings.EqualFold(r.Name, p.except) {
 			continue
 		}

@@ -242,11 +242,16 @@ func recordOf(s *config.Service) serviceRecord {
 func (a *application) recordService(s *config.Service) {
 	a.Services = slices.DeleteFunc(slices.Clone(a.Services), func(r serviceRecord) bool { return strings.EqualFold(r.Name, s.Name) })
 	a.Services = append(a.Services, recordOf(s))
-	position := func(name string) int {
-		return slices.IndexFunc(a.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
-	}
 	// Services that are no longer in the document come first.
-	slices.SortStableFunc(a.Services, func(x, y serviceRecord) int { return position(x.Name) - position(y.Name) })
+	services := a.bundle.Document.Services
+	slices.SortStableFunc(a.Services, func(x, y serviceRecord) int {
+		return indexOfService(services, x.Name) - indexOfService(services, y.Name)
+	})
+}
+
+// indexOfService is where a service is in a list, whatever the case of its name. -1: it is not there.
+func indexOfService(services []config.Service, name string) int {
+	return slices.IndexFunc(services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
 }
 
 // start starts a service and waits until it runs and is healthy. A running one is not touched.
