@@ -4,10 +4,8 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -53,27 +51,23 @@ type RequiredService struct {
 	Contains []string `json:"contains,omitempty"`
 }
 
+// encodedAdopt is an [AdoptRequest] as it travels.
+type encodedAdopt struct {
+	Adoption Adoption        `json:"adoption"`
+	Bundle   json.RawMessage `json:"bundle"`
+}
+
 // DecodeAdoptRequest reads one request and validates it.
 func DecodeAdoptRequest(r io.Reader) (*AdoptRequest, error) {
-	text, err := io.ReadAll(io.LimitReader(r, config.MaxBundleBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	var head struct {
-		Adoption Adoption        `json:"adoption"`
-		Bundle   json.RawMessage `json:"bundle"`
-	}
-	if err := config.DecodeStrict(text, &head); err != nil {
-		return nil, fmt.Errorf("decode the request: %w", err)
-	}
-	if err := head.Adoption.validate(); err != nil {
-		return nil, err
-	}
-	bundle, err := config.Decode(bytes.NewReader(head.Bundle))
+	var encoded encodedAdopt
+	bundle, err := decodeRequest(r, &encoded, &encoded.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	return &AdoptRequest{Adoption: head.Adoption, Bundle: *bundle}, nil
+	if err := encoded.Adoption.validate(); err != nil {
+		return nil, err
+	}
+	return &AdoptRequest{Adoption: encoded.Adoption, Bundle: *bundle}, nil
 }
 
 func (a *Adoption) validate() error {
@@ -96,8 +90,5 @@ func (r *AdoptRequest) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(struct {
-		Adoption Adoption        `json:"adoption"`
-		Bundle   json.RawMessage `json:"bundle"`
-	}{r.Adoption, bundle})
+	return json.Marshal(encodedAdopt{r.Adoption, bundle})
 }

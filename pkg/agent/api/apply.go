@@ -26,33 +26,29 @@ type ApplyRequest struct {
 	Bundle config.Bundle
 }
 
-// DecodeApplyRequest reads one request and validates its bundle.
+// encodedApply is an [ApplyRequest] as it travels.
+type encodedApply struct {
+	Allow  config.Impact   `json:"allow,omitempty"`
+	Keep   []string        `json:"keep,omitempty"`
+	Bundle json.RawMessage `json:"bundle"`
+}
+
+// DecodeApplyRequest reads one request and validates it.
 func DecodeApplyRequest(r io.Reader) (*ApplyRequest, error) {
-	text, err := io.ReadAll(io.LimitReader(r, config.MaxBundleBytes+1))
+	var encoded encodedApply
+	bundle, err := decodeRequest(r, &encoded, &encoded.Bundle)
 	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
+		return nil, err
 	}
-	var head struct {
-		Allow  config.Impact   `json:"allow"`
-		Keep   []string        `json:"keep"`
-		Bundle json.RawMessage `json:"bundle"`
+	if encoded.Allow != "" && !slices.Contains(config.Impacts(), encoded.Allow) {
+		return nil, fmt.Errorf("impact %q is not known", encoded.Allow)
 	}
-	if err := config.DecodeStrict(text, &head); err != nil {
-		return nil, fmt.Errorf("decode the request: %w", err)
-	}
-	if head.Allow != "" && !slices.Contains(config.Impacts(), head.Allow) {
-		return nil, fmt.Errorf("impact %q is not known", head.Allow)
-	}
-	for _, digest := range head.Keep {
+	for _, digest := range encoded.Keep {
 		if err := config.CheckDigest(digest); err != nil {
 			return nil, fmt.Errorf("a program to keep: %w", err)
 		}
 	}
-	bundle, err := config.Decode(bytes.NewReader(head.Bundle))
-	if err != nil {
-		return nil, err
-	}
-	return &ApplyRequest{Allow: head.Allow, Keep: head.Keep, Bundle: *bundle}, nil
+	return &ApplyRequest{Allow: encoded.Allow, Keep: encoded.Keep, Bundle: *bundle}, nil
 }
 
 // Encode returns the request as it travels.
@@ -61,9 +57,17 @@ func (r *ApplyRequest) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(struct {
-		Allow  config.Impact   `json:"allow,omitempty"`
-		Keep   []string        `json:"keep,omitempty"`
-		Bundle json.RawMessage `json:"bundle"`
-	}{r.Allow, r.Keep, bundle})
+	return json.Marshal(encodedApply{r.Allow, r.Keep, bundle})
+}
+
+// decodeRequest reads one request with a bundle into encoded, of which bundle is a field, and returns its bundle, which is valid.
+func decodeRequest(r io.Reader, encoded any, bundle *json.RawMessage) (*config.Bundle, error) {
+	text, err := io.ReadAll(io.LimitReader(r, config.MaxBundleBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	if err := config.DecodeStrict(text, encoded); err != nil {
+		return nil, fmt.Errorf("decode the request: %w", err)
+	}
+	return config.Decode(bytes.NewReader(*bundle))
 }
