@@ -36,6 +36,8 @@ const (
 	VersionAnnotation = "windowsmachineconfig.openshift.io/version"
 	// DesiredVersionAnnotation is the version that the Node is to be configured by.
 	DesiredVersionAnnotation = "windowsmachineconfig.openshift.io/desired-version"
+	// RebootRequiredAnnotation asks for a drained restart of the host, whatever its value is; WMCO sets an empty one.
+	RebootRequiredAnnotation = "windowsmachineconfig.openshift.io/reboot-required"
 )
 
 // User data of Machines.

@@ -185,7 +185,7 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 }
 
 // annotations of Nodes that the controllers read.
-var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, drain.CordonedByAnnotation)
+var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, wmco.RebootRequiredAnnotation, drain.CordonedByAnnotation)
 
 // stripNode keeps of a Node what the controllers read: in a large cluster most of
 // the memory of Nodes is in lists of images.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -51,10 +52,22 @@ func desiredMetadata(instance *v1alpha1.WindowsInstance, template *v1alpha1.Pool
 	if identity.MachineOf(instance) == nil {
 		m.labels[wmco.BYOHLabel] = "true"
 	}
-	if upToDate(instance) {
+	before, has := node.Annotations[wmco.VersionAnnotation]
+	switch {
+	case object.AsksForConfiguration(node):
+		// It stays as it is, and is the request, until an operation has fulfilled that.
+		m.annotations[object.WrittenVersionAnnotation] = node.Annotations[object.WrittenVersionAnnotation]
+		if has {
+			m.annotations[wmco.VersionAnnotation] = before
+		}
+		return m
+	case upToDate(instance):
 		m.annotations[wmco.VersionAnnotation] = version
-	} else if before, ok := node.Annotations[wmco.VersionAnnotation]; ok {
+	case has:
 		m.annotations[wmco.VersionAnnotation] = before
+	}
+	if written := m.annotations[wmco.VersionAnnotation]; written != "" {
+		m.annotations[object.WrittenVersionAnnotation] = written
 	}
 	return m
 }

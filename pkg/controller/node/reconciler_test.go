@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -202,28 +203,28 @@ func TestReconcile(t *testing.T) {
 			pool:   newPool(map[string]string{"team": "a"}, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
 			labels: map[string]string{"team": "a", workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{
-				wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
+				wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
 			},
 			taints: notReady + "team=a:NoExecute",
 		},
 		{
 			name: "a pool that says nothing", instance: host(), pool: newPool(nil),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
 			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
 			others:      []client.Object{machine},
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-1",
 		},
 		{
 			name: "an ID that the Node has stays", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			node:        registered(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-2" }),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
 		},
 		{
@@ -236,7 +237,7 @@ func TestReconcile(t *testing.T) {
 				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
 			}),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
+			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", object.WrittenVersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{name: "never configured", instance: host(func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
@@ -301,6 +302,40 @@ func TestReconcile(t *testing.T) {
 			}
 			if diff := cmp.Diff(events, s.events.events); diff != "" {
 				t.Errorf("events (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestVersionChanges: a version that somebody removes or changes stays so, because that asks for a new configuration, and is written
+// again when that is done. Other things are written meanwhile.
+func TestVersionChanges(t *testing.T) {
+	for name, change := range map[string]func(map[string]string){
+		"removed": func(a map[string]string) { delete(a, wmco.VersionAnnotation) },
+		"cleared": func(a map[string]string) { a[wmco.VersionAnnotation] = "" },
+		"changed": func(a map[string]string) { a[wmco.VersionAnnotation] = "invalid" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t, host(), registered(), newPool(nil))
+			s.reconcile()
+			update(s, s.node(), func(n *corev1.Node) { change(n.Annotations) })
+			want := maps.Clone(s.node().Annotations)
+			s.reconcile()
+			if diff := cmp.Diff(want, s.node().Annotations); diff != "" {
+				t.Errorf("annotations (-want +got)\n%s", diff)
+			}
+			update(s, newPool(nil), func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = map[string]string{"team": "a"} })
+			s.reconcile()
+			if !object.AsksForConfiguration(s.node()) || s.node().Labels["team"] != "a" {
+				t.Errorf("labels %v, annotations %v", s.node().Labels, s.node().Annotations)
+			}
+			update(s, s.node(), func(n *corev1.Node) { delete(n.Annotations, object.WrittenVersionAnnotation) })
+			s.reconcile()
+			if got := s.node().Annotations; got[wmco.VersionAnnotation] != testVersion || got[object.WrittenVersionAnnotation] != testVersion {
+				t.Errorf("annotations %v", got)
+			}
+			if again, _ := s.reconcile(); len(again) > 0 {
+				t.Errorf("a second pass writes: %v", again)
 			}
 		})
 	}

@@ -408,5 +408,9 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{message: text + describeWaiting(built.Waiting)}, nil
+	asked, err := e.fulfillConfiguration(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	return result{message: text + describeWaiting(built.Waiting) + asked}, nil
 }

@@ -247,7 +247,7 @@ func (e *execution) unlessGivenUp(until, least time.Time) time.Time {
 // boot waits until the host answers from another boot than the recorded one.
 func (e *execution) boot(ctx context.Context) (result, error) {
 	before, running := e.operation().BootID, ""
-	asked := e.operation().FindStep(e.current).StartedAt.Time
+	since := e.operation().FindStep(e.current).StartedAt.Time
 	e.Hosts.Forget(e.instance)
 	deadline := e.rebootDeadline()
 	err := e.waitUntil(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
@@ -257,12 +257,12 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 			if diagnose.IsTransient(err) {
 				e.Hosts.Forget(e.instance) // the connection may have died with the host and not know it
 			}
-			if now := e.clock.Now(); ordinary(err) && now.Sub(asked) < slowBoot && now.Before(deadline) {
+			if now := e.clock.Now(); ordinary(err) && now.Sub(since) < slowBoot && now.Before(deadline) {
 				return "It does not answer yet", nil
 			}
 			return e.diagnose(err), nil
 		case id == before:
-			return stillUp(e.operation(), e.clock.Now().Sub(asked)), nil
+			return stillUp(e.operation(), e.clock.Now().Sub(since)), nil
 		}
 		running = id
 		return "", nil
@@ -276,7 +276,11 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{restarted: true, message: fmt.Sprintf("The host has restarted (boot ID %s before, %s now).", before, running)}, nil
+	asked, err := e.fulfillRestart(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	return result{restarted: true, message: fmt.Sprintf("The host has restarted (boot ID %s before, %s now).%s", before, running, asked)}, nil
 }
 
 // slowBoot is after which time it is worth a word why a host that restarts does not answer.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // withdrawn says why an operation that the controller recorded for a pool is not begun: the pool does not ask for it any
@@ -18,7 +19,7 @@ import (
 func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch op.Cause {
-	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
+	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
 	default:
 		return "", nil
 	}
@@ -28,6 +29,9 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	}
 	if field := object.PausedBy(e.instance, pool); field != "" {
 		return fmt.Sprintf("Not begun, because %s is true.", field), nil
+	}
+	if op.Cause == v1alpha1.CauseRestartAnnotated {
+		return e.unannotated(ctx)
 	}
 	var field string
 	switch {
@@ -45,6 +49,19 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("Not begun, because %s of pool %s does not ask for it any more.", field, pool.Name), nil
+}
+
+// unannotated says that the Node does not ask for the restart any more. Empty: it does.
+func (e *execution) unannotated(ctx context.Context) (string, error) {
+	known := e.instance.Status.Node
+	if known == nil {
+		return "Not begun, because the host has no Node any more.", nil
+	}
+	node, err := e.readNode(ctx, known.Name)
+	if err != nil || node != nil && node.UID == known.UID && object.AsksForRestart(node) {
+		return "", err
+	}
+	return fmt.Sprintf("Not begun, because Node %s does not have the annotation %s any more.", known.Name, wmco.RebootRequiredAnnotation), nil
 }
 
 // recovered says whether the Node of a repair is ready again, for which nothing has to be done then.

@@ -39,7 +39,7 @@ func wentDownAt(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	for _, op := range status.Operations() {
 		switch {
 		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) &&
-			(op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending || op.Cause == v1alpha1.CauseWindowsUpdates):
+			(op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending || op.Cause == v1alpha1.CauseRestartAnnotated || op.Cause == v1alpha1.CauseWindowsUpdates):
 			return op
 		case op.Phase == v1alpha1.OperationSucceeded && op.Type == v1alpha1.OperationReconfigure:
 			return nil // its Node was ready then

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const (
@@ -90,7 +91,7 @@ func decide(s state) decision {
 		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
 			p.admit = append(p.admit, grant{key: h.key, impact: h.waits})
 		case h.waits != "":
-			if h.waitsWith != "" {
+			if h.waitsWith == v1alpha1.CauseWindowsUpdates {
 				p.ready.Insert(h.key)
 			}
 			p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
@@ -156,6 +157,12 @@ func (p *pass) consider(h *host) {
 	case h.heldBack && !h.prepares: // one that prepares for updates of Windows waits for nothing
 		p.wait(h, reason{kind: waitsForResume})
 	}
+	switch {
+	case h.renew && h.renewDue.After(p.now):
+		p.waitUntil(h, h.renewDue, "Its Node lacks the version that configured it ("+wmco.VersionAnnotation+"), and it is configured again")
+	case h.renew:
+		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseVersionChanged})
+	}
 	switch r := h.remedy; {
 	case r.tried:
 		why := reason{kind: waitsForPerson}
@@ -173,6 +180,8 @@ func (p *pass) consider(h *host) {
 		p.waitUntil(h, h.uncordonDue, "Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready")
 	case h.uncordon:
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseCameBack})
+	case h.restart == v1alpha1.CauseRestartAnnotated && h.restartDue.After(p.now):
+		p.waitUntil(h, h.restartDue, "Its Node asks for a restart ("+wmco.RebootRequiredAnnotation+"), and Windows is restarted")
 	case h.restart != "" && h.restartDue.After(p.now):
 		p.later(h.restartDue)
 	case h.restart != "":
@@ -203,6 +212,7 @@ type pass struct {
 	held, restarting []*host
 	unavailable      map[poolKey][]*host
 	preparing        map[string][]*host // by namespace
+	renewing         []*host
 	slots            map[string]int     // for disruptions, by namespace
 	turns            map[string]time.Time
 	sums             map[poolKey]*sum
@@ -274,6 +284,9 @@ func newPass(s state) *pass {
 		}
 		if h.prepares {
 			p.preparing[h.pool.namespace] = append(p.preparing[h.pool.namespace], h)
+		}
+		if h.renews {
+			p.renewing = append(p.renewing, h)
 		}
 		p.hold(h, h.holds)
 	}
@@ -411,6 +424,9 @@ func (p *pass) keeps(c candidate) reason {
 	if why := p.keptByPolicy(c); why.kind != "" {
 		return why
 	}
+	if c.start && c.cause == v1alpha1.CauseVersionChanged && len(p.renewing) >= maxRenewed {
+		return reason{kind: waitsForRestarts, most: maxRenewed, hosts: p.renewing}
+	}
 	switch slotOf(c.impact) {
 	case slotDisruption:
 		if !c.byPerson && !c.unavailable() && len(p.unavailable[c.pool]) >= p.policy(c.pool).maxUnavailable {
@@ -539,8 +555,11 @@ func (p *pass) grant(c candidate) {
 	} else {
 		p.admit = append(p.admit, g)
 	}
+	if c.start && c.cause == v1alpha1.CauseVersionChanged {
+		p.renewing = append(p.renewing, c.host)
+	}
 	was := c.unavailable()
-	c.repairs = c.cause != ""
+	c.repairs = c.cause != "" && c.cause != v1alpha1.CauseVersionChanged
 	delete(p.waits, c.key) // with something else
 	p.hold(c.host, slotOf(c.impact))
 	c.holds = slotOf(c.impact)

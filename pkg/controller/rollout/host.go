@@ -100,6 +100,12 @@ type host struct {
 	// askAgain is when a host that could not say it is asked again, in the past if it is again its turn. Zero: it was not asked yet.
 	askAgain time.Time
 
+	// renew: it works with what it has, and an annotation of its Node asks for it to be configured again; renewDue is from when on.
+	// renews: that is being done, and does not wait.
+	renew    bool
+	renewDue time.Time
+	renews   bool
+
 	// restarted is when Windows was last started. Zero: not known.
 	restarted time.Time
 	// restart is why Windows is to be restarted, and restartDue from when on. Empty: it is not.
@@ -126,7 +132,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		node: status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
-		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "",
+		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,
 		restarted: status.LastRestart(),
 	}
 	if h.removes {
@@ -146,7 +152,11 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if waiting(op) && !op.Admitted() {
 			h.waits = op.Impact
 			h.begun = op.MayHaveChangedHost() || !runs(op, v1alpha1.StepWaitForSlot) || ended(op, v1alpha1.StepCordon)
+			if op.Cause == v1alpha1.CauseVersionChanged && op.Revision == status.CurrentRevision { // else it became an update
+				h.waitsWith = op.Cause
+			}
 		}
+		h.renews = op.Cause == v1alpha1.CauseVersionChanged && h.waits == ""
 	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
 		h.since = c.LastTransitionTime.Time
@@ -198,7 +208,7 @@ func holds(op *v1alpha1.Operation) slot {
 	if op.Active() && op.Type == v1alpha1.OperationRemove {
 		return slotOf(op.AdmittedImpact)
 	}
-	if op.Active() && op.Cause != "" {
+	if op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure {
 		switch op.Type {
 		case v1alpha1.OperationUncordon:
 			return slotNone

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Reasons of the events that a host gets another configuration, and that its Node is repaired. Those of restarts
@@ -25,7 +26,7 @@ const (
 func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error {
 	does := v1alpha1.OperationReconfigure
 	switch {
-	case g.cause == "":
+	case g.cause == "", g.cause == v1alpha1.CauseVersionChanged:
 	case g.cause == v1alpha1.CauseCameBack:
 		does = v1alpha1.OperationUncordon
 	case slotOf(g.impact) == slotDisruption, g.cause == v1alpha1.CauseWindowsUpdates: // that waits for its slot later
@@ -62,6 +63,10 @@ func (s *Scheduler) announce(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation
 		note = "Restarting Windows, because spec.restarts.after of the pool asks for it."
 	case v1alpha1.CauseRestartPending:
 		note = "Restarting Windows, which waits for it."
+	case v1alpha1.CauseRestartAnnotated:
+		note = "Restarting Windows, because the Node has the annotation " + wmco.RebootRequiredAnnotation + "."
+	case v1alpha1.CauseVersionChanged:
+		note = "Configuring the host again, because the annotation " + wmco.VersionAnnotation + " of the Node was removed or changed."
 	case v1alpha1.CauseWindowsUpdates:
 		note = "Installing updates of Windows, because spec.windowsUpdates.install of the pool asks for it."
 	case v1alpha1.CauseCameBack:

@@ -64,6 +64,8 @@ type grantWritten struct {
 	removes bool
 	// prepares: it is for downloading updates of Windows.
 	prepares bool
+	// renews: it is for a new configuration that an annotation asks for.
+	renews bool
 }
 
 var _ reconcile.Reconciler = (*Scheduler)(nil)
@@ -196,6 +198,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		h.cordoned = node != nil && node.Spec.Unschedulable
 		if written, ok := s.unseen(instance); ok {
 			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
+			h.renews = written.renews
 			in.hosts = append(in.hosts, h)
 			continue
 		}
@@ -213,6 +216,12 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.lacksUpdates = lacksUpdates(instance, h.install)
 		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
+		if due, ok := annotatedRestart(instance, byName[h.pool], node, in.now); ok && (h.restart == "" || !due.After(h.restartDue)) {
+			h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
+		}
+		if due, ok := renewal(instance, byName[h.pool], node, in.now); ok && !h.update {
+			h.renew, h.renewDue = true, due
+		}
 		if h.remedy = remedyOf(instance, byName[h.pool]); h.remedy.action != "" {
 			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))
 		}
@@ -251,8 +260,9 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	}
 	s.mu.Lock()
 	s.written[g.key] = grantWritten{
-		before: instance.ResourceVersion, slot: slotOf(g.impact), repairs: g.cause != "", removes: changed.Status.Operation.Type == v1alpha1.OperationRemove,
+		before: instance.ResourceVersion, slot: slotOf(g.impact), repairs: g.cause != "" && g.cause != v1alpha1.CauseVersionChanged, removes: changed.Status.Operation.Type == v1alpha1.OperationRemove,
 		prepares: g.cause == v1alpha1.CauseWindowsUpdates && slotOf(g.impact) == slotNone,
+		renews:   g.cause == v1alpha1.CauseVersionChanged,
 	}
 	s.mu.Unlock()
 	err = s.client.Status().Update(ctx, changed)

@@ -28,6 +28,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -80,7 +81,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named(schedulerName).
 		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(cordonChanges)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanges)).
 		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(watch.PoolChanged, removalsChange))).
 		WatchesRawSource(source.Channel(answered, all)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
@@ -143,13 +144,14 @@ var decisive = predicate.Funcs{
 	},
 }
 
-// cordonChanges lets pass that a Node is cordoned or not, or is another one.
-var cordonChanges = predicate.Funcs{
+// nodeChanges lets pass that a Node is cordoned or not, asks for something, or is another one.
+var nodeChanges = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*corev1.Node)
 		after, okAfter := e.ObjectNew.(*corev1.Node)
 		return okBefore && okAfter && (before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-			before.Annotations[drain.CordonedByAnnotation] != after.Annotations[drain.CordonedByAnnotation])
+			before.Annotations[drain.CordonedByAnnotation] != after.Annotations[drain.CordonedByAnnotation] ||
+			object.AsksForConfiguration(before) != object.AsksForConfiguration(after) || object.AsksForRestart(before) != object.AsksForRestart(after))
 	},
 }
 

@@ -7,8 +7,6 @@ package takeover
 const (
 	// UpgradingLabel is on a Node while it is upgraded; its value is "true".
 	UpgradingLabel = "windowsmachineconfig.openshift.io/upgrading"
-	// RebootRequiredAnnotation requests a drained reboot; its value is empty.
-	RebootRequiredAnnotation = "windowsmachineconfig.openshift.io/reboot-required"
 	// PublicKeyHashAnnotation is the [PublicKeyHash] of the key that the host accepts.
 	PublicKeyHashAnnotation = "windowsmachineconfig.openshift.io/pub-key-hash"
 	// UsernameAnnotation is the encrypted user of the host; see [DecryptUsername].

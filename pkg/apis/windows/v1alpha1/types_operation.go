@@ -47,6 +47,11 @@ const (
 	// CauseCameBack means that a restart which the controller began had failed and left the Node cordoned, and the Node
 	// is ready again.
 	CauseCameBack OperationCause = "CameBack"
+	// CauseVersionChanged means that the annotation of the Node with the version which configured it was removed or
+	// changed, by which administrators ask for a new configuration.
+	CauseVersionChanged OperationCause = "VersionChanged"
+	// CauseRestartAnnotated means that an annotation of the Node asks for a restart.
+	CauseRestartAnnotated OperationCause = "RestartAnnotated"
 )
 
 // OperationPhase is how far an operation has come. Later releases may have other phases; an
@@ -122,7 +127,9 @@ type Operation struct {
 	Origin OperationOrigin `json:"origin,omitempty"`
 	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
 	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of
-	// the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.
+	// the pool), CameBack (the Node is ready again that a failed restart of the controller had left cordoned), VersionChanged (the
+	// annotation windowsmachineconfig.openshift.io/version of the Node was removed or changed) or RestartAnnotated (the Node has the
+	// annotation windowsmachineconfig.openshift.io/reboot-required). Later releases may have others. Empty: it is a user's, or there is nothing to add.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=64

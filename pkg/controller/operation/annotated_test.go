@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// TestAnnotationsThatAsk: what asks on the Node for what was done is removed once that is done, whoever wanted it, and nothing else is.
+func TestAnnotationsThatAsk(t *testing.T) {
+	t.Parallel()
+	const written, version, reboot = object.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.RebootRequiredAnnotation
+	type annotations = map[string]string
+	forbid := func(f *fixture) {
+		f.kube.PrependReactor("patch", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if p, ok := a.(clienttesting.PatchAction); ok && strings.Contains(string(p.GetPatch()), reboot) {
+				return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), testNode, errors.New("not allowed"))
+			}
+			return false, nil, nil
+		})
+	}
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		has       annotations
+		set       func(*fixture)
+		fails     bool
+		// removed are the annotations that are gone after it.
+		removed []string
+		says    string
+	}{
+		{name: "a restart", operation: rebootOperation(v1alpha1.RebootGraceful), has: annotations{reboot: ""}, removed: []string{reboot}, says: "is removed."},
+		{name: "a restart that nobody drained for", operation: rebootOperation(v1alpha1.RebootForce), has: annotations{reboot: "x"}, removed: []string{reboot}},
+		{name: "a restart, and not a configuration", operation: rebootOperation(v1alpha1.RebootGraceful), has: annotations{written: "v1"}},
+		{name: "a restart that was not made", operation: rebootOperation(v1alpha1.RebootGraceful), has: annotations{reboot: ""}, set: func(f *fixture) { f.drain.err = errors.New("pods do not leave") }, fails: true},
+		{name: "a restart, and it cannot be removed", operation: rebootOperation(v1alpha1.RebootGraceful), has: annotations{reboot: ""}, set: forbid, says: "Node win-1 cannot be removed"},
+		{name: "a configuration, the version removed", operation: reconfigureOperation(), has: annotations{written: "v1"}, removed: []string{written}, says: "is removed."},
+		{name: "a configuration, the version changed", operation: reconfigureOperation(), has: annotations{written: "v1", version: "invalid"}, removed: []string{written}},
+		{name: "a configuration that nobody asked for", operation: reconfigureOperation(), has: annotations{written: "v1", version: "v1", reboot: ""}},
+		{name: "a configuration that failed", operation: reconfigureOperation(), has: annotations{written: "v1"}, set: func(f *fixture) { f.failWith("Plan", errors.New("no")) }, fails: true},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(tt.operation))
+			f.configure()
+			f.annotate(tt.has)
+			if tt.set != nil {
+				tt.set(f)
+			}
+			op := f.finish()
+			if (op.Phase == v1alpha1.OperationFailed) != tt.fails {
+				t.Fatalf("it is %s: %s", op.Phase, op.Message)
+			}
+			want := maps.Clone(tt.has)
+			for _, key := range tt.removed {
+				delete(want, key)
+			}
+			got := f.node().Annotations
+			delete(got, drain.CordonedByAnnotation)
+			if !maps.Equal(got, want) {
+				t.Errorf("annotations %v, want %v", got, want)
+			}
+			name := v1alpha1.StepBoot
+			if op.Type == v1alpha1.OperationReconfigure {
+				name = v1alpha1.StepVerify
+			}
+			if got := op.FindStep(name).Message; !strings.Contains(got, tt.says) {
+				t.Errorf("it says %s", got)
+			}
+		})
+	}
+}
+
+// TestAnnotationWithdrawn: a restart is not begun whose annotation somebody has removed meanwhile.
+func TestAnnotationWithdrawn(t *testing.T) {
+	t.Parallel()
+	for name, annotations := range map[string]map[string]string{"it is there": {wmco.RebootRequiredAnnotation: ""}, "it is gone": nil} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), becauseOf(v1alpha1.CauseRestartAnnotated), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node = &v1alpha1.NodeReference{Name: testNode}
+			}))
+			f.configure()
+			node := f.node()
+			f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = node.UID })
+			f.annotate(annotations)
+			op := f.finish()
+			if gone := annotations == nil; gone != (op.Phase == v1alpha1.OperationCanceled) || gone != strings.HasPrefix(op.Message, "Not begun, because Node win-1 does not have the annotation") ||
+				gone == (f.host.restarts() == 1) {
+				t.Errorf("it is %s: %s; %d restarts", op.Phase, op.Message, f.host.restarts())
+			}
+		})
+	}
+}
