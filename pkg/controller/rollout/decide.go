@@ -213,7 +213,7 @@ type pass struct {
 	unavailable      map[poolKey][]*host
 	preparing        map[string][]*host // by namespace
 	renewing         []*host
-	slots            map[string]int     // for disruptions, by namespace
+	slots            map[string]int // for disruptions, by namespace
 	turns            map[string]time.Time
 	sums             map[poolKey]*sum
 	// nodes counts all Nodes, and unready those that are not ready.
