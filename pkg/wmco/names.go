@@ -40,6 +40,18 @@ const (
 	RebootRequiredAnnotation = "windowsmachineconfig.openshift.io/reboot-required"
 )
 
+// Reasons of events that WMCO makes, on a Machine or on the ConfigMap of instances.
+const (
+	// MachineSetup and InstanceSetup say that a host was configured.
+	MachineSetup  = "MachineSetup"
+	InstanceSetup = "InstanceSetup"
+	// MachineSetupFailure and InstanceSetupFailure say that it could not be. They are warnings.
+	MachineSetupFailure  = "MachineSetupFailure"
+	InstanceSetupFailure = "InstanceSetupFailure"
+	// InstanceTeardown says that a host of the ConfigMap was cleaned.
+	InstanceTeardown = "InstanceTeardown"
+)
+
 // User data of Machines.
 const (
 	// UserDataSecret is the Secret with the user data that MachineSets of Windows name.

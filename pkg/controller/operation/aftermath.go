@@ -37,6 +37,7 @@ func (e *execution) conclude(ctx context.Context, phase v1alpha1.OperationPhase,
 		eventType = corev1.EventTypeWarning
 	}
 	e.event(eventType, string(op.Type)+string(phase), message)
+	e.tellOthers()
 	log.FromContext(ctx).Info("The operation has ended", "phase", phase, "message", message)
 	return nil
 }
