@@ -71,10 +71,19 @@ func TestAdopt(t *testing.T) {
 	}
 	calm.mustHold(t)
 
+	pause := func(paused bool) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"spec":{"paused":%t}}`, paused)
+		if _, err := o.Windows.WindowsV1alpha1().WindowsNodePools(h.namespace).Patch(t.Context(), "theirs", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause(true)
 	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.waitConfigured(t, v1alpha1.ReasonForeignNode)
+	h.waitConfigured(t, v1alpha1.ReasonForeignNode) // from then on its certificate requests are approved
+	pause(false)
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
 		t.Errorf("reconfigured before it was taken over: %s: %s", op.Phase, op.Message)
 	}
