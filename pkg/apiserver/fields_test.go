@@ -57,7 +57,7 @@ func testNoTaints(t *testing.T, s *testServer) {
 		return fmt.Sprintf(`{"apiVersion":"windows.openshift.io/v1alpha1","kind":"WindowsNodePool","metadata":{"name":%q},"spec":{"source":{"instances":{}},"template":{%s}}}`, name, template)
 	}
 	const (
-		two  = `[{"effect":"NoExecute","key":"os","value":"Windows"},{"effect":"NoSchedule","key":"os","value":"Windows"}]`
+		two  = `[{"effect":"PreferNoSchedule","key":"os","value":"Windows"},{"effect":"NoSchedule","key":"os","value":"Windows"}]`
 		one  = `[{"effect":"NoSchedule","key":"a"}]`
 		none = `[]`
 	)

@@ -389,7 +389,8 @@ const (
 	NodeTaintNoSchedule NodeTaintEffect = "NoSchedule"
 	// NodeTaintPreferNoSchedule keeps new pods away where they fit elsewhere.
 	NodeTaintPreferNoSchedule NodeTaintEffect = "PreferNoSchedule"
-	// NodeTaintNoExecute keeps new pods away and evicts those that run.
+	// NodeTaintNoExecute keeps new pods away and evicts those that run, on all hosts at once and without regard to
+	// PodDisruptionBudgets. A pool of an earlier release may keep it; no pool gets it any more. Use NoSchedule.
 	NodeTaintNoExecute NodeTaintEffect = "NoExecute"
 )
 
@@ -401,8 +402,8 @@ type NodeTaint struct {
 	// Value of the taint.
 	// +optional
 	Value string `json:"value,omitempty"`
-	// What it does to pods that do not tolerate it: NoSchedule, PreferNoSchedule or
-	// NoExecute. Required.
+	// What it does to pods that do not tolerate it: NoSchedule or PreferNoSchedule. NoExecute only
+	// where a pool of an earlier release has it. Required.
 	// +k8s:required
 	Effect NodeTaintEffect `json:"effect"`
 }

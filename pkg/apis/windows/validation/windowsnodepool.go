@@ -27,7 +27,9 @@ import (
 func ValidateWindowsNodePool(pool *windows.WindowsNodePool) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&pool.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validateMetadata(&pool.ObjectMeta, nil)...)
-	return append(errs, validatePoolSpec(&pool.Spec, field.NewPath("spec"))...)
+	spec := field.NewPath("spec")
+	errs = append(errs, forbidEvictions(pool.Spec.Template.NodeTaints, nil, taintsBelow(spec))...)
+	return append(errs, validatePoolSpec(&pool.Spec, spec)...)
 }
 
 // ValidateWindowsNodePoolUpdate checks a changed pool.
@@ -35,6 +37,7 @@ func ValidateWindowsNodePoolUpdate(pool, old *windows.WindowsNodePool) field.Err
 	errs := apivalidation.ValidateObjectMetaUpdate(&pool.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validateMetadata(&pool.ObjectMeta, &old.ObjectMeta)...)
 	spec := field.NewPath("spec")
+	errs = append(errs, forbidEvictions(pool.Spec.Template.NodeTaints, old.Spec.Template.NodeTaints, taintsBelow(spec))...)
 	return append(errs, added(validatePoolSpec(&pool.Spec, spec), validatePoolSpec(&old.Spec, spec))...)
 }
 
@@ -112,7 +115,7 @@ func validateTemplate(t *windows.PoolTemplate, path *field.Path) field.ErrorList
 			errs = append(errs, field.Forbidden(path.Child("nodeLabels").Key(key), "labels of kubernetes.io and k8s.io are set by kubelets, clouds and the cluster; only those of node-role.kubernetes.io and node.kubernetes.io can be added, and none that is for control planes"))
 		}
 	}
-	errs = append(errs, validateTaints(t.NodeTaints, path.Child("nodeTaints"))...)
+	errs = append(errs, validateTaints(t.NodeTaints, path.Child(nodeTaints))...)
 	if k := t.Kubelet; k != nil {
 		errs = append(errs, validateKubelet(k, path.Child("kubelet"))...)
 	}
@@ -150,6 +153,25 @@ func ownedByKubelet(key string) bool {
 		}
 	}
 	return false
+}
+
+// nodeTaints is the name of the field.
+const nodeTaints = "nodeTaints"
+
+// taintsBelow is where the taints of a pool are whose spec is at a path.
+func taintsBelow(spec *field.Path) *field.Path { return spec.Child("template", nodeTaints) }
+
+// forbidEvictions refuses taints that evict pods: they are set on all Nodes of a pool at once, and the eviction of a taint
+// asks no PodDisruptionBudget. A pool of an earlier release may keep those that it had, in any order.
+func forbidEvictions(taints, before []windows.NodeTaint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, taint := range taints {
+		if taint.Effect == windows.NodeTaintEffect(corev1.TaintEffectNoExecute) && !slices.Contains(before, taint) {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("effect"), "NoExecute would evict the pods of all hosts of the pool at once, without regard to PodDisruptionBudgets; "+
+				"use NoSchedule, which keeps new pods away, and then have those that run leave one host after the other: kubectl windows rollout restart POOL -n NAMESPACE, or kubectl windows drain HOST for some"))
+		}
+	}
+	return errs
 }
 
 func validateTaints(taints []windows.NodeTaint, path *field.Path) field.ErrorList {

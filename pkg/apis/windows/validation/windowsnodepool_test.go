@@ -4,6 +4,7 @@
 package validation
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestValidatePoolTemplate(t *testing.T) {
 	}{
 		{"everything", windows.PoolTemplate{
 			NodeLabels: map[string]string{"rack": "r1", "node-role.kubernetes.io/worker": "", "node.kubernetes.io/pool": "a", "example.com/x": "y"},
-			NodeTaints: []windows.NodeTaint{taint("os", "Windows", "NoSchedule"), taint("os", "Windows", "NoExecute")},
+			NodeTaints: []windows.NodeTaint{taint("os", "Windows", "NoSchedule"), taint("os", "Windows", "PreferNoSchedule")},
 			Kubelet: &windows.KubeletTemplate{
 				SystemReserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
 				KubeReserved:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0")},
@@ -91,6 +92,44 @@ func TestValidatePoolTemplate(t *testing.T) {
 			spec := windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "x"}}, Template: test.template}
 			check(t, test.want, ValidateWindowsNodePool(&windows.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Spec: spec}))
 		})
+	}
+}
+
+// TestTaintsThatEvict: a pool gets no taint that evicts the pods of all its hosts at once. One that has such a taint keeps it, and can be
+// changed otherwise.
+func TestTaintsThatEvict(t *testing.T) {
+	const evicts = "Forbidden spec.template.nodeTaints[0].effect"
+	a, b := windows.NodeTaint{Key: "a", Value: "1", Effect: "NoExecute"}, windows.NodeTaint{Key: "b", Effect: "NoSchedule"}
+	other, another := a, a
+	other.Value, another.Key = "2", "c"
+	pool := func(taints ...windows.NodeTaint) *windows.WindowsNodePool {
+		return &windows.WindowsNodePool{
+			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", ResourceVersion: "1"},
+			Spec:       windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}}, Template: windows.PoolTemplate{NodeTaints: taints}},
+		}
+	}
+	check(t, []string{evicts}, ValidateWindowsNodePool(pool(a, b)))
+	check(t, nil, ValidateWindowsNodePool(pool(b)))
+	for _, tt := range []struct {
+		name     string
+		old, now []windows.NodeTaint
+		want     []string
+	}{
+		{"unchanged", []windows.NodeTaint{a}, []windows.NodeTaint{a}, nil},
+		{"another one is added before it", []windows.NodeTaint{a}, []windows.NodeTaint{b, a}, nil},
+		{"it is removed", []windows.NodeTaint{a, b}, []windows.NodeTaint{b}, nil},
+		{"added", []windows.NodeTaint{b}, []windows.NodeTaint{a, b}, []string{evicts}},
+		{"added to none", nil, []windows.NodeTaint{a}, []string{evicts}},
+		{"another key in its place", []windows.NodeTaint{a}, []windows.NodeTaint{another}, []string{evicts}},
+		{"another value, which other pods tolerate", []windows.NodeTaint{a}, []windows.NodeTaint{other}, []string{evicts}},
+		{"another effect so far", []windows.NodeTaint{{Key: "a", Value: "1", Effect: "NoSchedule"}}, []windows.NodeTaint{a}, []string{evicts}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			check(t, tt.want, ValidateWindowsNodePoolUpdate(pool(tt.now...), pool(tt.old...)))
+		})
+	}
+	if message := ValidateWindowsNodePool(pool(a)).ToAggregate().Error(); !strings.Contains(message, "use NoSchedule") || !strings.Contains(message, "kubectl windows rollout restart") {
+		t.Errorf("it does not say what to do: %s", message)
 	}
 }
 

@@ -18,8 +18,8 @@ type NodeTaintApplyConfiguration struct {
 	Key *string `json:"key,omitempty"`
 	// Value of the taint.
 	Value *string `json:"value,omitempty"`
-	// What it does to pods that do not tolerate it: NoSchedule, PreferNoSchedule or
-	// NoExecute. Required.
+	// What it does to pods that do not tolerate it: NoSchedule or PreferNoSchedule. NoExecute only
+	// where a pool of an earlier release has it. Required.
 	Effect *windowsv1alpha1.NodeTaintEffect `json:"effect,omitempty"`
 }
 
