@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -110,6 +111,9 @@ func TestManifests(t *testing.T) {
 			}
 			var secrets, started []string
 			for _, object := range objects {
+				if object.Kind == "Namespace" {
+					mustLeavePodsOfOthers(t, object, overlay == "base" || overlay == "monitoring")
+				}
 				if object.Kind != "Deployment" && object.Kind != "StatefulSet" {
 					continue
 				}
@@ -151,6 +155,19 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// mustLeavePodsOfOthers: a namespace that may be one on OpenShift has no label of Pod Security, as WMCO may be there, too, whose pods
+// use the network of their host.
+func mustLeavePodsOfOthers(t *testing.T, namespace manifest, restricted bool) {
+	t.Helper()
+	want := map[string]string{"openshift.io/cluster-monitoring": "true"}
+	if restricted {
+		want["pod-security.kubernetes.io/enforce"] = "restricted"
+	}
+	if !maps.Equal(namespace.Labels, want) {
+		t.Errorf("Namespace %s has the labels %v, want %v", namespace.Name, namespace.Labels, want)
 	}
 }
 

@@ -890,6 +890,7 @@ func TestInputsThatHostsDoWithout(t *testing.T) {
 		{"pull secret that is none", replaced(mirrored(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})), "Secret openshift-config/pull-secret cannot be used"},
 		{"no pull secret where there are mirrors", lacking(mirrored(), "pull-secret"), "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
 		{"exporter without its key", replaced(mirrored(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "hunter2"})), "Secret windows/windows-machine-config-operator-tls has no certificate and key that belong together"},
+		{"no certificate of the exporter on OpenShift", lacking(mirrored(), cluster.ExporterSecret), "Secret windows/windows-machine-config-operator-tls does not exist, with whose certificate windows_exporter serves metrics"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			snapshot := read(t, settings(), tt.objects)
@@ -924,7 +925,7 @@ func TestReadFails(t *testing.T) {
 func otherOperator(replicas int32) *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: wmco.Namespace, Name: wmco.Deployment},
-		Spec:       appsv1.DeploymentSpec{Replicas: &replicas}, Status: appsv1.DeploymentStatus{Replicas: replicas},
+		Spec:       appsv1.DeploymentSpec{Replicas: &replicas}, Status: appsv1.DeploymentStatus{Replicas: replicas, AvailableReplicas: replicas},
 	}
 }
 
@@ -941,6 +942,27 @@ func TestOtherOperator(t *testing.T) {
 		t.Errorf("it may run: %v", err)
 	}
 	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
+}
+
+// TestOtherOperatorWithoutPods: hosts are left to WMCO also while no pod of it is available, and the message says that and how to
+// find out why.
+func TestOtherOperatorWithoutPods(t *testing.T) {
+	const unavailable = "no pod of it is available at present"
+	forbidden := otherOperator(1)
+	forbidden.Status = appsv1.DeploymentStatus{}
+	_, err := cluster.Read(t.Context(), newCluster(t, append(openShiftCluster(), forbidden), nil), settings())
+	if !errors.Is(err, document.ErrOtherOperator) {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{unavailable, "oc describe deployment windows-machine-config-operator -n openshift-windows-machine-config-operator", "oc get events -n openshift-windows-machine-config-operator", "--replicas=0"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %q: %v", want, err)
+		}
+	}
+	_, err = cluster.Read(t.Context(), newCluster(t, append(openShiftCluster(), otherOperator(1)), nil), settings())
+	if err == nil || strings.Contains(err.Error(), unavailable) {
+		t.Errorf("one that works: %v", err)
+	}
 }
 
 // TestAuthoritiesOfNodes: hosts verify the API server with what the cluster's own nodes do, which is not in the
