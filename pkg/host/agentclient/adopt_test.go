@@ -48,7 +48,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := c.adoption()
-	other.Adoption.Requires[0].Contains = []string{`C:\other\kubelet.exe`}
+	other.Adoption.Requires[0].Contains = []string{`C:\theirs\kubelet.exe`}
 	refused(other, "service kubelet does not run with")
 
 	result, err := c.client.Adopt(t.Context(), c.Instance, c.adoption(), nil)
