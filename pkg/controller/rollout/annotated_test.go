@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -197,6 +198,27 @@ func TestRenewalThatDisrupts(t *testing.T) {
 					t.Errorf("it has %+v", op)
 				}
 			})
+		})
+	}
+}
+
+// TestNodeChanges: what a Node asks for is decided about when it does, and not at each of its heartbeats.
+func TestNodeChanges(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before, after map[string]string
+		want          bool
+	}{
+		"a heartbeat":             {cleared, cleared, false},
+		"other annotations":       {nil, map[string]string{"theirs": "1"}, false},
+		"it asks for a restart":   {nil, rebootRequired, true},
+		"that is withdrawn":       {rebootRequired, nil, true},
+		"the version was removed": {map[string]string{object.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"}, cleared, true},
+		"a new release":           {map[string]string{object.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"}, map[string]string{object.WrittenVersionAnnotation: "v2", wmco.VersionAnnotation: "v2"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := nodeChanges.Update(event.UpdateEvent{ObjectOld: annotatedNode("a", tt.before), ObjectNew: annotatedNode("a", tt.after)}); got != tt.want {
+				t.Errorf("got %t", got)
+			}
 		})
 	}
 }
