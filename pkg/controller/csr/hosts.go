@@ -53,6 +53,9 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		if managedByWMCO(instance) {
 			continue // WMCO approves what its hosts ask for
 		}
+		if !joins && hostnameTaken(instance) {
+			continue // it becomes no Node by that name, and must not make that of the other host ambiguous
+		}
 		h, err := nodes.Host(ctx, instance, nodeName)
 		if err != nil {
 			return nil, err
@@ -81,6 +84,12 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 func managedByWMCO(instance *v1alpha1.WindowsInstance) bool {
 	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
 	return c != nil && c.Reason == v1alpha1.ReasonManagedByWMCO
+}
+
+// hostnameTaken says whether another host is the Node by the computer name of the host, or comes before it.
+func hostnameTaken(instance *v1alpha1.WindowsInstance) bool {
+	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionPreflightPassed)
+	return c != nil && c.Reason == v1alpha1.ReasonHostnameTaken
 }
 
 // keptFor says whether the node will be that of a Machine which is not that of the host: it cannot become it, and must not

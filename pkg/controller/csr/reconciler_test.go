@@ -165,6 +165,12 @@ func leftToWMCO(i *v1alpha1.WindowsInstance) {
 	i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonManagedByWMCO}}
 }
 
+// cloned has the host keep the computer name of another one.
+func cloned(i *v1alpha1.WindowsInstance) {
+	i.Status.Node, i.Status.System.Hostname = nil, "WIN-1"
+	i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPreflightPassed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostnameTaken}}
+}
+
 // host2 is another one, with another Node.
 func host2(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	return host1(append([]func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
@@ -478,6 +484,11 @@ func TestReconcile(t *testing.T) {
 			},
 		},
 		{
+			name: "beside a clone that keeps its computer name", request: renewal(t), others: objects{host1(), host2(cloned)},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{name: "of a clone that keeps the computer name of a host which is gone", request: renewal(t), others: objects{host2(cloned)}},
+		{
 			name: "one of which is in a namespace that others may not see", request: serving(t, "win-1"),
 			others: objects{host1(), host1(func(i *v1alpha1.WindowsInstance) { i.Namespace, i.Name = "secret", "hidden" })},
 			events: []string{
@@ -766,6 +777,9 @@ func TestChangesOfInstancesThatMatter(t *testing.T) {
 		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
 		{name: "left to WMCO", edit: leftToWMCO, want: true},
+		{name: "its name is that of another host", edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPreflightPassed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostnameTaken}}
+		}, want: true},
 		{name: "being deleted", edit: func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
 	}
 	for _, tt := range tests {

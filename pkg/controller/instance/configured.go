@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -33,6 +34,8 @@ type Desired interface {
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
 	// PoolRevision names the ControllerRevision of the pool that this configuration is of. Empty: that is not known.
 	PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string
+	// NodeNames is where the names of the Nodes of hosts come from. known is false as long as that could not be read.
+	NodeNames() (from wmco.HostnameSource, known bool)
 }
 
 // inputsRetry is when to ask again for the desired configuration of a host after it could

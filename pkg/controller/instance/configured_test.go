@@ -414,6 +414,10 @@ func (*scriptedDesired) PoolRevision(*v1alpha1.WindowsInstance, *v1alpha1.Window
 	return "p-1"
 }
 
+func (*scriptedDesired) NodeNames() (wmco.HostnameSource, bool) {
+	return wmco.HostnameOfWindows, true
+}
+
 func TestReconcileManaged(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	desired := &scriptedDesired{revision: revision1}

@@ -34,6 +34,8 @@ type snapshot struct {
 	duplicate string
 	// elsewhere: it says for which namespace the host was configured, and there may be no other instance.
 	elsewhere bool
+	// hostnameTaken says which other host has the computer name of the host. Empty: none that comes before it.
+	hostnameTaken string
 	// takesOver: that one was deleted, and has handed the host over to this one with its Node.
 	takesOver bool
 	// observation is what the last probe saw, if it still applies. Nil: there is none,
@@ -320,6 +322,14 @@ func (e *evaluation) pass(condition string) {
 			return
 		}
 		status, reason, message := summarize(o.report.findings)
+		if e.hostnameTaken != "" {
+			findings := message
+			message = e.hostnameTaken
+			if status == metav1.ConditionFalse {
+				message += besides + findings
+			}
+			status, reason = metav1.ConditionFalse, v1alpha1.ReasonHostnameTaken
+		}
 		e.set(condition, status, reason, message)
 	}
 }

@@ -45,6 +45,9 @@ func indexes() []struct {
 		{&v1alpha1.WindowsInstance{}, identity.MachineIndex, func(o client.Object) []string {
 			return identity.OfMachine(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
+		{&v1alpha1.WindowsInstance{}, indexHostname, func(o client.Object) []string {
+			return hostnamesOf(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
+		}},
 		{&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool},
 	}
 }

@@ -407,7 +407,8 @@ func TestEndpointsChanged(t *testing.T) {
 		want   bool
 	}{
 		{"nothing", func(*v1alpha1.WindowsInstance) {}, false},
-		{"what it says of itself", func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{Hostname: "h"} }, false},
+		{"what it says of itself", func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{Build: "20348"} }, false},
+		{"its computer name", func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{Hostname: "h"} }, true},
 		{"it was logged in to", func(i *v1alpha1.WindowsInstance) { i.Status.Version = "v1" }, true},
 		{"address", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" }, true},
 		{"machine", func(i *v1alpha1.WindowsInstance) { i.Status.MachineID = "m" }, true},
@@ -447,6 +448,18 @@ func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
 		return out
 	}); got != "two" {
 		t.Errorf("an instance concerns %q", got)
+	}
+	elsewhere.Status.System, one.Status.System = &v1alpha1.SystemStatus{Hostname: "CLONE"}, &v1alpha1.SystemStatus{Hostname: "clone"}
+	if err := f.client.Status().Update(ctx, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(func() (out []string) {
+		for _, r := range f.r.sharingHost(ctx, one) {
+			out = append(out, r.Name)
+		}
+		return out
+	}); got != "two elsewhere" {
+		t.Errorf("an instance whose computer name changes concerns %q", got)
 	}
 	if got := names(func() (out []string) {
 		for _, r := range f.r.membersOf(ctx, &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}) {

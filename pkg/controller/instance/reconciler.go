@@ -209,6 +209,9 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		}
 	}
 	r.readDesired(ctx, &s, pool)
+	if err := r.findHostname(ctx, &s); err != nil {
+		return snapshot{}, err
+	}
 	return s, nil
 }
 
@@ -301,7 +304,11 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 		return reconcile.Result{} // its end wakes the reconciler
 	}
 	now := r.clock.Now()
-	due := next(known.history, r.RecheckInterval, now)
+	seen := known.history
+	if s.hostnameTaken != "" && seen.outcome == outcomeHealthy {
+		seen.outcome = outcomeAttention // only the cluster speaks against it
+	}
+	due := next(seen, r.RecheckInterval, now)
 	if known.last != nil && s.observation == nil && !known.history.at.After(known.last.finished) {
 		due = now // what was seen last does not apply any more
 	}

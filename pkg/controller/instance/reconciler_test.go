@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,10 @@ type fixture struct {
 	stop      func()
 	// namespace is that of the instances that are named.
 	namespace string
+
+	// ended counts the probes that ended, each of which wakes the reconciler, and heard those of them whose wake-up was taken.
+	ended atomic.Int64
+	heard int64
 
 	mu sync.Mutex
 	// failWrite, when set, is what writing a status answers instead.
@@ -116,6 +121,11 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		ProbeTimeout: DefaultProbeTimeout, RecheckInterval: DefaultRecheckInterval,
 	})
 	f.r = r
+	probed := r.prober.record
+	r.prober.record = func(key types.NamespacedName, o *observation) {
+		probed(key, o)
+		f.ended.Add(1)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.prober.Start(ctx) }()
@@ -145,23 +155,17 @@ func (f *fixture) reconcile(name string) reconcile.Result {
 // settle reconciles one instance until there is nothing to do before some time has passed.
 func (f *fixture) settle(name string) reconcile.Result {
 	f.t.Helper()
-	idle := false
 	for range 20 {
 		result := f.reconcile(name)
 		if f.hold(name) {
 			continue
 		}
-		if !f.r.prober.Busy(types.NamespacedName{Namespace: f.namespace, Name: name}) {
-			if idle && (result.RequeueAfter > 0 || !f.awoken()) {
-				return result
-			}
-			// A probe may have ended since that pass, which has not seen its result, and may not have told so yet.
-			idle = true
-			continue
+		// What has ended has woken the reconciler, or is about to, and that pass may not have seen its result.
+		if !f.r.prober.Busy(types.NamespacedName{Namespace: f.namespace, Name: name}) && f.heard == f.ended.Load() {
+			return result
 		}
-		idle = false
-		// Another host may be woken whose probe had ended before; this one is waited for until it is.
-		for receive(f.t, f.r.wake, "a probe of "+name+" to end").Object.GetName() != name {
+		if got := f.woken("a probe to end"); got != name {
+			f.t.Fatalf("%s was woken", got)
 		}
 	}
 	f.t.Fatalf("%s does not settle", name)
@@ -207,14 +211,12 @@ func (f *fixture) release(name string) {
 	}
 }
 
-// awoken takes a wake-up that is there already.
-func (f *fixture) awoken() bool {
-	select {
-	case <-f.r.wake:
-		return true
-	default:
-		return false
-	}
+// woken waits for the end of a probe, and returns the instance that it was of.
+func (f *fixture) woken(what string) string {
+	f.t.Helper()
+	e := receive(f.t, f.r.wake, what)
+	f.heard++
+	return e.Object.GetName()
 }
 
 func (f *fixture) get(name string) *v1alpha1.WindowsInstance {
@@ -315,7 +317,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 	f.reconcile("win-1")
-	receive(t, f.r.wake, "the host key")
+	f.woken("the host key")
 	f.journal.take()
 	instances := v1alpha1.Resource("windowsinstances")
 	for _, test := range []struct {
@@ -525,7 +527,7 @@ func TestReconcilePauseEndsAProbe(t *testing.T) {
 	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true })
 	f.reconcile("win-1")
 	f.stop() // returns when the probe has ended, which it does not by itself
-	if f.awoken() {
+	if f.ended.Load() > f.heard {
 		t.Error("the canceled probe woke the reconciler")
 	}
 }
@@ -593,7 +595,7 @@ func TestReconcileDeletionEndsTheProbe(t *testing.T) {
 				t.Error("the host is still remembered")
 			}
 			f.stop()
-			if f.awoken() {
+			if f.ended.Load() > f.heard {
 				t.Error("the canceled probe woke the reconciler")
 			}
 		})
@@ -645,7 +647,7 @@ func TestReconcileHangingHostsDoNotDelayOthers(t *testing.T) {
 		f.clock.Step(patience)
 	}
 	for connected := 0; connected < all-hanging; {
-		name := receive(t, f.r.wake, "a good host").Object.GetName()
+		name := f.woken("a good host")
 		f.reconcile(name)
 		if f.hold(name) {
 			f.reconcile(name)

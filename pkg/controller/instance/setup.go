@@ -75,7 +75,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 }
 
 // sharingHost maps an instance to the others that are contacted at the same endpoint, or may
-// have the same Node: which of them stands for the host may have changed.
+// have the same Node, or the same computer name: which of them stands for the host, or may have the name, may have changed.
 func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []reconcile.Request {
 	instance, ok := object.(*v1alpha1.WindowsInstance)
 	if !ok {
@@ -90,6 +90,9 @@ func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []re
 	}
 	for _, id := range identity.OfInstance(instance) {
 		out = append(out, r.instancesWith(ctx, client.MatchingFields{identity.InstanceIndex: id})...)
+	}
+	for _, name := range hostnamesOf(instance) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexHostname: name})...)
 	}
 	seen := map[types.NamespacedName]bool{client.ObjectKeyFromObject(instance): true}
 	return slices.DeleteFunc(out, func(req reconcile.Request) bool {
@@ -132,6 +135,7 @@ var endpointsChanged = predicate.Funcs{
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before), identity.Endpoints(after)) ||
+			!slices.Equal(hostnamesOf(before), hostnamesOf(after)) ||
 			before.Status.MachineID != after.Status.MachineID || before.Status.HostIP != after.Status.HostIP ||
 			!slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
 			before.Status.OfAnotherNamespace() != after.Status.OfAnotherNamespace() ||

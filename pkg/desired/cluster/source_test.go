@@ -215,6 +215,9 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if _, _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
 		t.Fatalf("without cluster-info got %v", err)
 	}
+	if from, known := s.NodeNames(); known {
+		t.Errorf("without it Nodes are named by %q", from)
+	}
 	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
 		t.Fatal(err)
 	}
@@ -222,6 +225,9 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	first, waiting, _, err := s.Revision(t.Context(), instance(), nil, nil)
 	if err != nil || first == "" || len(waiting) == 0 {
 		t.Fatalf("got revision %q, waiting %v, %v", first, waiting, err)
+	}
+	if from, known := s.NodeNames(); !known || from != wmco.HostnameOfWindows {
+		t.Errorf("Nodes are named by %q, %v", from, known)
 	}
 
 	// A cluster that does not answer makes nothing wrong.

@@ -115,7 +115,12 @@ func obstacle(status *v1alpha1.WindowsInstanceStatus) string {
 	}
 	for _, condition := range []string{v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated, v1alpha1.ConditionPreflightPassed} {
 		c := meta.FindStatusCondition(status.Conditions, condition)
-		if c != nil && c.Status != metav1.ConditionTrue && c.Reason != v1alpha1.ReasonNotTried && c.Reason != v1alpha1.ReasonFindings {
+		if c == nil || c.Status == metav1.ConditionTrue {
+			continue
+		}
+		switch c.Reason {
+		case v1alpha1.ReasonNotTried, v1alpha1.ReasonFindings, v1alpha1.ReasonHostnameTaken:
+		default:
 			return c.Message
 		}
 	}

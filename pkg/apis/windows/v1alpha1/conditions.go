@@ -121,6 +121,9 @@ const (
 
 	// ReasonPreflightPassed (PreflightPassed=True).
 	ReasonPreflightPassed = "PreflightPassed"
+	// ReasonHostnameTaken (PreflightPassed=False): another host has the same computer name, and is the Node of that name or comes before this
+	// one.
+	ReasonHostnameTaken = "HostnameTaken"
 	// ReasonFindings (PreflightPassed=False): the message lists what is in the way.
 	ReasonFindings = "Findings"
 	// ReasonAgentNotInstalled (PreflightPassed=Unknown): our program could not be installed on the host.
