@@ -74,7 +74,7 @@ func BenchmarkConfigure(b *testing.B) {
 		c.setUp(b, 1) // what is done only once is not part of it
 		for b.Loop() {
 			c.oneAndMany(b)
-			c.change(b, "kubelet", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":111}}}}`), c.configuredAnew(b))
+			c.change(b, "kubelet", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":300}}}}`), c.configuredAnew(b))
 			c.change(b, "mirror", c.addMirror, c.configuredAnew(b))
 			c.change(b, "label", c.patchPool(`{"spec":{"template":{"nodeLabels":{"bench":"changed"}}}}`), c.labeled)
 			c.nothing(b)

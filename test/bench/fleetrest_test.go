@@ -90,7 +90,7 @@ func BenchmarkFleetAtRest(b *testing.B) {
 func BenchmarkRequestsPerHost(b *testing.B) {
 	c := startConfigured(b, configuredOptions{system: system.Options{APIServerArgs: []string{"--max-objects-per-namespace=0"}}})
 	c.setUp(b, 1)
-	pods := 100
+	pods := 250 // with fewer than before, hosts are drained
 	update := func() (all, wrote float64) {
 		var calls []call
 		const rounds = 5 // of which the median is taken

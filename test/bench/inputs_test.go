@@ -107,7 +107,7 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 			o.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"registry.example.com":{"auth":"b3RoZXI6cGFzc3dvcmQ="}}}`)
 		})},
 		{"setting of kubelets (MachineConfig of pool `worker`)", func(ctx context.Context) error {
-			rendered, err := openshift.RenderedWorker(openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 110}})
+			rendered, err := openshift.RenderedWorker(openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 300}})
 			if err != nil {
 				return err
 			}
@@ -118,7 +118,7 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 				o.Spec.Configuration.Name = rendered.Name
 			})(ctx)
 		}},
-		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":99}}}}`)},
+		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":301}}}}`)},
 		{"rotation of logs (pool)", c.patchPool(`{"spec":{"template":{"logRotation":{"maxSize":"50Mi"}}}}`)},
 		// The real network operator always has authorities of its own; its stand-in has those of the administrator.
 		{"proxy and its authority (Proxy, `trusted-ca`)", func(ctx context.Context) error {

@@ -130,7 +130,7 @@ func (c *chaos) anything(t *testing.T, h *chaosHost) string {
 		{"is rebooted", 2, false, c.askReboot},
 		{"the kubelets of all hosts are changed", 2, true, func(t *testing.T, _ *chaosHost) error {
 			c.pods++
-			c.patchPool(t, c.namespace, chaosPool, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, 100+c.pods))
+			c.patchPool(t, c.namespace, chaosPool, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, 250+c.pods))
 			return nil
 		}},
 		{"the runtimes of all hosts are changed", 1, true, func(t *testing.T, _ *chaosHost) error {

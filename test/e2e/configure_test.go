@@ -306,22 +306,33 @@ func configureChange(t *testing.T, s *site) {
 		})
 	})
 	t.Run("kubelet", func(t *testing.T) {
-		before := h.waitReady(t).Status.DesiredRevision
-		starts := h.kubelets.Load()
-		s.patchPool(t, namespace, pool, `{"spec":{"template":{"kubelet":{"maxPods":42}}}}`)
-		i := h.waitRevision(t, before)
-		if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
-			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
-		}
-		if n := h.kubelets.Load() - starts; n != 1 {
-			t.Errorf("the kubelet was started %d times, want once", n)
-		}
-		eventually(t, "the Node takes as many pods", func() error {
-			if n := h.node(t, h.name).Status.Allocatable.Pods().Value(); n != 42 {
-				return fmt.Errorf("it takes %d", n)
+		for _, want := range []struct {
+			pods   int64
+			impact v1alpha1.ChangeImpact
+			drain  v1alpha1.OperationStepState
+		}{
+			{300, v1alpha1.ImpactRestart, v1alpha1.StepSkipped},
+			{42, v1alpha1.ImpactDrain, v1alpha1.StepSucceeded}, // the kubelet rejects those that do not fit
+			{43, v1alpha1.ImpactRestart, v1alpha1.StepSkipped},
+		} {
+			before := h.waitReady(t).Status.DesiredRevision
+			starts := h.kubelets.Load()
+			s.patchPool(t, namespace, pool, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, want.pods))
+			op := h.waitRevision(t, before).Status.Operation
+			if op.Impact != want.impact || op.FindStep(v1alpha1.StepDrain).State != want.drain {
+				t.Errorf("%d pods: the impact is %q\n%s", want.pods, op.Impact, describeSteps(op))
 			}
-			return nil
-		})
+			if n := h.kubelets.Load() - starts; n != 1 {
+				t.Errorf("%d pods: the kubelet was started %d times, want once", want.pods, n)
+			}
+			eventually(t, "the Node takes as many pods", func() error {
+				node := h.node(t, h.name)
+				if n := node.Status.Allocatable.Pods().Value(); n != want.pods || node.Spec.Unschedulable {
+					return fmt.Errorf("it takes %d, cordoned: %t", n, node.Spec.Unschedulable)
+				}
+				return nil
+			})
+		}
 	})
 	t.Run("containerd", func(t *testing.T) {
 		before := h.waitReady(t).Status.DesiredRevision
@@ -406,7 +417,7 @@ func configurePlan(t *testing.T, s *site) {
 		return nil
 	})
 	before := h.state(t)
-	if len(plan) != 1 || plan[0].Kind != "File" || plan[0].Name != `C:\k\kubelet.conf` || plan[0].Action != "Update" || plan[0].Impact != v1alpha1.ImpactRestart {
+	if len(plan) != 1 || plan[0].Kind != "File" || plan[0].Name != `C:\k\kubelet.conf` || plan[0].Action != "Update" || plan[0].Impact != v1alpha1.ImpactDrain || !strings.Contains(plan[0].Message, "pods may get less than before: maxPods") {
 		t.Errorf("the plan is %+v", plan)
 	}
 	if difference := h.state(t).difference(before, "var/log/kubelet/"); difference != "" {

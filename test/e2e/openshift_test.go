@@ -290,11 +290,12 @@ func openShiftRollBack(t *testing.T, o *openShiftSite, h *siteHost) {
 	for _, want := range []struct {
 		rendered string
 		maxPods  int64
-	}{{second.Name, 110}, {first, 250}} {
+		impact   v1alpha1.ChangeImpact
+	}{{second.Name, 110, v1alpha1.ImpactDrain}, {first, 250, v1alpha1.ImpactRestart}} {
 		before, starts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load()
 		update(t, o, "worker", func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Configuration.Name = want.rendered })
 		i := h.waitRevision(t, before)
-		if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
+		if op := i.Status.Operation; op.Impact != want.impact {
 			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 		}
 		if n := h.kubelets.Load() - starts; n != 1 {

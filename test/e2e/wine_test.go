@@ -130,7 +130,7 @@ func (h *wineHost) nothingToDo(t *testing.T) {
 // changeKubelet changes what only the kubelet is about, for which it is restarted, and nothing
 // else.
 func (h *wineHost) changeKubelet(t *testing.T) {
-	const maxPods = 42
+	const maxPods = 300 // with fewer than before, its pods would leave
 	before, revision := h.processes(t), h.get(t).Status.DesiredRevision
 	h.patchPool(t, system.Namespace, sourceName, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, maxPods))
 	i := h.waitRevision(t, revision)

@@ -187,9 +187,14 @@ func addSince(t *testing.T, applied any, addresses []string) {
 	}
 	files, _ := document["files"].([]any)
 	for _, f := range files {
-		// The kubeconfig of a kubelet names it since.
-		if file, _ := f.(map[string]any); file["path"] == `C:\k\bootstrap-ca.crt` {
+		file, _ := f.(map[string]any)
+		switch file["path"] {
+		case `C:\k\bootstrap-ca.crt`: // the kubeconfig of a kubelet names it since
 			file["onChange"] = map[string]any{"impact": "Restart", "services": []any{"kubelet"}}
+		case `C:\k\kubelet.exe`: // the Node is drained for it since
+			file["onChange"] = map[string]any{"impact": "Drain", "services": []any{"kubelet"}}
+		case `C:\k\kubelet.conf`: // and for one by which pods get less
+			file["onChange"], file["format"] = map[string]any{"impact": "Drain", "services": []any{"kubelet"}}, "KubeletConfiguration"
 		}
 	}
 	directories, _ := document["directories"].([]any)

@@ -21,5 +21,5 @@
 // It is one package because planning, execution, repair and cleanup share the inventory and the
 // observed state, and none of them is used without the others.
 //
-// The package imports the standard library and package api with its sub-packages only.
+// The package imports the standard library, package api with its sub-packages, and kubeletconfig only.
 package engine

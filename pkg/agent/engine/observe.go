@@ -28,6 +28,7 @@ type observation struct {
 	directories            map[string]FileInfo        // by path in lower case
 	names                  map[string][]string        // of directories with a retention
 	files                  map[string]fileObservation // by path in lower case
+	before                 map[string][][]byte        // contents that programs may run with of files that are compared and differ; nil in it: one that cannot be read
 	generated              map[string]FileInfo        // by path in lower case
 	until                  map[string]bool
 	credentials            *kubeletCredentials
@@ -159,6 +160,7 @@ func (o *observer) paths(err *error, seen *observation, d *config.Document, inv 
 	}
 	seen.directories = inspect(err, "directory", directories, o.system.Stat)
 	seen.files = inspect(err, "file", files, o.file)
+	seen.before = o.before(d, seen.files)
 	seen.generated = inspect(err, "path", slices.AppendSeq(slices.Clone(d.Generated), maps.Values(inv.Generated)), o.system.Stat)
 	var retained, until, staged []string
 	for _, dir := range d.Directories {
@@ -241,6 +243,34 @@ func (o *observer) file(path string) (fileObservation, error) {
 		o.digests[fold(path)] = file
 	}
 	return file, err
+}
+
+// before returns the contents with which programs may have been started, of the files that are compared with
+// their document and differ: what is there now, and, as somebody may have changed it since, what was applied last.
+func (o *observer) before(d *config.Document, files map[string]fileObservation) map[string][][]byte {
+	contents := map[string][][]byte{}
+	for _, f := range d.Files {
+		now := files[fold(f.Path)]
+		if f.Format == "" || now.digest == f.Digest {
+			continue
+		}
+		var all [][]byte
+		if now.Kind != FileMissing {
+			content, err := readFile(o.system, f.Path)
+			if err != nil {
+				content = nil // it is too large, or was removed meanwhile: nobody knows
+			}
+			all = append(all, content)
+		}
+		// One that is damaged says nothing, and does not keep the host from getting another one.
+		if applied, err := readApplied(o.system); err == nil && applied != nil {
+			if text, ok := applied.Document.Text(f.Path); ok {
+				all = append(all, []byte(text))
+			}
+		}
+		contents[fold(f.Path)] = all
+	}
+	return contents
 }
 
 func digestOf(s FileSystem, path string) (string, error) {

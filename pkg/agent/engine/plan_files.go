@@ -11,6 +11,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/kubeletconfig"
 )
 
 // wantedFile is a file with its content.
@@ -149,10 +150,40 @@ func (p *planner) file(w *wantedFile) {
 		needs = w.Digest
 	}
 	absent := needs != "" && !p.seen.staged[needs]
-	p.add(step{file: w, afterService: w.AfterService, needs: needs, notNow: absent || w.waits != ""}, action, api.KindFile, w.Path, reason, w.OnChange)
+	onChange := w.OnChange
+	if w.Format == config.FormatKubelet && p.impact(onChange) == config.ImpactDrain {
+		if why := p.lessForPods(w); why != "" {
+			reason += "; " + why
+		} else {
+			onChange.Impact = config.ImpactRestart
+		}
+	}
+	p.add(step{file: w, afterService: w.AfterService, needs: needs, notNow: absent || w.waits != ""}, action, api.KindFile, w.Path, reason, onChange)
 	if absent {
 		p.plan.Payload = append(p.plan.Payload, w.payload())
 	}
+}
+
+// lessForPods says by what in a configuration of the kubelet pods get less than they may have now. Empty: they
+// do not.
+func (p *planner) lessForPods(w *wantedFile) string {
+	before := p.seen.before[fold(w.Path)]
+	if len(before) == 0 && p.seen.files[fold(w.Path)].digest != w.digest {
+		return "what the kubelet runs with is not known, and it may admit fewer pods"
+	}
+	var fields []string
+	for _, content := range before {
+		less, err := kubeletconfig.Less(content, w.content)
+		if err != nil {
+			return "what the kubelet runs with cannot be compared, and it may admit fewer pods"
+		}
+		fields = append(fields, less...)
+	}
+	if len(fields) == 0 {
+		return ""
+	}
+	slices.Sort(fields)
+	return "pods may get less than before: " + strings.Join(slices.Compact(fields), ", ")
 }
 
 // removedDirectories come last, when they are empty, children before parents.

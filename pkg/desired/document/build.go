@@ -490,7 +490,8 @@ func (b *builder) configuration() {
 		b.errs = append(b.errs, err)
 		return
 	}
-	b.text(wmco.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactRestart, wmco.KubeletService))
+	b.text(wmco.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactDrain, wmco.KubeletService))
+	b.document.Files[len(b.document.Files)-1].Format = config.FormatKubelet
 	// The kubelet reloads it.
 	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
 	// The kubeconfig of the kubelet names it, so that a host need not join again when it changes.

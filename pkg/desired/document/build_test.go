@@ -33,6 +33,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/kubeletconfig"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -434,7 +435,18 @@ func TestImpact(t *testing.T) {
 		}, want: config.ImpactNone},
 		{name: "CNI plugin", change: func(in *document.Inputs) { setProgram(in, `C:\k\cni\win-overlay.exe`) }, want: config.ImpactNone},
 		{name: "kubelet", change: func(in *document.Inputs) { setProgram(in, `C:\k\kubelet.exe`) }, want: config.ImpactDrain, services: []string{"kubelet"}},
-		{name: "pods of the kubelet", change: func(in *document.Inputs) { in.Kubelet.MaxPods = 100 }, want: config.ImpactRestart, services: []string{"kubelet"}},
+		{name: "fewer pods of the kubelet", change: func(in *document.Inputs) { in.Kubelet.MaxPods = 100 }, want: config.ImpactDrain, services: []string{"kubelet"}},
+		{name: "more pods of the kubelet", change: func(in *document.Inputs) { in.Kubelet.MaxPods = 300 }, want: config.ImpactRestart, services: []string{"kubelet"}},
+		{name: "more for the system", change: func(in *document.Inputs) {
+			in.Kubelet.SystemReserved = map[corev1.ResourceName]string{corev1.ResourceMemory: "3Gi"}
+		}, want: config.ImpactDrain, services: []string{"kubelet"}},
+		{name: "less for the system", change: func(in *document.Inputs) {
+			in.Kubelet.SystemReserved = map[corev1.ResourceName]string{corev1.ResourceMemory: "1Gi"}
+		}, want: config.ImpactRestart, services: []string{"kubelet"}},
+		{name: "eviction", change: func(in *document.Inputs) {
+			in.Kubelet.EvictionHard = map[string]string{"memory.available": "500Mi"}
+		}, want: config.ImpactDrain, services: []string{"kubelet"}},
+		{name: "taint", change: func(in *document.Inputs) { in.Kubelet.Taints = []corev1.Taint{} }, want: config.ImpactRestart, services: []string{"kubelet"}},
 		{name: "runner of logs", change: func(in *document.Inputs) { setProgram(in, `C:\k\kube-log-runner.exe`) }, want: config.ImpactRestart, services: []string{"csi-proxy", "kube-proxy", "kubelet"}},
 		{name: "VXLAN port", change: func(in *document.Inputs) { in.Cluster.VXLANPort = 9999 }, want: config.ImpactRestart, services: []string{"hybrid-overlay-node"}},
 		{name: "containerd", change: func(in *document.Inputs) { setProgram(in, `C:\k\containerd\containerd.exe`) }, want: config.ImpactDrain, services: []string{"containerd"}},
@@ -525,7 +537,18 @@ func changed(t *testing.T, before, after config.Document) []config.OnChange {
 		}
 		switch part := part.(type) {
 		case config.File:
-			list = append(list, part.OnChange)
+			o := part.OnChange
+			if before, known := old[name].(config.File); known && part.Format == config.FormatKubelet {
+				// As the agent does.
+				less, err := kubeletconfig.Less([]byte(*before.Source.Text), []byte(*part.Source.Text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(less) == 0 {
+					o.Impact = config.ImpactRestart
+				}
+			}
+			list = append(list, o)
 		case config.Service:
 			list = append(list, part.OnChange)
 		case config.EnvironmentVariable:

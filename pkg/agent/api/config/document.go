@@ -154,6 +154,9 @@ type File struct {
 	Access Access `json:"access,omitempty"`
 	// OnChange is what follows when the content changes.
 	OnChange OnChange `json:"onChange"`
+	// Format says how the content is compared with the one before, where a change may cost less than
+	// OnChange says. Empty: it is not compared.
+	Format Format `json:"format,omitempty"`
 	// UntilFile is a path: once that file exists, this one is removed, as a bootstrap
 	// credential is when the host has one of its own. If it is the client certificate of the
 	// document, it also has to be good; and this file is written in any case, so that its
@@ -166,6 +169,13 @@ type File struct {
 	// Waiting is as in [Service].
 	Waiting bool `json:"waiting,omitempty"`
 }
+
+// Format is what the content of a file is, for who compares it.
+type Format string
+
+// FormatKubelet is a KubeletConfiguration in JSON. A change by which pods get no less than before costs
+// [ImpactRestart] at most: the kubelet admits all pods again that it ran.
+const FormatKubelet Format = "KubeletConfiguration"
 
 // Source says where the content of a file comes from. Exactly one of Payload, Text
 // and Secret is set.

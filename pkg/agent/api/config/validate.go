@@ -155,6 +155,13 @@ func (v *validator) files() {
 		v.access(what, f.Access)
 		v.onChange(what, f.OnChange)
 		v.source(what, f)
+		switch {
+		case f.Format == "":
+		case f.Format != FormatKubelet:
+			v.errorf("%s: format %q is not known", what, f.Format)
+		case f.Source.Text == nil || f.Source.Expand:
+			v.errorf("%s: only text that is the same on every host is compared", what)
+		}
 		if f.Source.Secret != "" {
 			secret(f.Source.Secret)
 			if f.Access != AccessAdministrators {

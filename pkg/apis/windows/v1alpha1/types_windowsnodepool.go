@@ -365,7 +365,9 @@ type PoolTemplate struct {
 	// +k8s:listMapKey=effect
 	// +k8s:maxItems=32
 	NodeTaints []NodeTaint `json:"nodeTaints,omitzero"`
-	// Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.
+	// Settings of the kubelet. A change restarts the kubelet of each host, and its pods keep running. One by
+	// which pods get less than before, as with fewer maxPods or more that is reserved, drains each host first,
+	// one after the other: the kubelet would reject those that no longer fit.
 	// +optional
 	// +k8s:optional
 	Kubelet *KubeletTemplate `json:"kubelet,omitempty"`

@@ -22,7 +22,9 @@ type PoolTemplateApplyConfiguration struct {
 	// Not set, or null: os=Windows:NoSchedule, which keeps pods for Linux away. Whoever sets the
 	// list sets all of it.
 	NodeTaints []NodeTaintApplyConfiguration `json:"nodeTaints,omitempty"`
-	// Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.
+	// Settings of the kubelet. A change restarts the kubelet of each host, and its pods keep running. One by
+	// which pods get less than before, as with fewer maxPods or more that is reserved, drains each host first,
+	// one after the other: the kubelet would reject those that no longer fit.
 	Kubelet *KubeletTemplateApplyConfiguration `json:"kubelet,omitempty"`
 	// Settings of containerd. A change drains each host, one after the other.
 	Containerd *ContainerdTemplateApplyConfiguration `json:"containerd,omitempty"`
