@@ -23,7 +23,7 @@ type action struct {
 	selection
 	outputFlags
 	dryRun      string
-	wait        bool
+	wait, yes   bool
 	waitTimeout time.Duration
 
 	// noun names what is done, done says that it was: "drain", "drained".
@@ -78,6 +78,9 @@ func (a *action) run(ctx context.Context, e *env, args []string) error {
 	dryRun, err := dryRunOf(a.dryRun)
 	if err != nil {
 		return err
+	}
+	if dryRun != nil { // it does no harm
+		a.goOn = nil
 	}
 	return a.eachSelected(ctx, e, args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
 		return a.one(ctx, e, c, t, metav1.CreateOptions{DryRun: dryRun})

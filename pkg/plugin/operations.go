@@ -84,7 +84,8 @@ func newDrain(e *env) *cobra.Command {
 		Long: `Cordon the Node of a host and have its pods evicted. The controller of the cluster does it:
 it continues when this command ends, and Ctrl-C only ends the output.
 
-The flags are those of kubectl drain.`,
+With several hosts it is one after the other, and after one that fails no other is begun: the error
+has the command to go on. The flags are those of kubectl drain.`,
 		Example: `  # Until the last pod has left
   kubectl windows drain win-6
 
@@ -95,6 +96,7 @@ The flags are those of kubectl drain.`,
   kubectl windows drain win-6 --dry-run=server`,
 	})
 	d.addFlags(cmd, "timeout")
+	a.beCareful(e, cmd, "drain")
 	return cmd
 }
 
@@ -148,7 +150,8 @@ func newReboot(e *env) *cobra.Command {
 		Short: "Restart a host",
 		Long: `Restart a host: cordon its Node, drain it, restart Windows, wait until the Node is ready
 again, and uncordon it. The controller of the cluster does it: it continues when this command
-ends, and Ctrl-C only ends the output. With several hosts it is one after the other.
+ends, and Ctrl-C only ends the output. With several hosts it is one after the other, and after one
+that fails no other is begun: the error has the command to go on.
 
 --mode=IfPending does nothing where Windows does not wait for a restart. --mode=Force
 restarts at once; the pods there are cut off.
@@ -180,6 +183,7 @@ the drain and installed after it. Where none wait the host is left as it is.`,
 		},
 	})
 	d.addFlags(cmd, "drain-timeout")
+	a.beCareful(e, cmd, "reboot")
 	cmd.Flags().StringVar(&mode, "mode", string(v1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
 	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready.")
 	cmd.Flags().StringVar(&install, "install-updates", string(v1alpha1.InstallNone), "None, Security or All: updates of Windows to install before the restart.")

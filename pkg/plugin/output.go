@@ -6,10 +6,12 @@ package plugin
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
@@ -17,8 +19,9 @@ import (
 
 // each calls do for every target, at most limit at a time, with an env whose streams are
 // for that target: of several, each line has the name before it. It continues when one
-// fails, and then returns an [ExitError] with the code that all failures have in common.
-func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx context.Context, e *env, t target) error) error {
+// fails, and then returns an [ExitError] with the code that all failures have in common. With goOn it
+// begins no other after a failure, and the error ends with what goOn says about those that are left.
+func (e *env) each(ctx context.Context, targets []target, limit int, goOn func(left []target) string, do func(ctx context.Context, e *env, t target) error) error {
 	if len(targets) == 1 {
 		return do(ctx, e, targets[0])
 	}
@@ -26,12 +29,17 @@ func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx
 		group  errgroup.Group
 		writes sync.Mutex // whole lines of one target at a time
 		errs   = make([]error, len(targets))
+		begun  = make([]bool, len(targets))
+		failed atomic.Bool
 	)
 	group.SetLimit(max(limit, 1))
 	for i, t := range targets {
 		group.Go(func() error {
 			if errs[i] = ctx.Err(); errs[i] != nil {
 				return nil //nolint:nilerr // errs has it
+			}
+			if begun[i] = goOn == nil || !failed.Load(); !begun[i] {
+				return nil
 			}
 			prefix := "[" + label(t, targets) + "] "
 			own := *e
@@ -45,6 +53,9 @@ func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx
 			out.finish()
 			errOut.finish()
 			errs[i] = err
+			if err != nil {
+				failed.Store(true)
+			}
 			return nil
 		})
 	}
@@ -52,7 +63,17 @@ func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return e.sumUp(errs)
+	err := e.sumUp(errs)
+	var left []target
+	for i, t := range targets {
+		if !begun[i] {
+			left = append(left, t)
+		}
+	}
+	if exit, ok := errors.AsType[*ExitError](err); ok && len(left) > 0 {
+		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, counted(len(left), "host"), goOn(left))
+	}
+	return err
 }
 
 // eachSelected does something for every host that is named or selected.
@@ -65,7 +86,12 @@ func (e *env) eachSelected(ctx context.Context, args []string, s *selection, do 
 	if err != nil {
 		return err
 	}
-	return e.each(ctx, targets, s.parallel, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
+	if s.confirm != nil {
+		if err := s.confirm(ctx, targets); err != nil {
+			return err
+		}
+	}
+	return e.each(ctx, targets, s.parallel, s.goOn, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
 }
 
 // messageOf is what is to be said of an error that ends the work on one of several hosts.

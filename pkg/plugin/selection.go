@@ -22,6 +22,10 @@ type selection struct {
 	all bool
 	// parallel is on how many hosts something is done at once.
 	parallel int
+	// confirm is asked before anything is done, nil: nobody is.
+	confirm func(ctx context.Context, targets []target) error
+	// goOn is the command for hosts that were not begun because one before them failed. Nil: a failure of one stops no other.
+	goOn func(left []target) string
 }
 
 func (s *selection) addFlags(e *env, cmd *cobra.Command) {

@@ -4,13 +4,11 @@
 package plugin
 
 import (
-	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 
@@ -161,26 +159,7 @@ func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, change
 func askForKey(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
 	trusted := trustedKeys(t.WindowsInstance)
 	e.note("%s (%s)\n  trusted so far:  %s\n  to trust now:    %s\nCompare the fingerprint with that on the console of the host.", t.Name, t.Spec.Address, strings.Join(trusted, "\n                   "), describeKey(key))
-	_, _ = fmt.Fprint(e.ErrOut, "Is it the same? Type yes to trust it: ")
-	answer := make(chan string, 1)
-	go func() {
-		// It ends with the line, or else with the process.
-		line, err := bufio.NewReader(e.In).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			line = ""
-		}
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case <-ctx.Done():
-		e.note("")
-		return ctx.Err()
-	case text := <-answer:
-		if text != "yes" {
-			return errors.New("nothing was changed")
-		}
-		return nil
-	}
+	return e.ask(ctx, "Is it the same? Type yes to trust it: ")
 }
 
 // trustedKeys are the keys that are trusted so far, for people.

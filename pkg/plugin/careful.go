@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// beCareful makes the command end with the first host that fails, and ask before it disturbs all hosts of a cluster. A dry run
+// disturbs none.
+func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
+	cmd.Flags().BoolVar(&a.yes, "yes", false, "Do not ask before -A without --pool or a selector.")
+	a.goOn = func(left []target) string { return goOn(cmd, left) }
+	a.confirm = func(ctx context.Context, targets []target) error {
+		if a.yes || a.dryRun != "none" || !a.everything() {
+			return nil
+		}
+		what := fmt.Sprintf("-A without --pool or a selector would %s %s in %s", verb, counted(len(targets), "host"), counted(len(namespacesOf(targets)), "namespace"))
+		if !printers.IsTerminal(e.In) {
+			return fmt.Errorf("%s, and nobody can be asked here: select some with --pool or -l, or add --yes", what)
+		}
+		e.note("%s.", what)
+		return e.ask(ctx, "Type yes to go on: ")
+	}
+}
+
+// everything says whether all hosts of all namespaces are selected.
+func (s *selection) everything() bool {
+	return s.allNamespaces && s.pool == "" && s.selector == "" && s.fieldSelector == ""
+}
+
+// namespacesOf are the namespaces of hosts, in their order.
+func namespacesOf(targets []target) []string {
+	var all []string
+	for _, t := range targets {
+		if !slices.Contains(all, t.Namespace) {
+			all = append(all, t.Namespace)
+		}
+	}
+	return all
+}
+
+// counted is a number of things.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// ask asks a question. The error is nil if the answer is yes.
+func (e *env) ask(ctx context.Context, question string) error {
+	_, _ = fmt.Fprint(e.ErrOut, question)
+	answer := make(chan string, 1)
+	go func() {
+		// It ends with the line, or else with the process.
+		line, err := bufio.NewReader(e.In).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			line = ""
+		}
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		e.note("")
+		return ctx.Err()
+	case text := <-answer:
+		if text != "yes" {
+			return errors.New("nothing was changed")
+		}
+		return nil
+	}
+}
+
+// ofCluster are the flags of all commands that say which cluster is meant, and are no secrets.
+var ofCluster = []string{"context", "cluster", "kubeconfig", "server", "user"}
+
+// notRepeated are those that the names of hosts replace, and the namespace, which is said with them.
+var notRepeated = []string{"selector", "field-selector", "pool", "all-namespaces", "namespace", "yes"}
+
+// goOn is the same command for the hosts that are left, one for each of their namespaces.
+func goOn(cmd *cobra.Command, left []target) string {
+	var flags []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		ofAll := cmd.InheritedFlags().Lookup(f.Name) != nil
+		if slices.Contains(notRepeated, f.Name) || ofAll && !slices.Contains(ofCluster, f.Name) {
+			return
+		}
+		flags = append(flags, "--"+f.Name+"="+quoted(f.Value.String()))
+	})
+	var commands []string
+	for _, namespace := range namespacesOf(left) {
+		words := []string{"kubectl", "windows", cmd.Name()}
+		for _, t := range left {
+			if t.Namespace == namespace {
+				words = append(words, "wi/"+t.Name)
+			}
+		}
+		commands = append(commands, strings.Join(append(append(words, "-n", namespace), flags...), " "))
+	}
+	return strings.Join(commands, "; ")
+}
+
+// plain matches what a shell takes as it is.
+var plain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
+
+// quoted is a word for a shell of Unix.
+func quoted(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/output"
+)
+
+// in is an instance in another namespace.
+func in(namespace string, i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+	i.Namespace = namespace
+	return i
+}
+
+// failing makes a server on which the drain and the reboot of host w2 fail.
+func failing(t *testing.T, instances ...*v1alpha1.WindowsInstance) *api {
+	a := newAPI(t, instances...)
+	for _, action := range []string{"drain", "reboot"} {
+		a.handle(http.MethodPost, action, func(w http.ResponseWriter, r *http.Request) {
+			phase := v1alpha1.OperationSucceeded
+			if r.PathValue("name") == "w2" {
+				phase = v1alpha1.OperationFailed
+			}
+			answer(w, v1alpha1.WindowsInstanceDrain{
+				TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstance" + strings.ToUpper(action[:1]) + action[1:]},
+				Status:   v1alpha1.ActionStatus{Operation: operation("op", v1alpha1.OperationDrain, phase, "boom")},
+			})
+		})
+	}
+	return a
+}
+
+// TestFirstFailureEnds: after a drain or a reboot that failed no other host is begun, and the error has the command for those that are left.
+func TestFirstFailureEnds(t *testing.T) {
+	fleet := func() []*v1alpha1.WindowsInstance {
+		return []*v1alpha1.WindowsInstance{inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "a"), inPool(instance("w4", ""), "a")}
+	}
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		begun string
+		want  []string
+	}{
+		{"drain of a pool", []string{"drain", "--pool=a", "--grace-period=1"}, "w1 w2", []string{"1 of 4 hosts did not succeed; not begun after that: 2 hosts; to go on with the rest: kubectl windows drain wi/w3 wi/w4 -n hosts --grace-period=1 "}},
+		{"reboot of some", []string{"reboot", "w3", "w2", "w1", "--mode=ifpending", "--pod-selector=a in (b)"}, "w2 w3", []string{"not begun after that: 1 host;", "kubectl windows reboot wi/w1 -n hosts ", "--mode=IfPending", "--pod-selector='a in (b)'"}},
+		{"a failure of the last one", []string{"drain", "w1", "w2"}, "w1 w2", []string{"1 of 2 hosts did not succeed\n"}},
+		{"a dry run asks all of them", []string{"drain", "w2", "w3", "--dry-run=server"}, "w2 w3", nil},
+		{"as do other commands", []string{"uncordon", "w2", "w3"}, "w2 w3", []string{"2 of 2 hosts did not succeed\n"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := failing(t, fleet()...)
+			a.handle(http.MethodPost, "uncordon", func(w http.ResponseWriter, r *http.Request) {
+				refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, r.PathValue("name"), "no")
+			})
+			got := a.run(tt.args...)
+			for _, text := range tt.want {
+				if !strings.Contains(got.stderr, text) {
+					t.Errorf("it does not say %q:\n%s", text, got.stderr)
+				}
+			}
+			var begun []string
+			for _, name := range []string{"w1", "w2", "w3", "w4"} {
+				if len(a.asked(name+"/"+tt.args[0])) > 0 {
+					begun = append(begun, name)
+				}
+			}
+			if got := strings.Join(begun, " "); got != tt.begun {
+				t.Errorf("it began %q, want %q", got, tt.begun)
+			}
+		})
+	}
+}
+
+// TestGoOnInNamespaces: hosts of several namespaces need a command each, and no secret of the command line is repeated.
+func TestGoOnInNamespaces(t *testing.T) {
+	a := failing(t, in("a", instance("w2", "")), in("b", instance("w3", "")), in("c", instance("w4", "")))
+	got := a.runIn(t.Context(), "", "", "reboot", "-A", "--yes", "--token=hunter2")
+	got.want(t, ExitOperationFailed, "kubectl windows reboot wi/w3 -n b --", "; kubectl windows reboot wi/w4 -n c --", "--server=http")
+	for _, never := range []string{"hunter2", "--all-namespaces", "--yes"} {
+		if strings.Contains(got.stderr, never) {
+			t.Errorf("it says %q:\n%s", never, got.stderr)
+		}
+	}
+}
+
+// TestEverythingNeedsYes: a slip of -A drains no cluster.
+func TestEverythingNeedsYes(t *testing.T) {
+	for _, tt := range []struct {
+		args    []string
+		refused bool
+	}{
+		{[]string{"drain", "-A"}, true},
+		{[]string{"reboot", "-A"}, true},
+		{[]string{"reboot", "-A", "--wait=false"}, true},
+		{[]string{"drain", "-A", "--yes"}, false},
+		{[]string{"drain", "-A", "--pool=p"}, false},
+		{[]string{"drain", "-A", "-l", "rack=r1"}, false},
+		{[]string{"drain", "-A", "--dry-run=server"}, false},
+		{[]string{"drain", "w1", "w3", "-n", "a"}, false},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			hosts := []*v1alpha1.WindowsInstance{in("a", inPool(instance("w1", ""), "p")), in("a", instance("w3", "")), in("b", instance("w4", ""))}
+			hosts[0].Labels = map[string]string{"rack": "r1"}
+			a := failing(t, hosts...)
+			got := a.runIn(t.Context(), "", "", tt.args...)
+			if asked := len(a.asked("POST")); tt.refused != (asked == 0) {
+				t.Errorf("it requested %d operations:\n%s", asked, got.stderr)
+			}
+			if tt.refused {
+				got.want(t, ExitFailure, "-A without --pool or a selector would "+tt.args[0]+" 3 hosts in 2 namespaces", "--yes")
+			}
+		})
+	}
+}
+
+func TestAsk(t *testing.T) {
+	for _, tt := range []struct {
+		typed string
+		want  bool
+	}{{"yes\n", true}, {"y\n", false}, {"", false}} {
+		var out output.Buffer
+		e := &env{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(tt.typed), Out: io.Discard, ErrOut: &out}}
+		if err := e.ask(t.Context(), "Really? "); (err == nil) != tt.want || out.String() != "Really? " {
+			t.Errorf("%q: %v, %q", tt.typed, err, out.String())
+		}
+	}
+}
