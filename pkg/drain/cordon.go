@@ -57,6 +57,15 @@ func IsMarked(node *corev1.Node, purpose, requester string) bool {
 	return node.Spec.Unschedulable && rest == purpose+" "+AskedForBy(requester)
 }
 
+// MarkedFor returns the ID of the mark with which a Node is cordoned for a purpose. Empty: it is not cordoned, or not for that.
+func MarkedFor(node *corev1.Node, purpose string) string {
+	id, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	if of, _, _ := strings.Cut(rest, " "); !node.Spec.Unschedulable || of != purpose {
+		return ""
+	}
+	return id
+}
+
 // on says whether the Node has the mark, or one that it stands for.
 func (m Mark) on(node *corev1.Node) bool {
 	id, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")

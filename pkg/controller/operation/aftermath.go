@@ -216,7 +216,7 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		// Nobody asked for it, or updates were not installed: the host goes on as it did.
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return note + describeEvicted(op) + restored, err
-	case op.Cause != "":
+	case op.Cause != "" || op.Type == v1alpha1.OperationReboot && v1alpha1.AwaitsReturn(e.current):
 		return note + describeCordonLeft(op), nil
 	case op.Type == v1alpha1.OperationDrain:
 		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
@@ -224,7 +224,8 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 	return note + fmt.Sprintf(" Node %s stays cordoned: repair what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
 }
 
-// describeCordonLeft says what becomes of the Node of a restart that the controller wanted, package rollout has it uncordoned.
+// describeCordonLeft says what becomes of the Node of a restart that the controller wanted, or that was only not over in time: package rollout has it
+// uncordoned.
 func describeCordonLeft(op *v1alpha1.Operation) string {
 	return fmt.Sprintf(" Node %s stays cordoned until it is ready again, or somebody uncordons it.", op.Node.Name)
 }

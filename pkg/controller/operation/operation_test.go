@@ -152,7 +152,7 @@ func TestOperations(t *testing.T) {
 		{
 			name: "the host does not come back", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.host.dead = true }, want: failed,
 			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Failed Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
-			wantMessage:  []string{"did not come back within 20m0s", "ConnectionRefused", "Nothing listens on", "Node win-1 stays cordoned"},
+			wantMessage:  []string{"did not come back within 20m0s", "ConnectionRefused", "Nothing listens on", "Node win-1 stays cordoned until it is ready again, or somebody uncordons it."},
 			wantRestarts: 1, wantCordoned: true,
 		},
 		{

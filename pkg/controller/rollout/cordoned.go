@@ -41,16 +41,26 @@ func nodeOf(i *v1alpha1.WindowsInstance, nodes map[string]*corev1.Node) *corev1.
 	return nil
 }
 
-// cameBack says whether a restart that the controller began and that did not succeed has left the Node of an instance
-// cordoned, and that is ready again; and from when on it may take pods. Nobody else would uncordon it: nobody asked for
-// the restart. One host after the other would be lost to its pool.
+// cameBack says whether a restart that did not succeed has left the Node of an instance cordoned, and that is ready again; and from
+// when on it may take pods. Nobody else would uncordon it after a restart that the controller began: nobody asked for it, and one host
+// after the other would be lost to its pool. Who requested one expects that it ends with the uncordon, so that this follows, too, if the
+// host was only not back in time.
 func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (ok bool, due time.Time) {
+	if node == nil || !workable(i, pool) {
+		return false, time.Time{}
+	}
 	// What the mark says, and not the record of the operation, which may have left the history since.
-	if node == nil || !drain.IsMarked(node, string(v1alpha1.OperationReboot), v1alpha1.ControllerRequester) || !workable(i, pool) {
+	byController := drain.IsMarked(node, string(v1alpha1.OperationReboot), v1alpha1.ControllerRequester)
+	late := lateReboot(i, node)
+	if !byController && late == nil {
 		return false, time.Time{}
 	}
 	ready := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
 	if ready == nil || ready.Status != metav1.ConditionTrue {
+		return false, time.Time{}
+	}
+	// A host that is still in the boot that was to end may go down at any moment, and its Node has been ready since before.
+	if !byController && ready.LastTransitionTime.Before(late.FindStep(v1alpha1.StepBoot).StartedAt) {
 		return false, time.Time{}
 	}
 	due = ready.LastTransitionTime.Add(cameBackAfter)
@@ -60,4 +70,16 @@ func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node 
 		}
 	}
 	return true, due
+}
+
+// lateReboot is the reboot that a user requested, that cordoned the Node of an instance, and that failed only because the host was not
+// back in time. Nil: none did.
+func lateReboot(i *v1alpha1.WindowsInstance, node *corev1.Node) *v1alpha1.Operation {
+	id := drain.MarkedFor(node, string(v1alpha1.OperationReboot))
+	for _, op := range i.Status.Operations() {
+		if boot := op.FindStep(v1alpha1.StepBoot); id != "" && op.ID == id && op.ReturnsLate() && boot != nil && boot.StartedAt != nil {
+			return op
+		}
+	}
+	return nil
 }

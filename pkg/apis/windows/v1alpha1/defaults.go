@@ -110,7 +110,8 @@ const (
 	DefaultDrainTimeoutSeconds = 600
 	// DefaultRebootTimeoutSeconds is what a host gets by default from its restart until its Node is ready.
 	DefaultRebootTimeoutSeconds = 1200
-	// DefaultUpdateTimeoutSeconds is the same for one that installs updates of Windows, which it completes meanwhile.
+	// DefaultUpdateTimeoutSeconds is the same for one that installs updates of Windows, or waits for a restart, mostly because of such:
+	// it completes them meanwhile.
 	DefaultUpdateTimeoutSeconds = 3600
 )
 
@@ -139,7 +140,7 @@ func SetDefaults_WindowsInstanceRebootSpec(spec *WindowsInstanceRebootSpec) {
 func SetDefaults_RebootOptions(o *RebootOptions) {
 	if o.TimeoutSeconds == nil {
 		o.TimeoutSeconds = new(int64(DefaultRebootTimeoutSeconds))
-		if o.InstallsUpdates() {
+		if o.InstallsUpdates() || o.Mode == RebootIfPending {
 			o.TimeoutSeconds = new(int64(DefaultUpdateTimeoutSeconds))
 		}
 	}

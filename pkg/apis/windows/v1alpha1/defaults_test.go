@@ -64,6 +64,27 @@ func TestDefaults(t *testing.T) {
 			}},
 		},
 		{
+			"reboot",
+			&v1alpha1.WindowsInstanceReboot{Spec: v1alpha1.WindowsInstanceRebootSpec{RebootOptions: v1alpha1.RebootOptions{Mode: v1alpha1.RebootForce}}},
+			&v1alpha1.WindowsInstanceReboot{Spec: v1alpha1.WindowsInstanceRebootSpec{RebootOptions: v1alpha1.RebootOptions{Mode: v1alpha1.RebootForce, TimeoutSeconds: new(int64(1200))}}},
+		},
+		{
+			"reboot of a host that Windows has something to install on",
+			&v1alpha1.WindowsInstance{Status: v1alpha1.WindowsInstanceStatus{Operation: &v1alpha1.Operation{Reboot: &v1alpha1.RebootOptions{Mode: v1alpha1.RebootIfPending}}}},
+			&v1alpha1.WindowsInstance{
+				Spec:   v1alpha1.WindowsInstanceSpec{Port: 22, Username: "Administrator"},
+				Status: v1alpha1.WindowsInstanceStatus{Operation: &v1alpha1.Operation{Reboot: &v1alpha1.RebootOptions{Mode: v1alpha1.RebootIfPending, TimeoutSeconds: new(int64(3600))}}},
+			},
+		},
+		{
+			"such a reboot with a time",
+			&v1alpha1.WindowsInstance{Status: v1alpha1.WindowsInstanceStatus{Operation: &v1alpha1.Operation{Reboot: &v1alpha1.RebootOptions{Mode: v1alpha1.RebootIfPending, TimeoutSeconds: new(int64(60))}}}},
+			&v1alpha1.WindowsInstance{
+				Spec:   v1alpha1.WindowsInstanceSpec{Port: 22, Username: "Administrator"},
+				Status: v1alpha1.WindowsInstanceStatus{Operation: &v1alpha1.Operation{Reboot: &v1alpha1.RebootOptions{Mode: v1alpha1.RebootIfPending, TimeoutSeconds: new(int64(60))}}},
+			},
+		},
+		{
 			"log options",
 			&v1alpha1.WindowsInstanceLogOptions{},
 			&v1alpha1.WindowsInstanceLogOptions{CaseSensitive: &yes, Output: "text"},

@@ -44,7 +44,7 @@ const (
 	CauseWindowsUpdates OperationCause = "WindowsUpdates"
 	// CauseNodeNotReady means that the Node is not ready, and the pool has it repaired.
 	CauseNodeNotReady OperationCause = "NodeNotReady"
-	// CauseCameBack means that a restart which the controller began had failed and left the Node cordoned, and the Node
+	// CauseCameBack means that a restart had failed and left the Node cordoned, and the Node
 	// is ready again.
 	CauseCameBack OperationCause = "CameBack"
 	// CauseVersionChanged means that the annotation of the Node with the version which configured it was removed or
@@ -127,7 +127,7 @@ type Operation struct {
 	Origin OperationOrigin `json:"origin,omitempty"`
 	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
 	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of
-	// the pool), CameBack (the Node is ready again that a failed restart of the controller had left cordoned), VersionChanged (the
+	// the pool), CameBack (the Node is ready again that a failed restart had left cordoned), VersionChanged (the
 	// annotation windowsmachineconfig.openshift.io/version of the Node was removed or changed) or RestartAnnotated (the Node has the
 	// annotation windowsmachineconfig.openshift.io/reboot-required). Later releases may have others. Empty: it is a user's, or there is nothing to add.
 	// +optional
@@ -355,7 +355,7 @@ type RebootOptions struct {
 	// +k8s:optional
 	InstallUpdates WindowsUpdatesInstall `json:"installUpdates,omitempty"`
 	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
-	// updates to install.
+	// updates to install or mode IfPending.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=1
