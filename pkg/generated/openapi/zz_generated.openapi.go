@@ -1405,7 +1405,7 @@ func schema_pkg_apis_windows_v1alpha1_NodeTaint(ref common.ReferenceCallback) co
 					},
 					"effect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does to pods that do not tolerate it: NoSchedule, PreferNoSchedule or NoExecute. Required.\n\nPossible enum values:\n - `\"NoExecute\"` keeps new pods away and evicts those that run.\n - `\"NoSchedule\"` keeps new pods away.\n - `\"PreferNoSchedule\"` keeps new pods away where they fit elsewhere.",
+							Description: "What it does to pods that do not tolerate it: NoSchedule or PreferNoSchedule. NoExecute only where a pool of an earlier release has it. Required.\n\nPossible enum values:\n - `\"NoExecute\"` keeps new pods away and evicts those that run, on all hosts at once and without regard to PodDisruptionBudgets. A pool of an earlier release may keep it; no pool gets it any more. Use NoSchedule.\n - `\"NoSchedule\"` keeps new pods away.\n - `\"PreferNoSchedule\"` keeps new pods away where they fit elsewhere.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1470,7 +1470,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"cause": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
+							Description: "Why the controller recorded it by itself, where its type does not tell: RestartRequested (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of the pool), CameBack (the Node is ready again that a failed restart had left cordoned), VersionChanged (the annotation windowsmachineconfig.openshift.io/version of the Node was removed or changed) or RestartAnnotated (the Node has the annotation windowsmachineconfig.openshift.io/reboot-required). Later releases may have others. Empty: it is a user's, or there is nothing to add.",
 							MaxLength:   ptr.To[int64](64),
 							Type:        []string{"string"},
 							Format:      "",
@@ -2251,7 +2251,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 					},
 					"kubelet": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.",
+							Description: "Settings of the kubelet. A change restarts the kubelet of each host, and its pods keep running. One by which pods get less than before, as with fewer maxPods or more that is reserved, drains each host first, one after the other: the kubelet would reject those that no longer fit.",
 							Ref:         ref(v1alpha1.KubeletTemplate{}.OpenAPIModelName()),
 						},
 					},
@@ -2405,7 +2405,7 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install or mode IfPending.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -3927,7 +3927,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install or mode IfPending.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},

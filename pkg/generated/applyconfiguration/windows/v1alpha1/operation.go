@@ -31,7 +31,9 @@ type OperationApplyConfiguration struct {
 	Origin *windowsv1alpha1.OperationOrigin `json:"origin,omitempty"`
 	// Why the controller recorded it by itself, where its type does not tell: RestartRequested
 	// (spec.restarts.after of the pool), RestartPending (Windows waits for a restart), WindowsUpdates (spec.windowsUpdates of the pool), NodeNotReady (spec.remediation of
-	// the pool) or CameBack (the Node is ready again that a failed restart of the controller had left cordoned). Later releases may have others. Empty: it is a user's, or there is nothing to add.
+	// the pool), CameBack (the Node is ready again that a failed restart had left cordoned), VersionChanged (the
+	// annotation windowsmachineconfig.openshift.io/version of the Node was removed or changed) or RestartAnnotated (the Node has the
+	// annotation windowsmachineconfig.openshift.io/reboot-required). Later releases may have others. Empty: it is a user's, or there is nothing to add.
 	Cause *windowsv1alpha1.OperationCause `json:"cause,omitempty"`
 	// When it was requested.
 	RequestedAt *v1.Time `json:"requestedAt,omitempty"`
