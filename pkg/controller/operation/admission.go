@@ -74,12 +74,24 @@ func (e *execution) needsAdmission() bool {
 
 // awaitAdmission waits until the policy has admitted what was planned. A host that is half way goes on at once:
 // that others are being changed, or have failed, is no reason to leave it so. Nor does a host wait any longer
-// that is out of service by now: lost says why it has to join again.
+// that is out of service by now: lost says why it has to join again. The error is a *[withdrawnError] when what an annotation asked
+// for is not wanted any more.
 func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error) {
 	if op := e.operation(); !e.needsAdmission() || op.FindStep(v1alpha1.StepWaitForSlot) != nil && (op.HostChanged || cordonedByUs(op)) {
 		return "", nil
 	}
+	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {
+		if now := e.clock.Now(); e.operation().Cause == v1alpha1.CauseVersionChanged && (now.Sub(wanted) >= withdrawnInterval || e.operation().Admitted()) {
+			why, err := e.withdrawn(ctx)
+			if err != nil {
+				return "", err
+			}
+			if why != "" {
+				return "", &withdrawnError{why}
+			}
+			wanted = now
+		}
 		if e.operation().Admitted() {
 			return "", nil
 		}

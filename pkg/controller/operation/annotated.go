@@ -24,6 +24,12 @@ func (e *execution) fulfillRestart(ctx context.Context) (string, error) {
 	return e.fulfill(ctx, wmco.RebootRequiredAnnotation, object.AsksForRestart)
 }
 
+// cameBackRestarted says whether the host, whose last restart failed because it took too long, has made it since.
+func (e *execution) cameBackRestarted() bool {
+	late := e.instance.Status.NewestOperation(v1alpha1.OperationReboot)
+	return late != nil && late.StartedAt != nil && e.instance.Status.LastRestart().After(late.StartedAt.Time)
+}
+
 // fulfillConfiguration has the Node ask for no configuration any more, after the host got one: package node then writes the version
 // again.
 func (e *execution) fulfillConfiguration(ctx context.Context) (string, error) {

@@ -8,12 +8,15 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -100,6 +103,67 @@ func TestAnnotationWithdrawn(t *testing.T) {
 			if gone := annotations == nil; gone != (op.Phase == v1alpha1.OperationCanceled) || gone != strings.HasPrefix(op.Message, "Not begun, because Node win-1 does not have the annotation") ||
 				gone == (f.host.restarts() == 1) {
 				t.Errorf("it is %s: %s; %d restarts", op.Phase, op.Message, f.host.restarts())
+			}
+		})
+	}
+}
+
+// TestRenewalWithdrawn: a host that waits for the slot of a configuration that an annotation asked for is left as it is once its pool is
+// paused, or the Node has its version again.
+func TestRenewalWithdrawn(t *testing.T) {
+	t.Parallel()
+	for name, withdraw := range map[string]func(f *fixture){
+		"paused": func(f *fixture) {
+			i := f.get()
+			i.Spec.Paused = true
+			if err := f.raw.Update(f.t.Context(), i); err != nil {
+				f.t.Fatal(err)
+			}
+		},
+		"the version is back": func(f *fixture) {
+			f.annotate(map[string]string{object.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"})
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), becauseOf(v1alpha1.CauseVersionChanged), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node = &v1alpha1.NodeReference{Name: testNode}
+			}), brokenNeighbor())
+			f.configure()
+			f.host.impact = config.ImpactDrain
+			node := f.node()
+			f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = node.UID })
+			f.annotate(map[string]string{object.WrittenVersionAnnotation: "v1"})
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("it to wait", func() bool {
+				return strings.Contains(f.get().Status.Operation.Message, "changed host win-2 and failed")
+			})
+			withdraw(f)
+			op := f.waitForEnd()
+			if op.Phase != v1alpha1.OperationCanceled || !strings.HasPrefix(op.Message, "Not begun, because") || f.node().Spec.Unschedulable || f.host.count("Apply") > 0 {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}
+
+// TestCameBackRestarted: a restart that took too long fulfills what an annotation asked for, as soon as its Node takes pods again.
+func TestCameBackRestarted(t *testing.T) {
+	t.Parallel()
+	for name, restarted := range map[string]bool{"it restarted": true, "it did not": false} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(v1alpha1.Operation{Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack}), func(i *v1alpha1.WindowsInstance) {
+				began := metav1.NewTime(time.Now().Add(-time.Hour))
+				i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed, StartedAt: &began, FinishedAt: new(metav1.Now())}}
+				if restarted {
+					i.Status.RestartedAt = new(metav1.Now())
+				}
+			}))
+			f.configure()
+			f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
+			op := f.finish()
+			if asks := object.AsksForRestart(f.node()); op.Phase != v1alpha1.OperationSucceeded || asks == restarted {
+				t.Errorf("it is %s: %s; asks %t", op.Phase, op.Message, asks)
 			}
 		})
 	}

@@ -130,6 +130,9 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 			if errors.Is(err, errCanceled) {
 				return e.cancel(ctx)
 			}
+			if not, ok := errors.AsType[*withdrawnError](err); ok {
+				return e.conclude(ctx, v1alpha1.OperationCanceled, not.why)
+			}
 			return e.fail(ctx, err)
 		}
 	}

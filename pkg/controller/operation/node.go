@@ -139,6 +139,11 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	}
 	if op.Type != v1alpha1.OperationUncordon || op.Cause != "" {
 		message, err := e.restore(ctx)
+		if err == nil && op.Cause == v1alpha1.CauseCameBack && e.cameBackRestarted() {
+			var asked string
+			asked, err = e.fulfillRestart(ctx)
+			message += asked
+		}
 		return result{message: message, skipped: op.Type != v1alpha1.OperationReconfigure && message == asBefore(op)}, err
 	}
 	var changed bool

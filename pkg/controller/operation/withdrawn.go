@@ -19,7 +19,7 @@ import (
 func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch op.Cause {
-	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
+	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseVersionChanged, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
 	default:
 		return "", nil
 	}
@@ -30,8 +30,11 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	if field := object.PausedBy(e.instance, pool); field != "" {
 		return fmt.Sprintf("Not begun, because %s is true.", field), nil
 	}
-	if op.Cause == v1alpha1.CauseRestartAnnotated {
-		return e.unannotated(ctx)
+	switch op.Cause {
+	case v1alpha1.CauseRestartAnnotated:
+		return e.unannotated(ctx, "does not have the annotation "+wmco.RebootRequiredAnnotation+" any more", object.AsksForRestart)
+	case v1alpha1.CauseVersionChanged:
+		return e.unannotated(ctx, "has the annotation "+wmco.VersionAnnotation+" as it was", object.AsksForConfiguration)
 	}
 	var field string
 	switch {
@@ -51,18 +54,23 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	return fmt.Sprintf("Not begun, because %s of pool %s does not ask for it any more.", field, pool.Name), nil
 }
 
-// unannotated says that the Node does not ask for the restart any more. Empty: it does.
-func (e *execution) unannotated(ctx context.Context) (string, error) {
+// unannotated says that the Node does not ask for the operation any more, which has says in words. Empty: it does.
+func (e *execution) unannotated(ctx context.Context, has string, asks func(*corev1.Node) bool) (string, error) {
 	known := e.instance.Status.Node
 	if known == nil {
 		return "Not begun, because the host has no Node any more.", nil
 	}
 	node, err := e.readNode(ctx, known.Name)
-	if err != nil || node != nil && node.UID == known.UID && object.AsksForRestart(node) {
+	if err != nil || node != nil && node.UID == known.UID && asks(node) {
 		return "", err
 	}
-	return fmt.Sprintf("Not begun, because Node %s does not have the annotation %s any more.", known.Name, wmco.RebootRequiredAnnotation), nil
+	return fmt.Sprintf("Not begun, because Node %s %s.", known.Name, has), nil
 }
+
+// withdrawnError ends an operation that waits and is not wanted any more.
+type withdrawnError struct{ why string }
+
+func (e *withdrawnError) Error() string { return e.why }
 
 // recovered says whether the Node of a repair is ready again, for which nothing has to be done then.
 func (e *execution) recovered(ctx context.Context) (bool, error) {

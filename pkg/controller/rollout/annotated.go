@@ -16,7 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
-// maxRenewed is on how many hosts at the same time what annotations ask for is found out to cost. Others can be drained meanwhile.
+// maxRenewed is on how many hosts of a namespace at the same time what annotations ask for is found out to cost. Others can be drained meanwhile.
 const maxRenewed = 16
 
 // annotatedBackoff is between operations that annotations of one Node ask for, whether they succeed or not. Whoever may annotate
@@ -35,7 +35,7 @@ func renewal(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason == v1alpha1.ReasonInputsMissing {
 		return time.Time{}, false
 	}
-	return annotatedDue(i, v1alpha1.CauseVersionChanged, now), true
+	return annotatedDue(i, now), true
 }
 
 // annotatedRestart says whether an annotation of the Node of an instance asks for a restart of its host, and from when on that may be.
@@ -43,15 +43,17 @@ func annotatedRestart(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePoo
 	if !object.AsksForRestart(node) || !workable(i, pool) {
 		return time.Time{}, false
 	}
-	return annotatedDue(i, v1alpha1.CauseRestartAnnotated, now), true
+	return annotatedDue(i, now), true
 }
 
-// annotatedDue is from when on an operation of a cause may follow those before it. Zero: at any time.
-func annotatedDue(i *v1alpha1.WindowsInstance, cause v1alpha1.OperationCause, now time.Time) time.Time {
+// annotatedDue is from when on an operation may follow those before it that annotations asked for: whatever they asked, as the
+// history of operations is all that remembers them, and also those that were withdrawn before they began. Zero: at any time.
+func annotatedDue(i *v1alpha1.WindowsInstance, now time.Time) time.Time {
 	var last *v1alpha1.Operation
 	before, inRow := now, 0
 	for _, op := range i.Status.Operations() {
-		if op.Cause != cause || op.FinishedAt == nil || op.FinishedAt.After(now) || withdrawn(op) { // by a clock that ran ahead
+		annotated := op.Cause == v1alpha1.CauseVersionChanged || op.Cause == v1alpha1.CauseRestartAnnotated
+		if !annotated || op.FinishedAt == nil || op.FinishedAt.After(now) { // by a clock that ran ahead
 			continue
 		}
 		if before.Sub(op.FinishedAt.Time) > 2*annotatedBackoff.Cap {
@@ -65,7 +67,7 @@ func annotatedDue(i *v1alpha1.WindowsInstance, cause v1alpha1.OperationCause, no
 	switch {
 	case last == nil:
 		return time.Time{}
-	case last.Phase == v1alpha1.OperationCanceled: // somebody does not want it now
+	case last.Phase == v1alpha1.OperationCanceled && last.CancelRequestedAt != nil: // somebody does not want it now
 		return last.FinishedAt.Add(annotatedBackoff.Cap)
 	}
 	return last.FinishedAt.Add(backoff.After(annotatedBackoff, inRow))

@@ -96,6 +96,43 @@ func TestAnnotated(t *testing.T) {
 	}
 }
 
+// TestAnnotatedInTurn: whoever asks for the one and the other, or takes back what it asked for, asks as often.
+func TestAnnotatedInTurn(t *testing.T) {
+	flaps := did(v1alpha1.OperationReboot, v1alpha1.CauseRestartAnnotated, v1alpha1.OperationCanceled, -2*time.Minute)
+	i := fit("a", did(v1alpha1.OperationReconfigure, v1alpha1.CauseVersionChanged, v1alpha1.OperationSucceeded, -time.Minute), flaps)
+	i.Status.History[0].CancelRequestedAt = nil // it was withdrawn before it began
+	if due, ok := annotatedRestart(i, nil, annotatedNode("a", rebootRequired), testNow); !ok || !due.Equal(testNow.Add(19*time.Minute)) {
+		t.Errorf("%t, %s", ok, due)
+	}
+}
+
+// TestAnnotatedBesideRestarts: a restart that somebody asked for brings the update that waits for it, and fulfills the annotation.
+func TestAnnotatedBesideRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+		pool.Spec.Restarts.After = new(metav1.NewTime(testNow.Add(-time.Minute)))
+		f := newScheduled(t, nil, pool, fit("a"), annotatedNode("a", rebootRequired))
+		f.clock = clocktesting.NewFakePassiveClock(testNow)
+		f.pass()
+		if op := f.operation("a"); op.Cause != v1alpha1.CauseRestartRequested {
+			t.Errorf("it has %+v", op)
+		}
+	})
+}
+
+// TestRenewedByNamespace: hosts that take long keep only their own namespace waiting.
+func TestRenewedByNamespace(t *testing.T) {
+	s := state{now: testNow, disruptions: 1}
+	for n := range maxRenewed {
+		s.hosts = append(s.hosts, outdated(fmt.Sprintf("a%02d", n), "", isUpToDate, func(h *host) { h.renews = true }))
+	}
+	renewed := func(h *host) { h.renew = true }
+	s.hosts = append(s.hosts, outdated("b", "", isUpToDate, renewed), outdated("c", "", isUpToDate, renewed, in("other", "p")))
+	if got := names(decide(s).start); got != "c" {
+		t.Errorf("started: %s", got)
+	}
+}
+
 // TestRenewalIsNotNeeded: a host that is configured anyway, or cannot be, is not configured because of an annotation.
 func TestRenewalIsNotNeeded(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.WindowsInstance){
@@ -174,11 +211,12 @@ func TestScheduleAnnotated(t *testing.T) {
 // pool whose hosts are updated on request: it brings nothing new. One that would is an update.
 func TestRenewalThatDisrupts(t *testing.T) {
 	for _, tt := range []struct {
-		name, revision, current string
-		admitted                v1alpha1.ChangeImpact
+		name, revision, current, desired string
+		admitted                         v1alpha1.ChangeImpact
 	}{
-		{"what the host should have", "r2", "r2", v1alpha1.ImpactDrain},
-		{"something new", "r3", "r2", v1alpha1.ImpactNone},
+		{"what the host should have", "r2", "r2", "r2", v1alpha1.ImpactDrain},
+		{"something new", "r3", "r2", "r3", v1alpha1.ImpactNone},
+		{"something new since it waits", "r2", "r2", "r3", v1alpha1.ImpactNone},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,7 +228,7 @@ func TestRenewalThatDisrupts(t *testing.T) {
 						Revision: tt.revision, Impact: v1alpha1.ImpactDrain, AdmittedImpact: v1alpha1.ImpactNone, Node: &v1alpha1.OperationNode{Name: "a"}, Steps: newSteps(),
 					}
 					op.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepRunning
-					i.Status.Operation, i.Status.CurrentRevision, i.Status.DesiredRevision = op, tt.current, tt.revision
+					i.Status.Operation, i.Status.CurrentRevision, i.Status.DesiredRevision = op, tt.current, tt.desired
 				})
 				f := newScheduled(t, nil, pool, waiting)
 				f.pass()

@@ -212,8 +212,8 @@ type pass struct {
 	held, restarting []*host
 	unavailable      map[poolKey][]*host
 	preparing        map[string][]*host // by namespace
-	renewing         []*host
-	slots            map[string]int // for disruptions, by namespace
+	renewing         map[string][]*host // by namespace
+	slots            map[string]int     // for disruptions, by namespace
 	turns            map[string]time.Time
 	sums             map[poolKey]*sum
 	// nodes counts all Nodes, and unready those that are not ready.
@@ -239,7 +239,7 @@ type sum struct {
 
 func newPass(s state) *pass {
 	p := &pass{
-		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
+		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
 		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
@@ -286,7 +286,7 @@ func newPass(s state) *pass {
 			p.preparing[h.pool.namespace] = append(p.preparing[h.pool.namespace], h)
 		}
 		if h.renews {
-			p.renewing = append(p.renewing, h)
+			p.renewing[h.pool.namespace] = append(p.renewing[h.pool.namespace], h)
 		}
 		p.hold(h, h.holds)
 	}
@@ -424,8 +424,8 @@ func (p *pass) keeps(c candidate) reason {
 	if why := p.keptByPolicy(c); why.kind != "" {
 		return why
 	}
-	if c.start && c.cause == v1alpha1.CauseVersionChanged && len(p.renewing) >= maxRenewed {
-		return reason{kind: waitsForRestarts, most: maxRenewed, hosts: p.renewing}
+	if beside := p.renewing[c.pool.namespace]; c.start && c.cause == v1alpha1.CauseVersionChanged && len(beside) >= maxRenewed {
+		return reason{kind: waitsForRestarts, most: maxRenewed, hosts: beside}
 	}
 	switch slotOf(c.impact) {
 	case slotDisruption:
@@ -556,7 +556,7 @@ func (p *pass) grant(c candidate) {
 		p.admit = append(p.admit, g)
 	}
 	if c.start && c.cause == v1alpha1.CauseVersionChanged {
-		p.renewing = append(p.renewing, c.host)
+		p.renewing[c.pool.namespace] = append(p.renewing[c.pool.namespace], c.host)
 	}
 	was := c.unavailable()
 	c.repairs = c.cause != "" && c.cause != v1alpha1.CauseVersionChanged

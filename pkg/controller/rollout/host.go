@@ -152,7 +152,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if waiting(op) && !op.Admitted() {
 			h.waits = op.Impact
 			h.begun = op.MayHaveChangedHost() || !runs(op, v1alpha1.StepWaitForSlot) || ended(op, v1alpha1.StepCordon)
-			if op.Cause == v1alpha1.CauseVersionChanged && op.Revision == status.CurrentRevision { // else it became an update
+			if op.Cause == v1alpha1.CauseVersionChanged && op.Revision == status.CurrentRevision && op.Revision == status.DesiredRevision { // else it became an update
 				h.waitsWith = op.Cause
 			}
 		}
@@ -171,7 +171,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 	}
 	for n, o := range status.Operations() {
-		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.FinishedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
+		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && o.FinishedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
 			h.turn = o.FinishedAt.Time
 		}
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {

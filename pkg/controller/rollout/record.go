@@ -45,8 +45,11 @@ func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error 
 		if g.cause == v1alpha1.CauseWindowsUpdates {
 			op.Reboot.InstallUpdates = g.install
 		}
-		if g.cause == v1alpha1.CauseRestartPending {
+		switch g.cause {
+		case v1alpha1.CauseRestartPending:
 			op.Reboot.Mode = v1alpha1.RebootIfPending
+		case v1alpha1.CauseRestartAnnotated: // whoever asks may know of updates that wait
+			op.Reboot.TimeoutSeconds = new(int64(v1alpha1.DefaultUpdateTimeoutSeconds))
 		}
 	}
 	if err := i.Status.Record(op); err != nil {

@@ -216,7 +216,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.lacksUpdates = lacksUpdates(instance, h.install)
 		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
-		if due, ok := annotatedRestart(instance, byName[h.pool], node, in.now); ok && (h.restart == "" || !due.After(h.restartDue)) {
+		if due, ok := annotatedRestart(instance, byName[h.pool], node, in.now); ok && (h.restart == "" || h.restartDue.After(in.now) && !due.After(h.restartDue)) { // any restart is the one that it asks for
 			h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
 		}
 		if due, ok := renewal(instance, byName[h.pool], node, in.now); ok && !h.update {
