@@ -18,18 +18,26 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// beCareful makes the command end with the first host that fails, and ask before it disturbs all hosts of a cluster. A dry run
-// disturbs none.
+// beCareful makes the command end with the first host that fails, and ask before it disturbs all hosts of a cluster, or several
+// without waiting for any of them. A dry run disturbs none.
 func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
-	cmd.Flags().BoolVar(&a.yes, "yes", false, "Do not ask before -A without --pool or a selector.")
+	cmd.Flags().BoolVar(&a.yes, "yes", false, "Do not ask before -A without --pool or a selector, nor before several hosts with --wait=false.")
 	a.goOn = func(left []target) string { return goOn(cmd, left) }
 	a.confirm = func(ctx context.Context, targets []target) error {
-		if a.yes || a.dryRun != "none" || !a.everything() {
+		atOnce := !a.wait && len(targets) > 1
+		if a.yes || a.dryRun != "none" || !a.everything() && !atOnce {
 			return nil
 		}
-		what := fmt.Sprintf("-A without --pool or a selector would %s %s in %s", verb, counted(len(targets), "host"), counted(len(namespacesOf(targets)), "namespace"))
+		how, instead := "-A without --pool or a selector would", "select some with --pool or -l"
+		if atOnce {
+			how, instead = "with --wait=false this would", "leave --wait=false out"
+		}
+		what := fmt.Sprintf("%s %s %s in %s", how, verb, counted(len(targets), "host"), counted(len(namespacesOf(targets)), "namespace"))
+		if atOnce {
+			what += " at the same time"
+		}
 		if !printers.IsTerminal(e.In) {
-			return fmt.Errorf("%s, and nobody can be asked here: select some with --pool or -l, or add --yes", what)
+			return fmt.Errorf("%s, and nobody can be asked here: %s, or add --yes", what, instead)
 		}
 		e.note("%s.", what)
 		return e.ask(ctx, "Type yes to go on: ")
@@ -84,8 +92,8 @@ func (e *env) ask(ctx context.Context, question string) error {
 	}
 }
 
-// ofCluster are the flags of all commands that say which cluster is meant, and are no secrets.
-var ofCluster = []string{"context", "cluster", "kubeconfig", "server", "user"}
+// secretFlags are the flags of all commands that are not shown again.
+var secretFlags = []string{"token", "password"}
 
 // notRepeated are those that the names of hosts replace, and the namespace, which is said with them.
 var notRepeated = []string{"selector", "field-selector", "pool", "all-namespaces", "namespace", "yes"}
@@ -94,11 +102,16 @@ var notRepeated = []string{"selector", "field-selector", "pool", "all-namespaces
 func goOn(cmd *cobra.Command, left []target) string {
 	var flags []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		ofAll := cmd.InheritedFlags().Lookup(f.Name) != nil
-		if slices.Contains(notRepeated, f.Name) || ofAll && !slices.Contains(ofCluster, f.Name) {
+		if slices.Contains(notRepeated, f.Name) || slices.Contains(secretFlags, f.Name) {
 			return
 		}
-		flags = append(flags, "--"+f.Name+"="+quoted(f.Value.String()))
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			flags = append(flags, "--"+f.Name+"="+quoted(value))
+		}
 	})
 	var commands []string
 	for _, namespace := range namespacesOf(left) {

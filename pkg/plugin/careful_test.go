@@ -84,8 +84,8 @@ func TestFirstFailureEnds(t *testing.T) {
 // TestGoOnInNamespaces: hosts of several namespaces need a command each, and no secret of the command line is repeated.
 func TestGoOnInNamespaces(t *testing.T) {
 	a := failing(t, in("a", instance("w2", "")), in("b", instance("w3", "")), in("c", instance("w4", "")))
-	got := a.runIn(t.Context(), "", "", "reboot", "-A", "--yes", "--token=hunter2")
-	got.want(t, ExitOperationFailed, "kubectl windows reboot wi/w3 -n b --", "; kubectl windows reboot wi/w4 -n c --", "--server=http")
+	got := a.runIn(t.Context(), "", "", "reboot", "-A", "--yes", "--token=hunter2", "--as=alice", "--as-group=g1", "--as-group=g2")
+	got.want(t, ExitOperationFailed, "kubectl windows reboot wi/w3 -n b --", "; kubectl windows reboot wi/w4 -n c --", "--server=http", "--as=alice --as-group=g1 --as-group=g2")
 	for _, never := range []string{"hunter2", "--all-namespaces", "--yes"} {
 		if strings.Contains(got.stderr, never) {
 			t.Errorf("it says %q:\n%s", never, got.stderr)
@@ -95,29 +95,32 @@ func TestGoOnInNamespaces(t *testing.T) {
 
 // TestEverythingNeedsYes: a slip of -A drains no cluster.
 func TestEverythingNeedsYes(t *testing.T) {
+	const all = "-A without --pool or a selector would "
 	for _, tt := range []struct {
 		args    []string
-		refused bool
+		refused string // why. Empty: it is not
 	}{
-		{[]string{"drain", "-A"}, true},
-		{[]string{"reboot", "-A"}, true},
-		{[]string{"reboot", "-A", "--wait=false"}, true},
-		{[]string{"drain", "-A", "--yes"}, false},
-		{[]string{"drain", "-A", "--pool=p"}, false},
-		{[]string{"drain", "-A", "-l", "rack=r1"}, false},
-		{[]string{"drain", "-A", "--dry-run=server"}, false},
-		{[]string{"drain", "w1", "w3", "-n", "a"}, false},
+		{[]string{"drain", "-A"}, all + "drain 3 hosts in 2 namespaces"},
+		{[]string{"reboot", "-A"}, all + "reboot 3 hosts in 2 namespaces"},
+		{[]string{"reboot", "-A", "--wait=false"}, "with --wait=false this would reboot 3 hosts in 2 namespaces at the same time"},
+		{[]string{"drain", "w1", "w3", "-n", "a", "--wait=false"}, "with --wait=false this would drain 2 hosts in 1 namespace at the same time"},
+		{[]string{"drain", "w1", "-n", "a", "--wait=false"}, ""},
+		{[]string{"drain", "-A", "--yes"}, ""},
+		{[]string{"drain", "-A", "--pool=p"}, ""},
+		{[]string{"drain", "-A", "-l", "rack=r1"}, ""},
+		{[]string{"drain", "-A", "--dry-run=server"}, ""},
+		{[]string{"drain", "w1", "w3", "-n", "a"}, ""},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			hosts := []*v1alpha1.WindowsInstance{in("a", inPool(instance("w1", ""), "p")), in("a", instance("w3", "")), in("b", instance("w4", ""))}
 			hosts[0].Labels = map[string]string{"rack": "r1"}
 			a := failing(t, hosts...)
 			got := a.runIn(t.Context(), "", "", tt.args...)
-			if asked := len(a.asked("POST")); tt.refused != (asked == 0) {
+			if asked := len(a.asked("POST")); (tt.refused != "") != (asked == 0) {
 				t.Errorf("it requested %d operations:\n%s", asked, got.stderr)
 			}
-			if tt.refused {
-				got.want(t, ExitFailure, "-A without --pool or a selector would "+tt.args[0]+" 3 hosts in 2 namespaces", "--yes")
+			if tt.refused != "" {
+				got.want(t, ExitFailure, tt.refused, "--yes")
 			}
 		})
 	}

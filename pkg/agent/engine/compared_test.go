@@ -53,7 +53,7 @@ func TestImpactOfTheConfigurationOfTheKubelet(t *testing.T) {
 		{name: "somebody has raised it", change: theirs(kubeletText(110, "")), want: kubeletFile(105, ""), impact: config.ImpactDrain, reason: "maxPods"},
 		{name: "somebody has lowered it, and not restarted the kubelet", change: theirs(kubeletText(90, "")), want: kubeletFile(95, ""), impact: config.ImpactDrain, reason: "maxPods"},
 		{name: "somebody has lowered it", change: theirs(kubeletText(90, "")), want: kubeletFile(100, ""), impact: config.ImpactRestart},
-		{name: "somebody has made it YAML", change: theirs("maxPods: 90\n"), want: kubeletFile(100, ""), impact: config.ImpactDrain, reason: "cannot be compared"},
+		{name: "somebody has made it YAML", change: theirs("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 110\n"), want: kubeletFile(100, ""), impact: config.ImpactDrain, reason: "cannot be compared"},
 		{name: "somebody has made it a large one", change: theirs(strings.Repeat(" ", maxStateFile+1)), want: kubeletFile(100, ""), impact: config.ImpactDrain, reason: "cannot be compared"},
 		{name: "removed", change: func(f *fake) { delete(f.files, path) }, want: kubeletFile(100, ""), impact: config.ImpactRestart, reason: "is missing"},
 		{name: "removed, and fewer pods", change: func(f *fake) { delete(f.files, path) }, want: kubeletFile(99, ""), impact: config.ImpactDrain, reason: "is missing; pods may get less than before: maxPods"},
@@ -110,7 +110,7 @@ func TestRepairOfTheConfigurationOfTheKubelet(t *testing.T) {
 	b, _ := bundles(t)
 	b.Document.Files = slices.Clone(b.Document.Files)
 	b.Document.Files[4] = kubeletFile(100, "")
-	for content, repaired := range map[string]bool{kubeletText(90, ""): true, kubeletText(110, ""): false, "": true} {
+	for content, repaired := range map[string]bool{kubeletText(90, ""): true, kubeletText(110, ""): false, "": true, "\x00\x00\x00\x00": true, kubeletText(110, "")[:60]: true} {
 		f := usedHost(t, b)
 		converge(t, f, b)
 		if delete(f.files, path); content != "" {

@@ -171,8 +171,13 @@ func (p *planner) lessForPods(w *wantedFile) string {
 	if len(before) == 0 && p.seen.files[fold(w.Path)].digest != w.digest {
 		return "what the kubelet runs with is not known, and it may admit fewer pods"
 	}
+	// The kubelet runs with none of those that it cannot read, so that a damaged file is repaired as one that is missing.
+	usable := slices.DeleteFunc(slices.Clone(before), func(c []byte) bool { return c != nil && kubeletconfig.Unusable(c) })
+	if len(usable) == 0 && len(before) > 0 {
+		usable = before
+	}
 	var fields []string
-	for _, content := range before {
+	for _, content := range usable {
 		less, err := kubeletconfig.Less(content, w.content)
 		if err != nil {
 			return "what the kubelet runs with cannot be compared, and it may admit fewer pods"

@@ -55,6 +55,14 @@ type configuration struct {
 	fields map[string]any
 }
 
+// Unusable says whether no kubelet can have been started with a content, as one that was cut off or overwritten when a host lost its
+// power: it names no configuration of a kubelet, has bytes in it that neither JSON nor YAML allows, or does not end. False says
+// nothing.
+func Unusable(content []byte) bool {
+	text := bytes.TrimSpace(content)
+	return !bytes.Contains(text, []byte("KubeletConfiguration")) || bytes.ContainsRune(text, 0) || text[0] == '{' && text[len(text)-1] != '}'
+}
+
 // parse reads a configuration in JSON, and sets the defaults of the kubelet.
 func parse(text []byte) (*configuration, error) {
 	var c configuration

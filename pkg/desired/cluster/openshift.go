@@ -242,8 +242,8 @@ func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList)
 }
 
 // readExporter reads the certificate that metrics are served with. Until it exists,
-// there are no metrics. On OpenShift, where the service CA makes it, one that is missing was deleted with its Service, or is made
-// in a moment: windows_exporter is not removed from hosts because of that. One that cannot be used would end what serves them.
+// there are no metrics, which is said on OpenShift, where the service CA makes it: one that is missing was deleted with its Service.
+// That must keep nothing else from hosts. One that cannot be used would end what serves them.
 func (r *reader) readExporter(ctx context.Context) error {
 	data, err := r.secret(ctx, r.settings.Namespace, ExporterSecret)
 	if err != nil {
@@ -251,8 +251,7 @@ func (r *reader) readExporter(ctx context.Context) error {
 	}
 	if data == nil {
 		if r.openShift {
-			r.keep(fmt.Sprintf("Secret %s/%s does not exist, with whose certificate windows_exporter serves metrics of hosts; the service CA makes it for Service windows-exporter", r.settings.Namespace, ExporterSecret),
-				"create the Service again: oc apply -f artifacts/openshift/exporter.yaml; if it exists, its annotations say what is wrong: oc describe service windows-exporter -n "+r.settings.Namespace)
+			r.warnings = append(r.warnings, fmt.Sprintf("hosts serve no metrics, because Secret %s/%s does not exist, which the service CA makes for Service windows-exporter; to create that: oc apply -f artifacts/openshift/exporter.yaml", r.settings.Namespace, ExporterSecret))
 		}
 		return nil
 	}

@@ -890,7 +890,6 @@ func TestInputsThatHostsDoWithout(t *testing.T) {
 		{"pull secret that is none", replaced(mirrored(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})), "Secret openshift-config/pull-secret cannot be used"},
 		{"no pull secret where there are mirrors", lacking(mirrored(), "pull-secret"), "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
 		{"exporter without its key", replaced(mirrored(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "hunter2"})), "Secret windows/windows-machine-config-operator-tls has no certificate and key that belong together"},
-		{"no certificate of the exporter on OpenShift", lacking(mirrored(), cluster.ExporterSecret), "Secret windows/windows-machine-config-operator-tls does not exist, with whose certificate windows_exporter serves metrics"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			snapshot := read(t, settings(), tt.objects)
@@ -942,6 +941,24 @@ func TestOtherOperator(t *testing.T) {
 		t.Errorf("it may run: %v", err)
 	}
 	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
+}
+
+// TestNoExporter: without the certificate of metrics, hosts are configured and it is said.
+func TestNoExporter(t *testing.T) {
+	const want = "hosts serve no metrics, because Secret windows/windows-machine-config-operator-tls does not exist"
+	for name, tt := range map[string]struct {
+		objects []client.Object
+		said    bool
+	}{
+		"on OpenShift": {lacking(openShiftCluster(), cluster.ExporterSecret), true}, "with it": {openShiftCluster(), false}, "elsewhere": {kubeadmCluster(), false},
+	} {
+		configured := instance()
+		configured.Status.CurrentRevision = "r1"
+		result := build(t, read(t, settings(), tt.objects), cluster.Host{Instance: configured})
+		if said := slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.HasPrefix(w, want) }); said != tt.said {
+			t.Errorf("%s: %q", name, result.Warnings)
+		}
+	}
 }
 
 // TestOtherOperatorWithoutPods: hosts are left to WMCO also while no pod of it is available, and the message says that and how to
