@@ -148,6 +148,9 @@ func (a *application) endManager(ctx context.Context, name string) error {
 	item := api.Item{Kind: api.KindService, Name: name, Action: api.ActionDelete, Impact: config.ImpactNone, Reason: "would undo what this agent does"}
 	a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
 	if err := a.stop(ctx, name); err != nil {
+		if s.Recovery != nil { // it may go on, and is still whose it was
+			err = errors.Join(err, a.System.SetRecovery(name, s.Recovery))
+		}
 		return err
 	}
 	if err := a.System.DeleteService(name); err != nil {

@@ -221,6 +221,17 @@ func TestAdoptStartsFirst(t *testing.T) {
 	}
 }
 
+// TestAdoptLeavesTheManagerAsItWas: one that cannot be stopped goes on for whom it belongs to, and Windows starts it when it ends.
+func TestAdoptLeavesTheManagerAsItWas(t *testing.T) {
+	f, first, _, _ := othersHost(t)
+	f.changeSettings("manager", func(s *fakeService) { s.Recovery = &config.Recovery{} })
+	f.failing["StopService manager"] = errors.New("access is denied")
+	r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first})
+	if r.Outcome != api.OutcomeFailed || f.services["manager"].Recovery == nil {
+		t.Errorf("%+v; its recovery is %v", r, f.services["manager"].Recovery)
+	}
+}
+
 // TestAdoptAndCleanup: a host that was adopted and never updated is left as it was before the others came.
 func TestAdoptAndCleanup(t *testing.T) {
 	f, first, _, before := othersHost(t)
