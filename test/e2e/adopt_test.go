@@ -87,10 +87,13 @@ func TestAdopt(t *testing.T) {
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
 		t.Errorf("reconfigured before it was taken over: %s: %s", op.Phase, op.Message)
 	}
-	stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace, "--dry-run=server")
-	if code != 0 || !strings.Contains(stdout, wmco.WICDService) || !strings.Contains(stdout, wmco.KubeletConfigPath) {
-		t.Errorf("the plan: %d, %s%s", code, stdout, stderr)
-	}
+	eventually(t, "the plan", func() error { // after an operation the host is probed once more before it is known to be left to others
+		stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace, "--dry-run=server")
+		if code != 0 || !strings.Contains(stdout, wmco.WICDService) || !strings.Contains(stdout, wmco.KubeletConfigPath) {
+			return fmt.Errorf("%d, %s%s", code, stdout, stderr)
+		}
+		return nil
+	})
 	kubelets := h.kubelets.Load()
 	if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
 		t.Fatalf("adopt: %d, %s%s", code, stdout, stderr)
