@@ -36,9 +36,14 @@ func (e *evaluation) keysOfWMCO() bool {
 	if !e.managed { // nobody has found out whether WMCO runs
 		return object.MadeByWMCO(e.node)
 	}
-	// A cluster that could not be read may have a WMCO that runs.
-	mayRun := errors.Is(e.inputs, document.ErrOtherOperator) || e.inputs != nil && !errors.Is(e.inputs, document.ErrInputs)
+	mayRun := errors.Is(e.inputs, document.ErrOtherOperator) || !e.clusterRead()
 	return mayRun && e.status.CurrentRevision == "" && !e.status.MayHaveChangedHost()
+}
+
+// clusterRead says whether the inputs of the cluster could be read, whatever is wrong with them: else a WMCO may run of which nobody
+// knows.
+func (e *evaluation) clusterRead() bool {
+	return e.inputs == nil || errors.Is(e.inputs, document.ErrInputs)
 }
 
 // left says for the conditions to whom a host is left that others made a node, and how it is taken over.
@@ -59,9 +64,8 @@ func (e *evaluation) left() (reason, text string) {
 // then nobody but us approves the certificate requests of its kubelet. As long as it is not known whether WMCO runs, they stay as they are.
 func (e *evaluation) keepLeft(condition string) {
 	c := e.get(condition)
-	known := e.inputs == nil || errors.Is(e.inputs, document.ErrInputs)
 	switch {
-	case !known || !e.foreign() || c == nil || c.Reason != v1alpha1.ReasonManagedByWMCO && c.Reason != v1alpha1.ReasonForeignNode:
+	case !e.clusterRead() || !e.foreign() || c == nil || c.Reason != v1alpha1.ReasonManagedByWMCO && c.Reason != v1alpha1.ReasonForeignNode:
 		e.keep(condition)
 	case condition == v1alpha1.ConditionUpToDate:
 		e.revisionUnknown()

@@ -165,9 +165,7 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 	if err != nil {
 		return e, nil, err
 	}
-	if secret != nil { // else the condition Authenticated of its instances says so
-		compromised = append(compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), compromised...)
-	}
+	compromised = alsoBy(secret, compromised) // without it the condition Authenticated of its instances says so
 	before, err := host.ParseKept(text)
 	if err != nil {
 		before = host.Kept{} // somebody has changed it: what can be kept is kept again
@@ -210,9 +208,7 @@ func (r *Reconciler) lookUnused(ctx context.Context, name types.NamespacedName, 
 		if err != nil {
 			return e, err
 		}
-		if secret != nil {
-			compromised = append(compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), compromised...)
-		}
+		compromised = alsoBy(secret, compromised)
 	}
 	if e.before, err = withdraw(&before, text, compromised); err != nil {
 		return e, err
@@ -228,6 +224,14 @@ func (r *Reconciler) lookUnused(ctx context.Context, name types.NamespacedName, 
 	}
 	e.after = encoded
 	return e, nil
+}
+
+// alsoBy are compromised keys with those that the annotation of a Secret names. Nil: there is no Secret.
+func alsoBy(secret *corev1.Secret, compromised []string) []string {
+	if secret == nil {
+		return compromised
+	}
+	return append(compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), compromised...)
 }
 
 // readSecret reads a Secret with credentials. Nil: it is gone, or may not be read.

@@ -147,13 +147,12 @@ func (e *execution) ensureUnmanaged(ctx context.Context) error {
 		}
 	}
 	name, namespace := e.instance.Name, e.instance.Namespace
-	removal := fmt.Sprintf("emove the service: kubectl windows exec %s -n %s -- sc.exe delete %s, and restart the host", name, namespace, wmco.WICDService)
-	if node == nil || object.Ours(node) {
-		removal = "R" + removal
-	} else {
-		removal = fmt.Sprintf("Take the host over: kubectl windows adopt %s -n %s. If that fails because the host is no working node, r%s", name, namespace, removal)
+	remedy := "Remove the service"
+	if node != nil && !object.Ours(node) {
+		remedy = fmt.Sprintf("Take the host over: kubectl windows adopt %s -n %s. If that fails because the host is no working node, remove the service", name, namespace)
 	}
-	return fmt.Errorf("the Windows Machine Config Operator manages this host: its service %s would undo what is configured. %s", wmco.WICDService, removal)
+	return fmt.Errorf("the Windows Machine Config Operator manages this host: its service %s would undo what is configured. %s: kubectl windows exec %s -n %s -- sc.exe delete %s, and restart the host",
+		wmco.WICDService, remedy, name, namespace, wmco.WICDService)
 }
 
 // hasWICD says whether the daemon of WMCO is on the host. It fails where that cannot be known.

@@ -559,7 +559,7 @@ func (p *pass) grant(c candidate) {
 		p.renewing[c.pool.namespace] = append(p.renewing[c.pool.namespace], c.host)
 	}
 	was := c.unavailable()
-	c.repairs = c.cause != "" && c.cause != v1alpha1.CauseVersionChanged
+	c.repairs = !configures(c.cause)
 	delete(p.waits, c.key) // with something else
 	p.hold(c.host, slotOf(c.impact))
 	c.holds = slotOf(c.impact)

@@ -22,11 +22,17 @@ const (
 	eventRepair = "Remediating"
 )
 
+// configures says whether the operation of a cause configures the host: it is an update, or an annotation asks for it. All others
+// restart, repair or uncordon it.
+func configures(cause v1alpha1.OperationCause) bool {
+	return cause == "" || cause == v1alpha1.CauseVersionChanged
+}
+
 // recordOperation records the operation that a grant is for.
 func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error {
 	does := v1alpha1.OperationReconfigure
 	switch {
-	case g.cause == "", g.cause == v1alpha1.CauseVersionChanged:
+	case configures(g.cause):
 	case g.cause == v1alpha1.CauseCameBack:
 		does = v1alpha1.OperationUncordon
 	case slotOf(g.impact) == slotDisruption, g.cause == v1alpha1.CauseWindowsUpdates: // that waits for its slot later

@@ -260,7 +260,7 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	}
 	s.mu.Lock()
 	s.written[g.key] = grantWritten{
-		before: instance.ResourceVersion, slot: slotOf(g.impact), repairs: g.cause != "" && g.cause != v1alpha1.CauseVersionChanged, removes: changed.Status.Operation.Type == v1alpha1.OperationRemove,
+		before: instance.ResourceVersion, slot: slotOf(g.impact), repairs: !configures(g.cause), removes: changed.Status.Operation.Type == v1alpha1.OperationRemove,
 		prepares: g.cause == v1alpha1.CauseWindowsUpdates && slotOf(g.impact) == slotNone,
 		renews:   g.cause == v1alpha1.CauseVersionChanged,
 	}
