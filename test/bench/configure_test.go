@@ -27,7 +27,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -173,7 +172,7 @@ func startConfigured(b *testing.B, o configuredOptions) *configured {
 		b.Fatal(err)
 	}
 	o.system.Payload, o.system.MachineAPI = payload, true
-	o.system.ControlPlane = controlplane.Options{APIServerArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + c.audit}}
+	o.system.ControlPlane.APIServerArgs = []string{"--audit-policy-file=" + policy, "--audit-log-path=" + c.audit}
 	c.System, c.signer, _ = startSystem(b, o.system)
 	var err error
 	if c.dynamic, err = dynamic.NewForConfig(c.AdminConfig()); err != nil {

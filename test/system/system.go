@@ -79,8 +79,9 @@ type Options struct {
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
 	APIServerArgs, ControllerArgs []string
-	// ServerEnv is added to the environment of windows-apiserver, as "KEY=value", and wins over that of the manifests.
-	ServerEnv []string
+	// ServerEnv and ControllerEnv are added to the environment of windows-apiserver and windows-controller, as "KEY=value", and win
+	// over that of the manifests.
+	ServerEnv, ControllerEnv []string
 	// Logf is told what Start does. Nil: nobody is.
 	Logf func(format string, args ...any)
 }
@@ -422,7 +423,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
 			"--payload=" + s.options.Payload,
 		}, s.options.ControllerArgs, args),
-		Env:     append(os.Environ(), env...),
+		Env:     slices.Concat(os.Environ(), env, s.options.ControllerEnv),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
 		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
 	})

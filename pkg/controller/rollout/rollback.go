@@ -121,13 +121,16 @@ func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInsta
 	}
 	strategy := *pool.Spec.UpdateStrategy.DeepCopy()
 	v1alpha1.SetDefaults_PoolUpdateStrategy(&strategy)
+	if strategy.RollingUpdate.OnFailure != v1alpha1.FailureRollback || to == "" || to == newest {
+		return nil, 0
+	}
 	// What the revision broke before somebody resumed it was known then.
 	var since time.Time
 	if resumed := strategy.RollingUpdate.ResumedAt; resumed != nil {
 		since = resumed.Time
 	}
 	broken, again := brokenWith(newest, instances, since, now)
-	if strategy.RollingUpdate.OnFailure != v1alpha1.FailureRollback || to == "" || to == newest || len(broken) <= int(*strategy.RollingUpdate.MaxFailures) {
+	if len(broken) <= int(*strategy.RollingUpdate.MaxFailures) {
 		return nil, again
 	}
 	at := metav1.NewTime(now.Truncate(time.Second))
