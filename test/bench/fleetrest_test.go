@@ -90,7 +90,7 @@ func BenchmarkFleetAtRest(b *testing.B) {
 		b.ReportMetric(cores, "cores-controller")
 		b.ReportMetric(float64(len(wrote)), "writes")
 		if resident > restingMiB || cores > restingCores || len(wrote) > restingWrites {
-			b.Errorf("wanted at most %d MiB, %.2f cores and %d writes", restingMiB, restingCores, restingWrites)
+			b.Errorf("got %.0f MiB, %.3f cores and %d writes, wanted at most %d, %.2f and %d", resident, cores, len(wrote), restingMiB, restingCores, restingWrites)
 		}
 	}
 }
