@@ -81,7 +81,11 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	legacyregistry.RawMustRegister(newExpiry(config.Generic.SecureServing.Cert))
-	known, err := networks.Watch(ctx, cluster, networks.Patience)
+	nodes, err := networks.NodesClient(config.Generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for Nodes: %w", err)
+	}
+	known, err := networks.Watch(ctx, nodes, cluster, networks.Patience)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,11 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	if err := waitForAPI(ctx, config); err != nil {
 		return err
 	}
-	known, err := networks.Watch(ctx, cluster, networks.Patience)
+	nodes, err := networks.NodesClient(config)
+	if err != nil {
+		return fmt.Errorf("making a client for Nodes: %w", err)
+	}
+	known, err := networks.Watch(ctx, nodes, cluster, networks.Patience)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,14 +22,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// cluster is a client of a cluster with these objects.
-func cluster(t *testing.T, documents ...string) *fake.FakeDynamicClient {
+// clients are those of a cluster.
+type clients struct {
+	dynamic *fake.FakeDynamicClient
+	kube    *kubefake.Clientset
+}
+
+// prependReactor has a request answered by whoever asks.
+func (c clients) prependReactor(verb, resource string, reaction clienttesting.ReactionFunc) {
+	if resource == "nodes" {
+		c.kube.PrependReactor(verb, resource, reaction)
+		return
+	}
+	c.dynamic.PrependReactor(verb, resource, reaction)
+}
+
+func (c clients) watch(ctx context.Context, patience time.Duration) (*Networks, error) {
+	return Watch(ctx, c.kube, c.dynamic, patience)
+}
+
+// cluster is a cluster with these objects.
+func cluster(t *testing.T, documents ...string) clients {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{}
 	for _, s := range sources() {
@@ -37,11 +58,24 @@ func cluster(t *testing.T, documents ...string) *fake.FakeDynamicClient {
 			"configmaps": "ConfigMapList", "networks": "NetworkList",
 		}[s.Resource]
 	}
-	var objects []runtime.Object
+	var objects, nodes []runtime.Object
 	for _, document := range documents {
-		objects = append(objects, object(t, document))
+		if o := object(t, document); o.GetKind() == "Node" {
+			nodes = append(nodes, node(t, document))
+		} else {
+			objects = append(objects, o)
+		}
 	}
-	return fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)
+	return clients{fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...), kubefake.NewClientset(nodes...)}
+}
+
+func node(t *testing.T, document string) *corev1.Node {
+	t.Helper()
+	n := &corev1.Node{}
+	if err := yaml.Unmarshal([]byte(document), n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func object(t *testing.T, document string) *unstructured.Unstructured {
@@ -54,9 +88,9 @@ func object(t *testing.T, document string) *unstructured.Unstructured {
 }
 
 // watching is what is known of a cluster.
-func watching(t *testing.T, client *fake.FakeDynamicClient) *Networks {
+func watching(t *testing.T, client clients) *Networks {
 	t.Helper()
-	n, err := Watch(t.Context(), client, time.Hour)
+	n, err := client.watch(t.Context(), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +177,8 @@ func TestChanges(t *testing.T) {
 	client := cluster(t, linuxNode)
 	n := watching(t, client)
 	n.expect(t, map[string]string{"192.0.2.20": kindNode, "192.0.2.21": ""})
-	nodes := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
-	if _, err := nodes.Create(t.Context(), object(t, unlabeledNode), metav1.CreateOptions{}); err != nil {
+	nodes := client.kube.CoreV1().Nodes()
+	if _, err := nodes.Create(t.Context(), node(t, unlabeledNode), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := nodes.Delete(t.Context(), "linux-1", metav1.DeleteOptions{}); err != nil {
@@ -170,7 +204,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := cluster(t, serviceCIDR, endpointSlice, linuxNode)
 		refuse := func(resource string, err error) {
-			client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+			client.prependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 		}
 		// As kube-apiserver answers for a group that it does not have.
 		refuse("servicecidrs", apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{Resource: "servicecidrs"}, "", "404 page not found\n", 0, true))
@@ -202,11 +236,11 @@ func TestRefusedForAMoment(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := cluster(t, linuxNode)
 				refusals := 2
-				client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				client.prependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 					refusals--
 					return refusals >= 0, nil, refusal
 				})
-				n, err := Watch(t.Context(), client, time.Nanosecond)
+				n, err := client.watch(t.Context(), time.Nanosecond)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -227,7 +261,7 @@ func TestRefusedForAMoment(t *testing.T) {
 func TestAPIIsAway(t *testing.T) {
 	client := cluster(t, serviceCIDR)
 	tries := 0
-	client.PrependReactor("list", "servicecidrs", func(clienttesting.Action) (bool, runtime.Object, error) {
+	client.prependReactor("list", "servicecidrs", func(clienttesting.Action) (bool, runtime.Object, error) {
 		tries++
 		return tries == 1, nil, apierrors.NewServiceUnavailable("starting")
 	})
@@ -241,10 +275,10 @@ func TestAPIIsAway(t *testing.T) {
 func TestNotKnownYet(t *testing.T) {
 	client := cluster(t, serviceCIDR)
 	var healed atomic.Bool
-	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	client.prependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return !healed.Load(), nil, apierrors.NewInternalError(errors.New("a webhook is broken"))
 	})
-	n, err := Watch(t.Context(), client, time.Nanosecond)
+	n, err := client.watch(t.Context(), time.Nanosecond)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,11 +300,11 @@ func TestNotKnownYet(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	client := cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	client.prependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		cancel()
 		return true, nil, apierrors.NewServiceUnavailable("starting")
 	})
-	n, err := Watch(ctx, client, time.Hour)
+	n, err := client.watch(ctx, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
