@@ -560,7 +560,7 @@ func TestWorkersConfigureKubelets(t *testing.T) {
 		Platform: configv1.VSpherePlatformType, SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
 		KubeletConfig: map[string]any{
 			"clusterDNS": []string{"172.30.0.53"}, "maxPods": 111, "kubeAPIQPS": 70, "containerLogMaxSize": "20Mi", "serializeImagePulls": true,
-			"tlsMinVersion": "VersionTLS13", "imageGCHighThresholdPercent": 77, "evictionHard": map[string]string{"nodefs.available": "12%"},
+			"tlsMinVersion": "VersionTLS13", "imageGCHighThresholdPercent": 77, "imageGCLowThresholdPercent": 70, "evictionHard": map[string]string{"nodefs.available": "12%"},
 		},
 	}))
 	in := read(t, settings(), objects)
@@ -748,6 +748,12 @@ func TestFindings(t *testing.T) {
 		{
 			name: "a MachineConfig of tomorrow", objects: replaced(openShiftCluster(), machineConfig(renderedWorker, []byte(`{"ignition":{"version":"4.0.0"}}`))),
 			want: []string{"MachineConfig " + renderedWorker + " cannot be used (it is not a configuration of Ignition 3.0 to 3.5", "correct the MachineConfig"},
+		},
+		{
+			// The kubelets of all hosts would not start.
+			name:    "a kubelet that would not start",
+			objects: replaced(openShiftCluster(), workers(openshift.Worker{Platform: configv1.VSpherePlatformType, KubeletConfig: map[string]any{"tlsMinVersion": "VersionTLS14", "evictionHard": map[string]string{"nodefs.available": "much"}}})),
+			want:    []string{`tlsMinVersion "VersionTLS14" is not one of VersionTLS10`, "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from"},
 		},
 		{
 			name:    "a DNS that is no address",

@@ -55,7 +55,7 @@ func (r *reader) readWorkers(ctx context.Context) error {
 	}
 	worker, err := machineconfig.Parse(object.Spec.Config.Raw)
 	if err != nil {
-		r.find(fmt.Sprintf("MachineConfig %s cannot be used (%s)", name, oneLine(err)), "correct the MachineConfig or KubeletConfig that it comes from")
+		r.find(fmt.Sprintf("MachineConfig %s cannot be used (%s)", name, oneLine(err)), "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from")
 		return nil
 	}
 	return r.takeWorker(name, worker)
@@ -72,6 +72,9 @@ func (r *reader) takeWorker(name string, worker *machineconfig.Worker) error {
 		r.cluster.CloudConfig = config.SecretValue(worker.CloudConfig)
 	}
 	r.workers = worker.Kubelet
+	for _, warning := range worker.Warnings {
+		r.warnings = append(r.warnings, fmt.Sprintf("MachineConfig %s: %s", name, warning))
+	}
 	if len(worker.Kubelet.ClusterDNS) > 0 {
 		address, err := netip.ParseAddr(worker.Kubelet.ClusterDNS[0])
 		if err != nil {

@@ -52,11 +52,9 @@ func (w *Worker) readConfiguration(files files) error {
 		ImageGCHighThresholdPercent: c.ImageGCHighThresholdPercent,
 		ImageGCLowThresholdPercent:  c.ImageGCLowThresholdPercent,
 		EvictionHard:                ofWindows(c.EvictionHard),
-		TLSMinVersion:               c.TLSMinVersion,
-		TLSCipherSuites:             c.TLSCipherSuites,
 		SystemReserved:              reserved,
 	}
-	return nil
+	return errors.Join(check(&w.Kubelet), w.takeTLS(&c))
 }
 
 // ofWindows returns the thresholds of the signals that Windows has. Nil: none of them is set.

@@ -46,6 +46,8 @@ type Worker struct {
 	// Kubelet has the settings of the configuration file that hold for Windows, too. Zero values
 	// mean that nothing is set.
 	Kubelet kubeletv1beta1.KubeletConfiguration
+	// Warnings say what of the settings was left out, because no kubelet of a host knows it.
+	Warnings []string
 }
 
 // Parse reads the field spec.config of a MachineConfig: a configuration of Ignition, of version 3.0

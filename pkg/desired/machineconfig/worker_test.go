@@ -6,14 +6,21 @@ package machineconfig_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	ignition "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/vincent-petithory/dataurl"
+	cliflag "k8s.io/component-base/cli/flag"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
@@ -191,6 +198,68 @@ func TestParseFiles(t *testing.T) {
 	}
 }
 
+// kubelet is a configuration of workers with one setting of their kubelets.
+func kubelet(t *testing.T, name string, value any) []byte {
+	t.Helper()
+	return render(t, openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{name: value}})
+}
+
+// TestParseTLS: what is taken is what a server of HTTP/2 serves with, and what is refused none does.
+func TestParseTLS(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		suites  []string
+		want    []string
+		warns   int
+		refused bool
+	}{
+		"no suites":                     {"VersionTLS12", nil, nil, 0, false},
+		"no version":                    {"", []string{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, []string{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"}, 0, false},
+		"one that is not known":         {"VersionTLS12", []string{"TLS_X", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, 1, false},
+		"suites without that of HTTP/2": {"VersionTLS12", []string{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}, nil, 0, true},
+		"the same where none is chosen": {"VersionTLS13", []string{"TLS_AES_256_GCM_SHA384"}, []string{"TLS_AES_256_GCM_SHA384"}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"tlsMinVersion": c.version, "tlsCipherSuites": c.suites}}))
+			if refused := err != nil; refused != c.refused {
+				t.Fatalf("got %v", err)
+			}
+			suites, version := c.suites, c.version
+			if !c.refused {
+				suites, version = w.Kubelet.TLSCipherSuites, w.Kubelet.TLSMinVersion
+				if !slices.Equal(suites, c.want) || version != c.version || len(w.Warnings) != c.warns {
+					t.Errorf("got %s and %q, and warnings %q", version, suites, w.Warnings)
+				}
+			}
+			if err := serve(t, version, suites); strings.Contains(err.Error(), "HTTP/2-required") != c.refused {
+				t.Errorf("a server with it says %v", err)
+			}
+		})
+	}
+}
+
+// serve returns why a server with these settings ends at once, as a kubelet would: its listener is closed, if nothing else is wrong.
+func serve(t *testing.T, version string, suites []string) error {
+	t.Helper()
+	config := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("no client comes") }}
+	var err error
+	if config.MinVersion, err = cliflag.TLSVersion(version); err != nil {
+		t.Fatal(err)
+	}
+	if config.CipherSuites, err = cliflag.TLSCipherSuites(suites); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{TLSConfig: config, ReadHeaderTimeout: time.Second}
+	return server.ServeTLS(listener, "", "")
+}
+
 func TestParseRefuses(t *testing.T) {
 	none := openshift.Worker{Platform: configv1.NonePlatformType}
 	set := func(contents string) func(*ignition.Config) {
@@ -215,6 +284,22 @@ func TestParseRefuses(t *testing.T) {
 		}), "not a data URL"},
 		"a configuration that is none":    {render(t, openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": "many"}}), "/etc/kubernetes/kubelet.conf"},
 		"what is reserved is no quantity": {render(t, openshift.Worker{Platform: configv1.NonePlatformType, SystemReserved: map[string]string{"memory": "much"}}), "not a quantity"},
+		"a version of TLS of tomorrow":    {kubelet(t, "tlsMinVersion", "VersionTLS14"), "is not one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13"},
+		"suites that nobody knows":        {kubelet(t, "tlsCipherSuites", []string{"TLS_A", "TLS_B"}), "no kubelet knows any of its tlsCipherSuites"},
+		"suites without that of HTTP/2":   {kubelet(t, "tlsCipherSuites", []string{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}), "need TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
+		"fewer pods than none":            {kubelet(t, "maxPods", -1), "maxPods -1 is negative"},
+		"fewer requests than none":        {kubelet(t, "kubeAPIQPS", -1), "kubeAPIQPS -1 is negative"},
+		"a burst below none":              {kubelet(t, "kubeAPIBurst", -1), "kubeAPIBurst -1 is negative"},
+		"images kept above all space":     {kubelet(t, "imageGCHighThresholdPercent", 101), "imageGCHighThresholdPercent 101"},
+		"a lower limit above the upper":   {kubelet(t, "imageGCHighThresholdPercent", 70), "imageGCLowThresholdPercent 80 and imageGCHighThresholdPercent 70"},
+		"images younger than new ones":    {kubelet(t, "imageMinimumGCAge", "-1s"), "imageMinimumGCAge -1s is negative"},
+		"images that are never too old":   {kubelet(t, "imageMaximumGCAge", "-1s"), "imageMaximumGCAge -1s must be 0"},
+		"no image at all at a time":       {kubelet(t, "maxParallelImagePulls", 0), "maxParallelImagePulls 0 must be positive"},
+		"one log":                         {kubelet(t, "containerLogMaxFiles", 1), "containerLogMaxFiles 1 must be 2 or more"},
+		"a log without a size":            {kubelet(t, "containerLogMaxSize", "big"), `containerLogMaxSize "big" is not a size`},
+		"a threshold that is none":        {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "much"}), `evictionHard has "much" for nodefs.available`},
+		"more than all":                   {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "101%"}), `evictionHard has "101%" for nodefs.available`},
+		"a threshold of nothing":          {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "0"}), `evictionHard has "0" for nodefs.available`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := machineconfig.Parse(c.raw); err == nil || !strings.Contains(err.Error(), c.want) {
