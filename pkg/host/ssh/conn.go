@@ -388,20 +388,36 @@ func (c *conn) requestChannel(spec channelSpec) (ssh.Channel, <-chan *ssh.Reques
 	if err := c.wire.err(); err != nil {
 		return nil, nil, err
 	}
+	return requestChannel(nil, c.ssh, c.ended, spec)
+}
+
+// requestChannel opens a channel on a connection whose end closes ended. One that the server opens after done is closed at
+// once; the error is errGivenUp then.
+func requestChannel(done <-chan struct{}, on ssh.Conn, ended <-chan struct{}, spec channelSpec) (ssh.Channel, <-chan *ssh.Request, error) {
 	type answer struct {
 		ch       ssh.Channel
 		requests <-chan *ssh.Request
 		err      error
 	}
-	answers := make(chan answer, 1)
+	answers, late := make(chan answer), make(chan struct{})
+	defer close(late)
 	go func() {
-		ch, requests, err := c.ssh.OpenChannel(spec.name, spec.payload)
-		answers <- answer{ch, requests, err}
+		ch, requests, err := on.OpenChannel(spec.name, spec.payload)
+		select {
+		case answers <- answer{ch, requests, err}:
+		case <-late:
+			if err == nil {
+				_ = ch.Close() // it may be closed already
+				ssh.DiscardRequests(requests)
+			}
+		}
 	}()
 	select {
 	case a := <-answers:
 		return a.ch, a.requests, a.err
-	case <-c.ended:
+	case <-done:
+		return nil, nil, errGivenUp
+	case <-ended:
 	}
 	grace := time.NewTimer(answerGrace)
 	defer grace.Stop()
@@ -412,6 +428,8 @@ func (c *conn) requestChannel(spec channelSpec) (ssh.Channel, <-chan *ssh.Reques
 		return nil, nil, errNoAnswer
 	}
 }
+
+var errGivenUp = errors.New("nobody waits for the channel any more")
 
 var errNoAnswer = errors.New("the connection ended before the host answered")
 
@@ -449,7 +467,7 @@ func (c *conn) watch() {
 			asked, missed = false, 0
 		case <-keepAlive.C:
 			switch reads := c.wire.reads.Load(); {
-			case reads != heard, c.wire.held.Load():
+			case reads != heard, c.wire.waits():
 				heard, missed = reads, 0
 			case !asked:
 				asked = true

@@ -28,6 +28,7 @@ type progress struct {
 	withoutLogin bool
 
 	addresses []netip.Addr
+	bastion   Peer
 	peer      netip.AddrPort
 	hostKey   ssh.PublicKey
 }
@@ -66,8 +67,8 @@ func gaveUp(ctx context.Context, l Layer, address string) *Error {
 	return e
 }
 
-// dialTCP resolves the target and connects to the first of its allowed addresses that answers.
-func (p *Pool) dialTCP(ctx context.Context, t Target, pr *progress) (net.Conn, error) {
+// dial resolves the target and connects to the first of its allowed addresses that answers, through its bastion if it has one.
+func (p *Pool) dial(ctx context.Context, t Target, pr *progress) (net.Conn, error) {
 	dctx, cancel := context.WithTimeout(ctx, p.opts.DialTimeout)
 	defer cancel()
 
@@ -81,6 +82,14 @@ func (p *Pool) dialTCP(ctx context.Context, t Target, pr *progress) (net.Conn, e
 	}
 	pr.addresses = addrs
 
+	if t.Bastion != nil {
+		conn, err := p.dialThrough(ctx, t, pr)
+		if err != nil {
+			return nil, err
+		}
+		pr.peer = conn.to
+		return conn, nil
+	}
 	pr.set(LayerConnect)
 	conn, err := dialAny(dctx, addrs, t.port())
 	if err != nil {
@@ -184,13 +193,19 @@ func dialAny(ctx context.Context, addrs []netip.Addr, port int) (net.Conn, error
 }
 
 func dialOne(ctx context.Context, addr netip.AddrPort, remaining int) (net.Conn, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(remaining))
-		defer cancel()
-	}
+	ctx, cancel := shareOfTime(ctx, remaining)
+	defer cancel()
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", addr.String())
+}
+
+// shareOfTime is the share of one of the attempts that remain in the time that is left for all of them.
+func shareOfTime(ctx context.Context, remaining int) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(remaining))
 }
 
 // connectReason looks for the most telling of the failures of all addresses: one

@@ -19,6 +19,8 @@ type Layer string
 const (
 	// LayerDNS is the resolution of the target's name.
 	LayerDNS Layer = "DNS"
+	// LayerBastion is everything on the way to the bastion of the host, and that it connects to hosts at all.
+	LayerBastion Layer = "Bastion"
 	// LayerConnect is the TCP connection, and the limits that apply before it.
 	LayerConnect Layer = "Connect"
 	// LayerHandshake is the SSH banner and key exchange.
@@ -76,6 +78,8 @@ const (
 	// ReasonSessionLimitReached means that all sessions to the host stayed in use until
 	// the context ended.
 	ReasonSessionLimitReached Reason = "SessionLimitReached"
+	// ReasonForwardRefused means that the bastion lets the user in, and connects to no host for it.
+	ReasonForwardRefused Reason = "ForwardRefused"
 	// ReasonConnectionLost means that an authenticated connection, or a session on it,
 	// ended before the command reported its exit status.
 	ReasonConnectionLost Reason = "ConnectionLost"
@@ -101,9 +105,12 @@ type Error struct {
 	Layer Layer
 	// Reason is what went wrong there.
 	Reason Reason
-	// Address is the target as host:port, with brackets around an IPv6 address.
+	// Address is the target as host:port, with brackets around an IPv6 address. At LayerBastion it is that of the bastion.
 	Address string
-	// Err is the cause. It may be nil, and never contains a secret.
+	// From is the bastion that was to connect to the target, in the same form. It is set for LayerConnect only. Empty: none was.
+	From string
+	// Err is the cause. It may be nil, and never contains a secret. At LayerBastion it is another *Error if it says at
+	// which layer of the way to the bastion that was.
 	Err error
 }
 
@@ -125,6 +132,7 @@ var explanations = map[Reason]string{
 	ReasonCredentialsRefused:  "the host refused the credentials",
 	ReasonSessionRefused:      "the host refused the session",
 	ReasonSessionLimitReached: "all sessions of the host are in use",
+	ReasonForwardRefused:      "the bastion does not connect to the host",
 	ReasonConnectionLost:      "the connection was lost",
 	ReasonTimedOut:            "timed out",
 	ReasonCanceled:            "canceled by the caller",
@@ -144,11 +152,29 @@ func (e *Error) Error() string {
 	if what == "" {
 		what = string(e.Reason)
 	}
-	fmt.Fprintf(&b, ": %s: %s", e.Layer, what)
-	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+	fmt.Fprintf(&b, ": %s: ", e.Layer)
+	err := e.Err
+	if inner := e.OnBastion(); inner != nil {
+		fmt.Fprintf(&b, "%s: ", inner.Layer)
+		err = inner.Err
+	}
+	b.WriteString(what)
+	if e.From != "" {
+		fmt.Fprintf(&b, ", from bastion %s", e.From)
+	}
+	if err != nil {
+		b.WriteString(": " + err.Error())
 	}
 	return b.String()
+}
+
+// OnBastion is the failure on the way to a bastion, with its layer there. Nil: it is not that which failed.
+func (e *Error) OnBastion() *Error {
+	inner, ok := e.Err.(*Error) //nolint:errorlint // it is no cause somewhere below, but the same failure
+	if !ok || e.Layer != LayerBastion {
+		return nil
+	}
+	return inner
 }
 
 // Unwrap returns the cause.

@@ -28,8 +28,11 @@ func (p *Pool) Dial(ctx context.Context, t Target, port uint16) (*Forward, error
 	return &Forward{s}, nil
 }
 
-// forwardChannel is a direct-tcpip channel (RFC 4254, section 7.2).
-func forwardChannel(port uint16) channelSpec {
+// forwardChannel is a channel to a port of the host itself.
+func forwardChannel(port uint16) channelSpec { return directTCPIP(loopback, port) }
+
+// directTCPIP is a channel to an address as the server sees it (RFC 4254, section 7.2).
+func directTCPIP(address string, port uint16) channelSpec {
 	return channelSpec{
 		kind: kindForward,
 		name: "direct-tcpip",
@@ -38,7 +41,7 @@ func forwardChannel(port uint16) channelSpec {
 			Port           uint32
 			OriginatorHost string
 			OriginatorPort uint32
-		}{loopback, uint32(port), loopback, 0}),
+		}{address, uint32(port), loopback, 0}),
 	}
 }
 

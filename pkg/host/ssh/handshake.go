@@ -50,7 +50,7 @@ type established struct {
 
 // connect makes an authenticated connection.
 func (p *Pool) connect(ctx context.Context, t Target, pr *progress) (*established, error) {
-	raw, err := p.dialTCP(ctx, t, pr)
+	raw, err := p.dial(ctx, t, pr)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ type handshake struct {
 }
 
 func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error) {
-	w := &wire{Conn: raw, received: h.pool.opts.Received}
+	w := h.pool.wireOn(raw)
 	auth := &authenticator{user: h.target.User, credential: h.target.Credential, wire: w}
 	h.progress.set(LayerHandshake)
 	w.extend(h.pool.opts.HandshakeTimeout)
@@ -158,6 +158,9 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 	var hostKey *HostKeyError
 	var refused *credentialsRefusedError
 	network := w.err()
+	if lost, ok := errors.AsType[*bastionLostError](network); ok {
+		return &Error{Layer: LayerBastion, Reason: ReasonConnectionLost, Address: lost.endpoint, Err: lost}
+	}
 	switch {
 	case errors.As(err, &hostKey):
 		e.Reason = hostKeyReason(hostKey)

@@ -63,6 +63,9 @@ type dial struct {
 	failure error
 }
 
+// decisiveReasons are those that also a bastion may be the cause of.
+var decisiveReasons = []Reason{ReasonCredentialsRefused, ReasonHostKeyChanged, ReasonForwardRefused}
+
 // redialPause is how long a further connection to a host is not tried again after it failed while
 // others work. A busy host or a limit on its side is the likely cause.
 const redialPause = 5 * time.Second
@@ -224,7 +227,7 @@ func (p *Pool) runDial(h *host, d *dial, t Target) {
 		p.stats.DialFailures[failure.Reason]++
 	}
 	// A decisive failure would repeat: it is reported at once even if the host has working connections.
-	decisive := failure.Layer == LayerHostKey || failure.Reason == ReasonCredentialsRefused
+	decisive := failure.Layer == LayerHostKey || slices.Contains(decisiveReasons, failure.Reason)
 	pause := wanted && len(h.conns) > 0 && len(h.waiters) > 0 && !decisive
 	switch {
 	case pause:
@@ -278,7 +281,7 @@ func (h *host) whyWaitingLocked(ctx context.Context, t Target) error {
 	cause := context.Cause(ctx)
 	switch {
 	case h.dial != nil && h.dial.failure == nil:
-		return gaveUp(ctx, h.dial.progress.get(), t.Endpoint())
+		return t.gaveUp(ctx, h.dial.progress.get())
 	case slices.Contains(h.pool.queued, h.claim):
 		return noRoom(ctx, t)
 	case h.dial != nil:

@@ -85,7 +85,7 @@ func (p *Pool) HostKey(ctx context.Context, t Target) (ssh.PublicKey, error) {
 
 func (p *Pool) learnHostKey(ctx context.Context, t Target) (ssh.PublicKey, error) {
 	pr := &progress{withoutLogin: true}
-	raw, err := p.dialTCP(ctx, t, pr)
+	raw, err := p.dial(ctx, t, pr)
 	if err != nil {
 		return nil, err
 	}

@@ -41,20 +41,36 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := Target{Owner: "o", Address: "Host.example.com", User: "u", Credential: Credential{ID: "c"}, HostKeys: []ssh.PublicKey{key}}
+	bastion := Bastion{Address: "Bastion.example.com", User: "b", Credential: Credential{ID: "d"}, HostKeys: []ssh.PublicKey{key}}
+	target.Bastion = &bastion
 	same := target
 	same.Address, same.Port = "host.example.com", DefaultPort
+	same.Bastion = &Bastion{"bastion.example.com", DefaultPort, "b", Credential{ID: "d"}, []ssh.PublicKey{key}}
 	if same.Identity() != target.Identity() {
 		t.Error("the same target has two identities")
 	}
+	through := func(change func(*Bastion)) func(*Target) {
+		return func(t *Target) {
+			b := bastion
+			change(&b)
+			t.Bastion = &b
+		}
+	}
 	for name, change := range map[string]func(*Target){
-		"owner":      func(t *Target) { t.Owner = "other" },
-		"namespace":  func(t *Target) { t.Namespace = "other" },
-		"address":    func(t *Target) { t.Address = "other.example.com" },
-		"port":       func(t *Target) { t.Port = 2222 },
-		"user":       func(t *Target) { t.User = "other" },
-		"credential": func(t *Target) { t.Credential.ID = "other" },
-		"host keys":  func(t *Target) { t.HostKeys = nil },
-		"parts":      func(t *Target) { t.Owner, t.Address = "oh", "ost.example.com" },
+		"bastion":               func(t *Target) { t.Bastion = nil },
+		"address of bastion":    through(func(b *Bastion) { b.Address = "other.example.com" }),
+		"port of bastion":       through(func(b *Bastion) { b.Port = 2222 }),
+		"user of bastion":       through(func(b *Bastion) { b.User = "other" }),
+		"credential of bastion": through(func(b *Bastion) { b.Credential.ID = "other" }),
+		"host keys of bastion":  through(func(b *Bastion) { b.HostKeys = nil }),
+		"owner":                 func(t *Target) { t.Owner = "other" },
+		"namespace":             func(t *Target) { t.Namespace = "other" },
+		"address":               func(t *Target) { t.Address = "other.example.com" },
+		"port":                  func(t *Target) { t.Port = 2222 },
+		"user":                  func(t *Target) { t.User = "other" },
+		"credential":            func(t *Target) { t.Credential.ID = "other" },
+		"host keys":             func(t *Target) { t.HostKeys = nil },
+		"parts":                 func(t *Target) { t.Owner, t.Address = "oh", "ost.example.com" },
 	} {
 		other := target
 		change(&other)

@@ -16,6 +16,9 @@ import (
 type Pool struct {
 	opts Options
 
+	// doors bound the logins to bastions.
+	doors doors
+
 	// ctx ends when the pool is closed, with errPoolClosed as its cause.
 	ctx    context.Context
 	cancel context.CancelCauseFunc

@@ -54,6 +54,8 @@ type Target struct {
 	// that the handshake stops right after the key exchange, before authentication,
 	// with ReasonHostKeyUnknown and the presented key. There is no other trust path.
 	HostKeys []ssh.PublicKey
+	// Bastion is what the host is reached through. Nil: directly. Address is resolved here in either case.
+	Bastion *Bastion
 }
 
 // host is Address without the brackets that URLs put around IPv6 addresses.
@@ -75,7 +77,7 @@ func (t Target) Endpoint() string {
 // that of all fields.
 func (t Target) Identity() string {
 	k := t.key()
-	sum := digest([][]byte{[]byte(k.owner), []byte(k.namespace), []byte(k.host), []byte(strconv.Itoa(k.port)), []byte(k.user), k.credential[:], k.hostKeys[:]})
+	sum := digest([][]byte{[]byte(k.owner), []byte(k.namespace), []byte(k.host), []byte(strconv.Itoa(k.port)), []byte(k.user), k.credential[:], k.hostKeys[:], k.bastion[:]})
 	return string(sum[:])
 }
 
@@ -87,8 +89,8 @@ type key struct {
 	host             string
 	port             int
 	user             string
-	// credential and hostKeys are digests.
-	credential, hostKeys [sha256.Size]byte
+	// credential, hostKeys and bastion are digests.
+	credential, hostKeys, bastion [sha256.Size]byte
 }
 
 func (t Target) key() key {
@@ -112,6 +114,7 @@ func (t Target) key() key {
 		user:       t.User,
 		credential: digest(credential),
 		hostKeys:   digest(slices.CompactFunc(hostKeys, bytes.Equal)),
+		bastion:    t.Bastion.digest(),
 	}
 }
 

@@ -52,8 +52,18 @@ type script struct {
 	refusePTY  bool
 	// mute servers do not answer a request for a terminal.
 	mute bool
+	// onForward decides about a connection to a host, for a bastion, and may wait until the client is gone; nil: it is made.
+	onForward func(gone <-chan struct{}) *refusal
 	// deaf servers do not answer global requests such as keepalives.
 	deaf bool
+}
+
+// refusal is the answer to a request for a connection.
+type refusal struct {
+	reason ssh.RejectionReason
+	text   string
+	// cut ends all connections instead.
+	cut bool
 }
 
 // server is a small SSH server that follows a script.
@@ -76,6 +86,9 @@ type server struct {
 	ptys     []ptyRequest
 	sizes    []string // of window changes
 	asks     int      // global requests, that is keepalives
+	forwards []string // where connections were requested to
+	// entering are the connections that were accepted and are not authenticated, crowd the most of them at a time.
+	entering, crowd int
 }
 
 func newServer(t *testing.T, sc script) *server {
@@ -198,13 +211,22 @@ func (s *server) serve(raw net.Conn) {
 	if s.script.wrap != nil {
 		c = s.script.wrap(raw)
 	}
+	s.mu.Lock()
+	s.entering++
+	s.crowd = max(s.crowd, s.entering)
+	s.mu.Unlock()
 	conn, channels, requests, err := ssh.NewServerConn(c, s.config())
+	s.mu.Lock()
+	s.entering--
+	s.mu.Unlock()
 	if err != nil {
 		return
 	}
 	defer conn.Close()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	gone := make(chan struct{})
+	defer close(gone)
 	wg.Go(func() {
 		for r := range requests {
 			s.mu.Lock()
@@ -218,7 +240,7 @@ func (s *server) serve(raw net.Conn) {
 	open := 0
 	for n := range channels {
 		if n.ChannelType() == "direct-tcpip" {
-			wg.Go(func() { s.forward(n) })
+			wg.Go(func() { s.forward(n, gone) })
 			continue
 		}
 		if s.script.onOpen != nil {
@@ -379,7 +401,7 @@ func (s *server) command(raw net.Conn, ch ssh.Channel, line string, hungUp <-cha
 	return 0
 }
 
-func (s *server) forward(n ssh.NewChannel) {
+func (s *server) forward(n ssh.NewChannel, gone <-chan struct{}) {
 	var m struct {
 		Host       string
 		Port       uint32
@@ -389,6 +411,19 @@ func (s *server) forward(n ssh.NewChannel) {
 	if err := ssh.Unmarshal(n.ExtraData(), &m); err != nil {
 		n.Reject(ssh.ConnectionFailed, "bad request")
 		return
+	}
+	s.mu.Lock()
+	s.forwards = append(s.forwards, net.JoinHostPort(m.Host, strconv.Itoa(int(m.Port))))
+	s.mu.Unlock()
+	if s.script.onForward != nil {
+		if no := s.script.onForward(gone); no != nil {
+			if no.cut {
+				s.cut()
+				return
+			}
+			n.Reject(no.reason, no.text)
+			return
+		}
 	}
 	c, err := net.Dial("tcp", net.JoinHostPort(m.Host, strconv.Itoa(int(m.Port))))
 	if err != nil {

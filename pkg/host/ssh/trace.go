@@ -17,6 +17,8 @@ type TraceOptions struct {
 	// WithoutLogin ends the trace when the host key is verified, for a target whose
 	// credential is not at hand.
 	WithoutLogin bool
+	// WithoutBastion ends the trace when the name is resolved, for a target whose bastion is not known.
+	WithoutBastion bool
 }
 
 // Trace is the way to a host, tried once more from the beginning, layer by layer. Nothing
@@ -26,6 +28,8 @@ type Trace struct {
 	Steps []TraceStep
 	// Addresses are those that the name stands for and that may be dialed.
 	Addresses []netip.Addr
+	// Bastion is the one that the host was reached through. The zero Peer: none is, or it did not come to that.
+	Bastion Peer
 	// Peer is the address that answered.
 	Peer netip.AddrPort
 	// HostKey is the key that the host presented. Nil: it did not come to that.
@@ -44,8 +48,8 @@ type Trace struct {
 
 // TraceStep is one layer of a [Trace].
 type TraceStep struct {
-	// Layer is what was tried, from LayerDNS to LayerSession. The policy on addresses
-	// belongs to LayerDNS here.
+	// Layer is what was tried, from LayerDNS to LayerSession; LayerBastion only where there is one. The policy on
+	// addresses belongs to LayerDNS here.
 	Layer Layer
 	// Duration is how long it took.
 	Duration time.Duration
@@ -63,12 +67,20 @@ func (p *Pool) Trace(ctx context.Context, t Target, o TraceOptions) *Trace {
 		return tr
 	}
 	tr.stop, tr.began = done, time.Now() // there was room
+	if o.WithoutBastion {
+		tr.Addresses, err = p.Resolve(ctx, t)
+		tr.step(err)
+		return tr
+	}
 	pr := &progress{entered: tr.enter, withoutLogin: o.WithoutLogin}
 	e, err := p.connect(ctx, t, pr)
-	tr.Addresses, tr.Peer, tr.HostKey = pr.addresses, pr.peer, pr.hostKey
+	tr.Addresses, tr.Bastion, tr.Peer, tr.HostKey = pr.addresses, pr.bastion, pr.peer, pr.hostKey
 	if err != nil {
 		if errors.Is(err, errNoLogin) {
 			err = nil
+		}
+		if e, ok := AsError(err); ok && e.Layer == LayerBastion {
+			tr.backTo(LayerBastion) // only when it was to connect to the host it said that it does not
 		}
 		tr.step(err)
 		return tr
@@ -95,6 +107,14 @@ func (tr *Trace) enter(l Layer) {
 		tr.step(nil)
 	}
 	tr.layer = l
+}
+
+// backTo makes a layer that was passed the present one again.
+func (tr *Trace) backTo(l Layer) {
+	for i := len(tr.Steps) - 1; i >= 0 && tr.layer != l; i-- {
+		tr.layer, tr.began = tr.Steps[i].Layer, tr.began.Add(-tr.Steps[i].Duration)
+		tr.Steps = tr.Steps[:i]
+	}
 }
 
 // step notes the end of the layer.

@@ -32,6 +32,9 @@ type wire struct {
 	// held says that received waits: what the server sends meanwhile is not heard.
 	held atomic.Bool
 
+	// under is the connection to the bastion that this one goes through. Nil: through none.
+	under *wire
+
 	// identified is set after the server's identification line, and keeps mu off the
 	// path of bulk data.
 	identified atomic.Bool
@@ -41,6 +44,17 @@ type wire struct {
 	line     []byte // the beginning of the current line
 	failure  error
 }
+
+// wireOn is the wire on a connection. What comes through a bastion is received, and held back, at the connection to the bastion.
+func (p *Pool) wireOn(raw net.Conn) *wire {
+	if through, ok := raw.(*tunnel); ok {
+		return &wire{Conn: raw, received: func(int) {}, under: through.hop.wire}
+	}
+	return &wire{Conn: raw, received: p.opts.Received}
+}
+
+// waits says whether nothing is heard because received waits.
+func (w *wire) waits() bool { return w.held.Load() || w.under != nil && w.under.waits() }
 
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
