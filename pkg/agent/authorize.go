@@ -35,9 +35,11 @@ func authorizeCommand(host Host, stdin io.Reader, stdout io.Writer) error {
 
 // authorization is a request that was read.
 type authorization struct {
-	key              publicKey
-	former           []publicKey
-	password, remove bool
+	key    publicKey
+	former []publicKey
+	// password and certified are what the user has logged in with, where that was no key.
+	password, certified bool
+	remove              bool
 }
 
 func readAuthorization(request api.AuthorizeRequest) (a authorization, err error) {
@@ -57,7 +59,7 @@ func readAuthorization(request api.AuthorizeRequest) (a authorization, err error
 		}
 		a.former = append(a.former, former)
 	}
-	a.password, a.remove = request.Password, request.Remove
+	a.password, a.certified, a.remove = request.Password, request.Certified, request.Remove
 	return a, nil
 }
 
@@ -117,7 +119,7 @@ func (a authorization) changes(paths []string, files []keyFile) (changes []keyFi
 		}
 	}
 	switch {
-	case found || a.remove:
+	case found || a.remove || a.certified:
 	case a.password:
 		changes[0] = files[0].with(a.key, []string{""})
 	default:

@@ -65,6 +65,7 @@ func TestAuthorize(t *testing.T) {
 	add := api.AuthorizeRequest{Key: newKey, Former: []string{oldKey, olderKey}}
 	remove := api.AuthorizeRequest{Key: newKey, Former: []string{oldKey, olderKey}, Remove: true}
 	password := api.AuthorizeRequest{Key: newKey, Former: []string{oldKey}, Password: true}
+	certified := api.AuthorizeRequest{Key: newKey, Former: []string{oldKey}, Certified: true}
 	both := []string{sharedKeys, ownKeys}
 	shared := both[:1]
 	tests := []struct {
@@ -121,6 +122,11 @@ func TestAuthorize(t *testing.T) {
 		{
 			name: "with a password, where a key was too", request: password, files: stateFiles{ownKeys: oldKey + "\n"},
 			want: stateFiles{ownKeys: oldKey + "\n" + newKey + "\n"}, answer: api.AuthorizeAnswer{Changed: both[1:]},
+		},
+		{name: "with a certificate", request: certified, files: stateFiles{sharedKeys: theirs + "\n"}, answer: api.AuthorizeAnswer{Elsewhere: true}},
+		{
+			name: "with a certificate, where a former key is too", request: certified, files: stateFiles{sharedKeys: oldKey + "\n"},
+			want: stateFiles{sharedKeys: oldKey + "\n" + newKey + "\n"}, answer: api.AuthorizeAnswer{Changed: shared},
 		},
 		{
 			name: "a full disk", request: add, full: ownKeys, files: stateFiles{sharedKeys: oldKey + "\n", ownKeys: oldKey + "\n"},

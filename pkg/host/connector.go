@@ -12,6 +12,7 @@ package host
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,11 +40,13 @@ type Connector struct {
 	credentials CredentialCache
 	// shells are the login shells that hosts were found to have, by the owner of the target.
 	shells lookup.Cache[shell.Shell]
+	// now is the clock by which certificates expire.
+	now func() time.Time
 }
 
 // New returns a Connector.
 func New(o Options) *Connector {
-	return &Connector{options: o, shells: lookup.Cache[shell.Shell]{Lifetime: shellLifetime}}
+	return &Connector{options: o, shells: lookup.Cache[shell.Shell]{Lifetime: shellLifetime}, now: time.Now}
 }
 
 // Resolve returns the addresses that the instance stands for and that may be
@@ -75,22 +78,38 @@ type Peer struct {
 	Key Key
 	// Accepted is the fingerprint of the key of ours that it took. Empty: it took a password.
 	Accepted string
-	// Wanted is that of the key that its Secret has. Empty: it has a password only.
+	// Certified: it took a certificate of that key, and may not take the key by itself.
+	Certified bool
+	// Wanted is the fingerprint of the key that it is to accept: of several that its Secret has the one that it took, else the
+	// first. Empty: it has a password only.
 	Wanted string
+	// With says what it took where that is a certificate, for people. Empty: something else.
+	With string
+	// Remark is what people should know of certificates that were not taken, in sentences. Empty: nothing.
+	Remark string
 }
 
 // Login makes sure that the host presents a trusted key, accepts the credentials
 // and opens a session, and returns who that was. Errors are [CredentialsError]s and [ssh.Error]s.
 func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (Peer, error) {
-	target, err := c.Target(ctx, instance)
+	target, current, err := c.target(ctx, instance)
 	if err != nil {
 		return Peer{}, err
 	}
-	peer, err := c.options.Pool.Login(ctx, target)
+	met, err := c.options.Pool.Login(ctx, target)
 	if err != nil {
 		return Peer{}, err
 	}
-	return Peer{Address: peer.Address, Key: KeyOf(peer.HostKey), Accepted: KeyOf(peer.Accepted).Fingerprint(), Wanted: fingerprintOf(target.Credential)}, nil
+	peer := Peer{Address: met.Address, Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint(), Certified: met.Certified}
+	if wanted, ok := current.wanted(peer.Accepted); ok {
+		peer.Wanted = wanted.fingerprint()
+	}
+	if peer.Certified {
+		peer.With = current.describeCertificate(peer.Accepted)
+	} else {
+		peer.Remark = target.Credential.Remark
+	}
+	return peer, nil
 }
 
 // Forget closes the connections of an instance to its host, for example because the instance is
@@ -118,13 +137,20 @@ func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
 
 // Target is how to log in to the host of the instance: with its credentials and trusted host keys.
 func (c *Connector) Target(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Target, error) {
+	target, _, err := c.target(ctx, instance)
+	return target, err
+}
+
+// target is Target, and the credentials of the Secret.
+func (c *Connector) target(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Target, credentials, error) {
 	target := Address(instance)
+	var current credentials
 	var err error
 	if target.HostKeys, err = trustedKeys(instance); err != nil {
-		return ssh.Target{}, err
+		return ssh.Target{}, current, err
 	}
-	if target.Credential, err = c.credential(ctx, instance); err != nil {
-		return ssh.Target{}, err
+	if current, target.Credential, err = c.credential(ctx, instance); err != nil {
+		return ssh.Target{}, current, err
 	}
-	return target, nil
+	return target, current, nil
 }

@@ -219,25 +219,25 @@ func TestCredentialsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cache CredentialCache
-	parse := func(data map[string][]byte) hostssh.Credential {
+	parse := func(data map[string][]byte) credentials {
 		t.Helper()
-		credential, err := cache.parse(data)
+		parsed, err := cache.parse(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return credential
+		return parsed
 	}
 	key := map[string][]byte{"private-key.pem": private}
 	first := parse(key)
 	parse(map[string][]byte{"password": []byte("another")})
-	if again := parse(key); again.Signers[0] != first.Signers[0] {
+	if again := parse(key); again.identities[0].signer != first.identities[0].signer {
 		t.Error("the key was read again")
 	}
 	most := 0
 	for i := range 2 * maxCredentials {
 		password := fmt.Sprint(i)
-		if got := parse(map[string][]byte{"password": []byte(password)}); got.Password != password {
-			t.Fatalf("got the password %q, want %q", got.Password, password)
+		if got := parse(map[string][]byte{"password": []byte(password)}); got.password != password {
+			t.Fatalf("got the password %q, want %q", got.password, password)
 		}
 		most = max(most, len(cache.byID))
 	}
@@ -274,19 +274,23 @@ func TestCredentialID(t *testing.T) {
 		{"passphrase": []byte("a"), "password": []byte("x")},
 		{"password": []byte("a"), "private-key.pem": one},
 		{"password": []byte("a"), "private-key.pem": two},
+		{"password": []byte("a"), "private-key.pem": two, "private-key-old.pem": one},
+		{"password": []byte("a"), "private-key.pem": one, "private-key-old.pem": two},
+		{"private-key.pem": one, "private-key.pem-cert.pub": certificateOf(t, one, nil)},
+		{"private-key.pem": one, "private-key.pem-cert.pub": certificateOf(t, one, nil)}, // a renewed one
 	} {
-		credential, err := parseCredential(data)
+		parsed, err := parseCredentials(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen[credential.ID] {
+		if seen[parsed.id] {
 			t.Errorf("%v has the ID of another content", data)
 		}
-		seen[credential.ID] = true
+		seen[parsed.id] = true
 	}
-	first, _ := parseCredential(map[string][]byte{"password": []byte("a")})
-	again, _ := parseCredential(map[string][]byte{"password": []byte("a"), "unrelated": []byte("y")})
-	if first.ID != again.ID {
+	first, _ := parseCredentials(map[string][]byte{"password": []byte("a")})
+	again, _ := parseCredentials(map[string][]byte{"password": []byte("a"), "unrelated": []byte("y"), "private-key.pem.pub": []byte("z"), "private-key-old.pem": nil})
+	if first.id != again.id {
 		t.Error("a key of no concern changes the ID")
 	}
 }

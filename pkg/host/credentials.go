@@ -4,14 +4,12 @@
 package host
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,82 +19,80 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// Keys of a Secret with credentials. The first is that of the Windows Machine
-// Config Operator, whose Secret cloud-private-key can be used unchanged.
-const (
-	keyPrivateKey = "private-key.pem"
-	keyPassphrase = "passphrase"
-	keyPassword   = "password"
-)
-
-// credentialKeys are those that credentials are read from.
-var credentialKeys = []string{keyPassphrase, keyPassword, keyPrivateKey}
-
-// maxOffered bounds how many keys a host is offered: OpenSSH hangs up after six that it does not accept.
-const maxOffered = 5
-
 // credential returns the credentials for an instance: those of its Secret, and after them those that the Secret had
 // and the host may still accept.
-func (c *Connector) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Credential, error) {
+func (c *Connector) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (credentials, ssh.Credential, error) {
 	name, current, err := c.currentCredential(ctx, instance)
-	if err != nil || has(instance, current) {
-		return current, err
+	if err != nil {
+		return current, ssh.Credential{}, err
 	}
-	return c.withFormer(ctx, name, current, instance)
+	var before former
+	if !has(instance, current) {
+		if before, err = c.formerCredentials(ctx, name, current); err != nil {
+			return current, ssh.Credential{}, err
+		}
+	}
+	return current, c.offered(name, current, before.credentials, instance), nil
 }
 
-// has says whether the host of an instance is known to accept the key that it is to have, and no other is needed.
-func has(instance *v1alpha1.WindowsInstance, current ssh.Credential) bool {
+// offered is what the host of an instance is offered now.
+func (c *Connector) offered(secret types.NamespacedName, current credentials, former []credentials, instance *v1alpha1.WindowsInstance) ssh.Credential {
+	at := c.now()
+	out := offered(current, former, instance.Status.Credentials, at)
+	out.Remark = current.remark(secret.String(), instance.Spec.Username, at)
+	return out
+}
+
+// has says whether the host of an instance is known to accept a key that its Secret has, and no other is needed.
+func has(instance *v1alpha1.WindowsInstance, current credentials) bool {
+	if len(current.identities) == 0 {
+		return true
+	}
 	known := instance.Status.Credentials
-	login := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
-	return len(current.Signers) == 0 ||
-		known != nil && known.KeyFingerprint == fingerprintOf(current) && (login == nil || login.Reason != v1alpha1.ReasonCredentialsRefused)
-}
-
-// fingerprintOf is that of the key of a credential. Empty: it has none.
-func fingerprintOf(credential ssh.Credential) string {
-	if len(credential.Signers) == 0 {
-		return ""
+	if known == nil {
+		return false
 	}
-	return ssh.Fingerprint(credential.Signers[0].PublicKey())
+	login := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
+	_, found := current.own(known.KeyFingerprint)
+	return found && (login == nil || login.Reason != v1alpha1.ReasonCredentialsRefused)
 }
 
 // currentCredential finds the credentials of an instance: its own, else those of its
 // pool, else the cluster-wide key.
-func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, ssh.Credential, error) {
+func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, credentials, error) {
 	name, err := c.credentialName(ctx, instance)
 	if err != nil {
-		return name, ssh.Credential{}, err
+		return name, credentials{}, err
 	}
 	data, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return name, ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
+		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
 	case apierrors.IsForbidden(err):
-		return name, ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
+		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
 	case err != nil:
-		return name, ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
+		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
-	credential, err := c.credentials.parse(data)
+	current, err := c.credentials.parse(data)
 	if err != nil {
-		return name, ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: err}
+		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: err}
 	}
-	return name, credential, nil
+	return name, current, nil
 }
 
 // former is what was kept of a Secret, newest first.
 type former struct {
-	// credentials are those that it had before.
-	credentials []ssh.Credential
+	// credentials are those that it had before, without the keys that it has now.
+	credentials []credentials
 	// keys are the keys that it had before, also those with which nobody is to log in any more.
 	keys []Key
-	// current says that what it has now was kept, too.
-	current bool
+	// kept are the fingerprints of those that it has now and that were kept, too.
+	kept []string
 }
 
 // formerCredentials is what was kept of a Secret. That there is nothing is no error, nor that it may not be read: the Secret
 // itself may be all that is needed.
-func (c *Connector) formerCredentials(ctx context.Context, name types.NamespacedName, current ssh.Credential) (former, error) {
+func (c *Connector) formerCredentials(ctx context.Context, name types.NamespacedName, current credentials) (former, error) {
 	var out former
 	data, err := c.options.ReadSecret(ctx, name.Namespace, KeptSecret)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -114,56 +110,72 @@ func (c *Connector) formerCredentials(ctx context.Context, name types.Namespaced
 			return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: err}
 		}
 		if !k.LogsIn() {
-			if key, err := ParseKey(k.PublicKey); err == nil && key.Fingerprint() != fingerprintOf(current) {
-				out.keys = append(out.keys, key)
+			if key, err := ParseKey(k.PublicKey); err == nil {
+				if _, again := current.own(key.Fingerprint()); !again {
+					out.keys = append(out.keys, key)
+				}
 			}
 			continue
 		}
 		credential, err := c.credentials.parse(k.Data)
-		switch {
-		case err != nil: // what cannot be used is of no help
-		case fingerprintOf(credential) == fingerprintOf(current):
-			out.current = true
-		default:
-			out.credentials = append(out.credentials, credential)
-			for _, s := range credential.Signers {
-				out.keys = append(out.keys, KeyOf(s.PublicKey()))
+		if err != nil {
+			continue // what cannot be used is of no help
+		}
+		for _, i := range credential.identities {
+			if _, again := current.own(i.fingerprint()); again {
+				out.kept = append(out.kept, i.fingerprint())
+			} else {
+				out.keys = append(out.keys, i.key())
 			}
+		}
+		if had := credential.without(current); len(had.identities) > 0 || len(credential.identities) == 0 {
+			out.credentials = append(out.credentials, had)
 		}
 	}
 	return out, nil
 }
 
-// withFormer adds former credentials to the current ones: the key that the host had last comes first.
-func (c *Connector) withFormer(ctx context.Context, name types.NamespacedName, current ssh.Credential, instance *v1alpha1.WindowsInstance) (ssh.Credential, error) {
-	former, err := c.formerCredentials(ctx, name, current)
-	if err != nil {
-		return ssh.Credential{}, err
-	}
-	return offered(current, former.credentials, instance.Status.Credentials), nil
-}
-
-// offered are current credentials and, after them, former ones.
-func offered(current ssh.Credential, former []ssh.Credential, known *v1alpha1.CredentialsStatus) ssh.Credential {
-	former = slices.Clone(former)
-	slices.SortStableFunc(former, func(a, b ssh.Credential) int {
-		had := func(c ssh.Credential) int {
-			if known != nil && len(c.Signers) > 0 && known.KeyFingerprint == fingerprintOf(c) {
-				return 0
-			}
-			return 1
-		}
-		return cmp.Compare(had(a), had(b))
-	})
-	out := ssh.Credential{ID: current.ID, Signers: slices.Clone(current.Signers), Password: current.Password}
+// offered are current credentials and former ones, as they are tried at a time: what a host has accepted last comes first, but
+// for a key that is to be replaced, before which the first one of the Secret is tried. Further keys of the Secret follow, then
+// other former ones.
+func offered(current credentials, former []credentials, known *v1alpha1.CredentialsStatus, at time.Time) ssh.Credential {
+	out := ssh.Credential{ID: current.id, Password: current.password}
+	tried := slices.Clone(current.identities)
 	for _, f := range former {
-		if len(out.Signers)+len(f.Signers) <= maxOffered {
-			out.Signers = append(out.Signers, f.Signers...)
-			out.ID += "+" + f.ID
-		}
+		tried = append(tried, f.identities...)
 		// A password is tried once: another one that is wrong brings an account closer to being locked.
-		if out.Password == "" && f.Password != "" {
-			out.Password = f.Password
+		if out.Password == "" {
+			out.Password = f.password
+		}
+	}
+	rank := func(i identity) int {
+		own, last := i.of == current.id, known != nil && known.KeyFingerprint == i.fingerprint()
+		switch {
+		case own && last:
+			return 0
+		case own && i.file == keyPrivateKey:
+			return 1
+		case last:
+			return 2
+		case own:
+			return 3
+		}
+		return 4
+	}
+	slices.SortStableFunc(tried, func(a, b identity) int { return rank(a) - rank(b) })
+	for _, i := range tried {
+		signers := i.signers(at)
+		signers = signers[:min(len(signers), maxOffered-len(out.Signers))]
+		if len(signers) == 0 {
+			break
+		}
+		out.Signers = append(out.Signers, signers...)
+		if i.of != current.id {
+			out.ID += "+" + i.of
+		}
+		// A connection that was made with a certificate is not used any more when that has expired.
+		if i.certificate != nil && !i.certified(at) {
+			out.ID += "-" + i.fingerprint()
 		}
 	}
 	return out
@@ -173,31 +185,31 @@ func offered(current ssh.Credential, former []ssh.Credential, known *v1alpha1.Cr
 // purpose, also with a wrong passphrase. The zero value is empty. It is safe for concurrent use.
 type CredentialCache struct {
 	mu     sync.Mutex
-	byID   map[string]ssh.Credential // by digest of the Secret's data
-	failed map[string]error          // the same
+	byID   map[string]credentials // by digest of the Secret's data
+	failed map[string]error       // the same
 }
 
 // maxCredentials bounds the cache, and the failures in it. There are as many as there are Secrets for hosts.
 const maxCredentials = 256
 
-func (c *CredentialCache) parse(data map[string][]byte) (ssh.Credential, error) {
+func (c *CredentialCache) parse(data map[string][]byte) (credentials, error) {
 	id := digest(data)
 	c.mu.Lock()
-	credential, known := c.byID[id]
+	parsed, known := c.byID[id]
 	err, failed := c.failed[id]
 	c.mu.Unlock()
 	if known || failed {
-		return credential, err
+		return parsed, err
 	}
-	credential, err = parseCredential(data)
+	parsed, err = parseCredentials(data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
 		remember(&c.failed, id, err)
-		return ssh.Credential{}, err
+		return credentials{}, err
 	}
-	remember(&c.byID, id, credential)
-	return credential, nil
+	remember(&c.byID, id, parsed)
+	return parsed, nil
 }
 
 // remember adds to a part of the cache. When that is full it begins again: Secrets that are gone must not stay for ever, and
@@ -239,46 +251,4 @@ func SecretOf(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool
 		return types.NamespacedName{Namespace: instance.Namespace, Name: pool.Spec.Template.CredentialsSecretRef.Name}
 	}
 	return cluster
-}
-
-// parseCredential reads the data of a Secret.
-func parseCredential(data map[string][]byte) (ssh.Credential, error) {
-	credential := ssh.Credential{ID: digest(data), Password: string(data[keyPassword])}
-	pem := data[keyPrivateKey]
-	if len(pem) == 0 && credential.Password == "" {
-		return ssh.Credential{}, fmt.Errorf("has neither the key %s nor the key %s", keyPrivateKey, keyPassword)
-	}
-	if len(pem) > 0 {
-		signer, err := ssh.ParsePrivateKey(pem, data[keyPassphrase])
-		if err != nil {
-			return ssh.Credential{}, fmt.Errorf("key %s: %w", keyPrivateKey, err)
-		}
-		credential.Signers = []ssh.Signer{signer}
-	}
-	return credential, nil
-}
-
-// PublicKey returns the public key of the credentials in the data of a Secret: what hosts must have
-// authorized to be logged in to with them.
-func PublicKey(data map[string][]byte) (Key, error) {
-	credential, err := parseCredential(data)
-	if err != nil {
-		return Key{}, err
-	}
-	if len(credential.Signers) == 0 {
-		return Key{}, fmt.Errorf("has no key %s", keyPrivateKey)
-	}
-	return KeyOf(credential.Signers[0].PublicKey()), nil
-}
-
-// digest names the content of a Secret, so that connections made with an old
-// content are not used with a new one.
-func digest(data map[string][]byte) string {
-	h := sha256.New()
-	for _, key := range credentialKeys {
-		// The length before each part keeps parts from running into each other.
-		fmt.Fprintf(h, "%d:", len(data[key]))
-		h.Write(data[key])
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -23,13 +23,15 @@ const (
 
 // Kept are the credentials of one Secret that hosts may still accept.
 type Kept struct {
-	// Credentials are the data of the Secret as it was, newest first.
+	// Credentials are the data of the Secret as it was, newest first, each with one key.
 	Credentials []KeptCredential `json:"credentials,omitempty"`
 	// RotatingTo is the fingerprint of the key that hosts are getting. Empty: all of them have the same.
 	RotatingTo string `json:"rotatingTo,omitempty"`
 	// RotatedAt is since when all of them have it, while former credentials are still kept. Nil: they have not, or
 	// there are no others.
 	RotatedAt *time.Time `json:"rotatedAt,omitempty"`
+	// Current is how many of them, from the first, were those of the Secret itself, where it had several keys. Zero: one.
+	Current int `json:"current,omitempty"`
 	// Hosts is how many hosts of the Secret were known to accept one of them. When there are fewer, some may be back later, with
 	// the key that they had.
 	Hosts int `json:"hosts,omitempty"`
@@ -86,21 +88,31 @@ func ParseKept(text []byte) (Kept, error) {
 // Encode is the form that ParseKept reads.
 func (k Kept) Encode() ([]byte, error) { return json.Marshal(k) }
 
-// Keep returns what is kept of the data of a Secret. It fails where a host could not be logged in to with it. What was read before
-// is not read again.
-func (c *CredentialCache) Keep(data map[string][]byte) (KeptCredential, error) {
-	credential, err := c.parse(data)
+// Keep returns what is kept of the data of a Secret: its first key with the password, then each further one by itself. It fails where a
+// host could not be logged in to with it. What was read before is not read again.
+func (c *CredentialCache) Keep(data map[string][]byte) ([]KeptCredential, error) {
+	parsed, err := c.parse(data)
 	if err != nil {
-		return KeptCredential{}, err
+		return nil, err
 	}
-	out := KeptCredential{Fingerprint: fingerprintOf(credential), Data: map[string][]byte{}}
-	if len(credential.Signers) > 0 {
-		out.PublicKey = KeyOf(credential.Signers[0].PublicKey()).String()
+	if len(parsed.identities) == 0 {
+		return []KeptCredential{{Data: map[string][]byte{keyPassword: data[keyPassword]}}}, nil
 	}
-	for _, key := range credentialKeys {
-		if len(data[key]) > 0 {
-			out.Data[key] = data[key]
+	var out []KeptCredential
+	for n, i := range parsed.identities {
+		k := KeptCredential{Fingerprint: i.fingerprint(), PublicKey: i.key().String(), Data: map[string][]byte{}}
+		put := func(key, from string) {
+			if len(data[from]) > 0 {
+				k.Data[key] = data[from]
+			}
 		}
+		put(keyPrivateKey, i.file)
+		put(keyPrivateKey+certificateSuffix, i.file+certificateSuffix)
+		put(keyPassphrase, keyPassphrase)
+		if n == 0 {
+			put(keyPassword, keyPassword)
+		}
+		out = append(out, k)
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -12,9 +13,13 @@ import (
 
 // Rotation is what a host needs to get the key that its Secret has, in the place of those that it had.
 type Rotation struct {
-	// Key is the key that hosts are to accept. The zero Key: the Secret has a password only, and there is nothing
-	// to rotate to.
+	// Key is the key that the host is to accept: of several that the Secret has the one that it accepts, else the first. The
+	// zero Key: the Secret has a password only, and there is nothing to rotate to.
 	Key Key
+	// Current are all keys that the Secret has.
+	Current []Key
+	// Certified: the host accepts a certificate of Key, and need not have the key itself.
+	Certified bool
 	// Former are the keys that the Secret has no more, newest first, as far as they were kept: also those with which nobody
 	// is to log in any more.
 	Former []Key
@@ -22,28 +27,39 @@ type Rotation struct {
 	Kept bool
 	// Login is how to log in with any of these, or a password.
 	Login ssh.Target
-	// Proof is how to log in with Key and nothing else.
+	// Proof is how to log in with Key, or its certificate, and nothing else.
 	Proof ssh.Target
 }
 
-// Rotation says what the host of an instance needs. It does not contact the host. Errors are [CredentialsError]s.
-func (c *Connector) Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance) (Rotation, error) {
+// Rotation says what the host of an instance needs, which was logged in to as a peer. It does not contact the host. Errors are
+// [CredentialsError]s.
+func (c *Connector) Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance, peer Peer) (Rotation, error) {
 	target := Address(instance)
 	var err error
 	if target.HostKeys, err = trustedKeys(instance); err != nil {
 		return Rotation{}, err
 	}
 	name, current, err := c.currentCredential(ctx, instance)
-	if err != nil || len(current.Signers) == 0 {
+	if err != nil {
 		return Rotation{}, err
+	}
+	wanted, ok := current.wanted(peer.Accepted)
+	if !ok {
+		return Rotation{}, nil
 	}
 	former, err := c.formerCredentials(ctx, name, current)
 	if err != nil {
 		return Rotation{}, err
 	}
-	r := Rotation{Key: KeyOf(current.Signers[0].PublicKey()), Former: former.keys, Kept: former.current, Login: target, Proof: target}
-	r.Login.Credential = offered(current, former.credentials, instance.Status.Credentials)
-	// Not the connections of a credential that has a password too.
-	r.Proof.Credential = ssh.Credential{ID: "key of " + current.ID, Signers: current.Signers}
+	r := Rotation{
+		Key: wanted.key(), Former: former.keys, Kept: slices.Contains(former.kept, wanted.fingerprint()),
+		Certified: peer.Certified && peer.Accepted == wanted.fingerprint(), Login: target, Proof: target,
+	}
+	for _, i := range current.identities {
+		r.Current = append(r.Current, i.key())
+	}
+	r.Login.Credential = c.offered(name, current, former.credentials, instance)
+	// Not the connections of credentials that have a password too, or other keys.
+	r.Proof.Credential = offered(credentials{id: wanted.fingerprint() + " of " + current.id, identities: []identity{wanted}}, nil, nil, c.now())
 	return r, nil
 }

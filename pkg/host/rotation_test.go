@@ -6,11 +6,14 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -20,70 +23,115 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
-// withKey is a credential with a key, or with a password alone.
-func withKey(t *testing.T, password string) hostssh.Credential {
+// withKey are credentials with a key, or with a password alone.
+func withKey(t *testing.T, password string) credentials {
 	t.Helper()
 	if password != "" {
-		return hostssh.Credential{ID: "of " + password, Password: password}
+		return credentials{id: "of " + password, password: password}
 	}
-	key := hosttest.NewKey(t)
-	return hostssh.Credential{ID: hostssh.Fingerprint(key.PublicKey()), Signers: []hostssh.Signer{key}}
+	signer := hosttest.NewKey(t)
+	id := hostssh.Fingerprint(signer.PublicKey())
+	return credentials{id: id, identities: []identity{{of: id, file: keyPrivateKey, signer: signer}}}
+}
+
+// together are credentials with the key of the first and, as further keys, those of the others, all of which have certificates
+// that are valid until a time, if that is not zero.
+func together(t *testing.T, until time.Time, of ...credentials) credentials {
+	t.Helper()
+	out := credentials{id: "of " + of[0].id}
+	for n, c := range of {
+		i := c.identities[0]
+		i.of = out.id
+		if n > 0 {
+			i.file = fmt.Sprintf("private-key-%d.pem", n)
+		}
+		if !until.IsZero() {
+			i.certificate = signed(t, i.signer, func(c *ssh.Certificate) { c.ValidBefore = uint64(until.Unix()) })
+		}
+		out.identities = append(out.identities, i)
+	}
+	return out
 }
 
 func TestOffered(t *testing.T) {
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	current, a, b, c, d, e := withKey(t, ""), withKey(t, ""), withKey(t, ""), withKey(t, ""), withKey(t, ""), withKey(t, "")
-	keys := func(credentials ...hostssh.Credential) (out []string) {
+	name := func(c credentials) string { return c.identities[0].fingerprint() }
+	keys := func(credentials ...credentials) (out []string) {
 		for _, c := range credentials {
-			out = append(out, fingerprintOf(c))
+			out = append(out, name(c))
 		}
 		return out
 	}
+	accepts := func(c credentials) *v1alpha1.CredentialsStatus {
+		return &v1alpha1.CredentialsStatus{KeyFingerprint: name(c)}
+	}
+	cert := func(c credentials) string { return "certificate of " + name(c) }
 	for _, test := range []struct {
 		name     string
-		former   []hostssh.Credential
+		current  credentials
+		former   []credentials
 		known    *v1alpha1.CredentialsStatus
 		want     []string
 		password string
 	}{
-		{"nothing was kept", nil, nil, keys(current), ""},
-		{"new, then old", []hostssh.Credential{a, b}, nil, keys(current, a, b), ""},
-		{"what the host had comes before others", []hostssh.Credential{a, b}, &v1alpha1.CredentialsStatus{KeyFingerprint: fingerprintOf(b)}, keys(current, b, a), ""},
-		{"no more than a server takes", []hostssh.Credential{a, b, c, d, e}, &v1alpha1.CredentialsStatus{KeyFingerprint: fingerprintOf(e)}, keys(current, e, a, b, c), ""},
-		{"a password that was kept", []hostssh.Credential{withKey(t, "first"), withKey(t, "second"), a}, nil, keys(current, a), "first"},
+		{"nothing was kept", current, nil, nil, keys(current), ""},
+		{"new, then old", current, []credentials{a, b}, nil, keys(current, a, b), ""},
+		{"what the host had comes before others", current, []credentials{a, b}, accepts(b), keys(current, b, a), ""},
+		{"no more than a server takes", current, []credentials{a, b, c, d, e}, accepts(e), keys(current, e, a, b, c), ""},
+		{"a password that was kept", current, []credentials{withKey(t, "first"), withKey(t, "second"), a}, nil, keys(current, a), "first"},
+		{"several, in their order", together(t, time.Time{}, current, a, b), nil, nil, keys(current, a, b), ""},
+		{"of several what it has accepted first", together(t, time.Time{}, current, a, b), []credentials{c}, accepts(b), keys(b, current, a, c), ""},
+		{"a former one that it had before further ones", together(t, time.Time{}, current, a, b), []credentials{c, d}, accepts(d), keys(current, d, a, b, c), ""},
+		{"a certificate, then the key", together(t, at.Add(time.Second), current), []credentials{a}, nil, []string{cert(current), name(current), name(a)}, ""},
+		{"an expired one is not tried", together(t, at, current), nil, nil, keys(current), ""},
+		{"each counts", together(t, at.Add(time.Second), current, a), []credentials{together(t, at.Add(time.Second), b)}, accepts(b), []string{cert(current), name(current), cert(b), name(b), cert(a)}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := offered(current, test.former, test.known)
+			got := offered(test.current, test.former, test.known, at)
 			var fingerprints []string
 			for _, s := range got.Signers {
-				fingerprints = append(fingerprints, hostssh.Fingerprint(s.PublicKey()))
+				fingerprint := hostssh.Fingerprint(s.PublicKey())
+				if _, ok := s.PublicKey().(*ssh.Certificate); ok {
+					fingerprint = "certificate of " + fingerprint
+				}
+				fingerprints = append(fingerprints, fingerprint)
 			}
 			if diff := cmp.Diff(test.want, fingerprints); diff != "" || got.Password != test.password {
 				t.Errorf("password %q, keys (-want +got)\n%s", got.Password, diff)
 			}
-			if len(test.want) > 1 == (got.ID == current.ID) {
+			if others := slices.ContainsFunc(test.former, func(c credentials) bool { return len(c.identities) > 0 }); others == (got.ID == test.current.id) && test.name != "an expired one is not tried" {
 				t.Errorf("connections with others are shared: %s", got.ID)
 			}
 		})
 	}
+	before, after := offered(together(t, at, current), nil, nil, at.Add(-time.Second)), offered(together(t, at, current), nil, nil, at)
+	if before.ID == after.ID {
+		t.Error("a connection is used after its certificate has expired")
+	}
+}
+
+// keepOne is what is kept of the data of a Secret with one key.
+func keepOne(t *testing.T, data map[string][]byte) KeptCredential {
+	t.Helper()
+	kept, err := new(CredentialCache).Keep(data)
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
+	}
+	return kept[0]
 }
 
 // TestFormerKeys: what is kept is read for hosts that may need it, and for no others.
 func TestFormerKeys(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	was := s.Secrets[hostsite.ClusterCredentials.String()]
-	former, err := new(CredentialCache).Keep(was)
-	if err != nil {
-		t.Fatal(err)
-	}
+	former := keepOne(t, was)
 	private, _, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	is := map[string][]byte{"private-key.pem": private, "password": []byte("of the new one")}
-	current, err := new(CredentialCache).Keep(is)
-	if err != nil {
-		t.Fatal(err)
-	}
+	current := keepOne(t, is)
 	s.Secrets[hostsite.ClusterCredentials.String()] = is
 	const kept = "operator/" + KeptSecret
 	keep := func(credentials ...KeptCredential) {
@@ -130,7 +178,7 @@ func TestFormerKeys(t *testing.T) {
 	// It is removed from hosts all the same; earlier releases kept no public keys.
 	former.PublicKey = ""
 	keep(current.PublicOnly(), former.PublicOnly(), KeptCredential{PublicKey: "nonsense"})
-	r, err := s.connector.Rotation(t.Context(), s.Instance)
+	r, err := s.connector.Rotation(t.Context(), s.Instance, Peer{})
 	if err != nil || len(r.Former) != 1 || r.Former[0].Fingerprint() != former.Fingerprint || r.Kept || len(r.Login.Credential.Signers) != 1 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -147,7 +195,7 @@ func TestFormerKeys(t *testing.T) {
 	if _, err := away.Login(t.Context(), s.Instance); err == nil || !strings.Contains(err.Error(), "the API server is away") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := away.Rotation(t.Context(), s.Instance); err == nil {
+	if _, err := away.Rotation(t.Context(), s.Instance, Peer{}); err == nil {
 		t.Error("what is not known is taken for nothing")
 	}
 }
@@ -168,7 +216,7 @@ func TestParseKept(t *testing.T) {
 	s.Secrets["operator/"+KeptSecret] = map[string][]byte{"cloud-private-key": many}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.connector.formerCredentials(ctx, hostsite.ClusterCredentials, hostssh.Credential{}); !errors.Is(err, context.Canceled) {
+	if _, err := s.connector.formerCredentials(ctx, hostsite.ClusterCredentials, credentials{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("when nobody waits any more: %v", err)
 	}
 }
@@ -176,13 +224,13 @@ func TestParseKept(t *testing.T) {
 func TestRotationToAPassword(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	s.Secrets[hostsite.ClusterCredentials.String()] = map[string][]byte{"password": []byte("x")}
-	r, err := s.connector.Rotation(t.Context(), s.Instance)
+	r, err := s.connector.Rotation(t.Context(), s.Instance, Peer{})
 	if err != nil || !r.Key.IsZero() || len(r.Former) > 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	kept, err := new(CredentialCache).Keep(map[string][]byte{"password": []byte("x"), "other": []byte("y")})
-	if err != nil || kept.Fingerprint != "" || !slices.Equal(kept.Data["password"], []byte("x")) || len(kept.Data) != 1 {
-		t.Errorf("kept is %+v, %v", kept, err)
+	kept := keepOne(t, map[string][]byte{"password": []byte("x"), "other": []byte("y")})
+	if kept.Fingerprint != "" || !slices.Equal(kept.Data["password"], []byte("x")) || len(kept.Data) != 1 {
+		t.Errorf("kept is %+v", kept)
 	}
 	if _, err := new(CredentialCache).Keep(map[string][]byte{"other": nil}); err == nil {
 		t.Error("nothing is kept as something")

@@ -23,6 +23,8 @@ type Trace struct {
 	// find out. Nil: there are credentials.
 	CredentialErr      error
 	CredentialDuration time.Duration
+
+	current credentials
 }
 
 // Trace tries each layer on the way to the host of the instance, up to an open session, over a
@@ -31,8 +33,21 @@ func (c *Connector) Trace(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	t := &Trace{Target: Address(instance)}
 	t.Target.HostKeys, t.KeysErr = trustedKeys(instance)
 	began := time.Now()
-	t.Target.Credential, t.CredentialErr = c.credential(ctx, instance)
+	t.current, t.Target.Credential, t.CredentialErr = c.credential(ctx, instance)
 	t.CredentialDuration = time.Since(began)
 	t.Trace = c.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutLogin: t.CredentialErr != nil})
 	return t
+}
+
+// AcceptedCredential says what of ours the host took, for people. Empty: it was not logged in to.
+func (t *Trace) AcceptedCredential() string {
+	switch {
+	case t.Pool == nil:
+		return ""
+	case t.Accepted == nil:
+		return "a password"
+	case t.Certified:
+		return t.current.describeCertificate(KeyOf(t.Accepted).Fingerprint())
+	}
+	return "key " + KeyOf(t.Accepted).Fingerprint()
 }

@@ -122,6 +122,8 @@ type Options struct {
 	Metadata Metadata
 	// AuthorizedKeys may log in.
 	AuthorizedKeys []ssh.PublicKey
+	// UserAuthorities sign certificates of users that may log in. TierOpenSSH only.
+	UserAuthorities []ssh.PublicKey
 	// Password may log in, too. Empty: password authentication is not offered. Not on
 	// TierOpenSSH, whose passwords are those of this machine.
 	Password string
@@ -160,6 +162,9 @@ func Start(ctx context.Context, o Options) (Host, error) {
 	}
 	if o.HostKey != nil && o.Tier != TierInProcess {
 		return nil, fmt.Errorf("winhost: starting %s: a host key that is given: %w", o.Name, ErrCannotExpress)
+	}
+	if len(o.UserAuthorities) > 0 && o.Tier != TierOpenSSH {
+		return nil, fmt.Errorf("winhost: starting %s: certificates of users: %w", o.Name, ErrCannotExpress)
 	}
 	if o.User != "" && o.Tier != TierInProcess {
 		return nil, fmt.Errorf("winhost: starting %s: another administrator: %w", o.Name, ErrCannotExpress)

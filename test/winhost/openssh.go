@@ -146,11 +146,12 @@ func (h *opensshHost) create(o Options, program []byte) (err error) {
 		// account without rights that sshd wants.
 		"passwd": []byte("Administrator:*:0:0::/root:/run/winhost/shell\nroot:*:0:0::/root:/bin/sh\n" +
 			"sshd:*:65533:65534::/run/sshd:/usr/sbin/nologin\nnobody:*:65534:65534::/nonexistent:/usr/sbin/nologin\n"),
-		"shadow":   []byte("Administrator:*:::::::\nroot:*:::::::\nsshd:*:::::::\nnobody:*:::::::\n"),
-		"commands": nil,
-		"fault":    nil,
-		"shell":    opensshShell,
-		"agent":    program,
+		"shadow":         []byte("Administrator:*:::::::\nroot:*:::::::\nsshd:*:::::::\nnobody:*:::::::\n"),
+		"user_authority": authorizedKeysFile(o.UserAuthorities),
+		"commands":       nil,
+		"fault":          nil,
+		"shell":          opensshShell,
+		"agent":          program,
 	} {
 		if err := os.WriteFile(h.control(name), content, 0o755); err != nil {
 			return err
@@ -180,6 +181,7 @@ func (h *opensshHost) writeConfig(f Fault) error {
 ListenAddress %s
 HostKey /run/winhost/host_key
 AuthorizedKeysFile %s
+TrustedUserCAKeys /run/winhost/user_authority
 AllowUsers %s
 PermitRootLogin prohibit-password
 PasswordAuthentication no

@@ -18,6 +18,9 @@ type AuthorizeRequest struct {
 	// Password: the user has logged in with a password. Where there is no former key, Key is added where the keys
 	// of the user belong.
 	Password bool `json:"password,omitempty"`
+	// Certified: the user has logged in with a certificate of Key, which needs no line: where there is neither Key nor a former
+	// key, nothing is to be done.
+	Certified bool `json:"certified,omitempty"`
 	// Remove takes the lines of the former keys away, of files that have Key, in place of adding it. From then on the service
 	// of the agent does the same with each former key that is in a file again.
 	Remove bool `json:"remove,omitempty"`
@@ -27,7 +30,8 @@ type AuthorizeRequest struct {
 type AuthorizeAnswer struct {
 	// Changed are the paths of the files that were changed.
 	Changed []string `json:"changed,omitempty"`
-	// Elsewhere: none of the files has the key or a former one, so sshd takes the key that logs in from elsewhere.
+	// Elsewhere: none of the files has the key or a former one, so sshd takes the key that logs in from elsewhere, or accepts a
+	// certificate.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Refused says why the request cannot be met. Files that had been changed before are in Changed. Empty: it
 	// is met.

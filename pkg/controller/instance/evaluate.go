@@ -315,7 +315,7 @@ func (e *evaluation) pass(condition string) {
 			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried yet: the host key was recorded first.")
 			return
 		}
-		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn, "The host accepts the credentials of user %s.", e.instance.Spec.Username)
+		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn, loggedIn(o.peer, e.instance.Spec.Username))
 	case v1alpha1.ConditionPreflightPassed:
 		if o.report == nil {
 			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been inspected yet.")
@@ -332,6 +332,18 @@ func (e *evaluation) pass(condition string) {
 		}
 		e.set(condition, status, reason, message)
 	}
+}
+
+// loggedIn says what of ours a host accepts, and what is the matter with the rest.
+func loggedIn(peer host.Peer, user string) string {
+	text := fmt.Sprintf("The host accepts the credentials of user %s", user)
+	if peer.With != "" {
+		text += ", " + peer.With
+	}
+	if text += "."; peer.Remark != "" {
+		text += " " + peer.Remark
+	}
+	return text
 }
 
 // trusted records why the host key is trusted, as nothing failed before or at it.

@@ -156,6 +156,8 @@ type scriptedHost struct {
 	hang bool
 	// accepts is the fingerprint of the key that it accepts, wants that of its Secret.
 	accepts, wants string
+	// certified: it accepts a certificate of that key.
+	certified bool
 	// rotation is what it is to have. Nil: nobody can say.
 	rotation *host.Rotation
 	// refuses is why it cannot be given the key.
@@ -243,14 +245,19 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err := verifyAs(h.key, instance); err != nil {
 		return host.Peer{}, err
 	}
-	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Key: h.key, Accepted: h.accepts, Wanted: h.wants}, nil
+	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Key: h.key, Accepted: h.accepts, Certified: h.certified, Wanted: h.wants}, nil
 }
 
-func (s *scriptedHosts) Rotation(_ context.Context, instance *v1alpha1.WindowsInstance) (host.Rotation, error) {
+func (s *scriptedHosts) Rotation(_ context.Context, instance *v1alpha1.WindowsInstance, peer host.Peer) (host.Rotation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.byAddress[instance.Spec.Address]; h != nil && h.rotation != nil {
-		return *h.rotation, nil
+		r := *h.rotation
+		if r.Current == nil {
+			r.Current = []host.Key{r.Key}
+		}
+		r.Certified = peer.Certified && peer.Accepted == r.Key.Fingerprint()
+		return r, nil
 	}
 	return host.Rotation{}, errors.New("the API server is away")
 }

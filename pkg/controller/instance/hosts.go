@@ -26,7 +26,7 @@ type Hosts interface {
 	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error)
 	// Rotation says which key the host is to accept, and which former ones it may accept. It does not contact the
 	// host.
-	Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Rotation, error)
+	Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance, peer host.Peer) (host.Rotation, error)
 	// RotateKey has the host accept the key in place of the former ones. accepted is the fingerprint of the key
 	// that it was logged in to with, empty for a password. removed says that the files from which sshd takes keys by default
 	// have none of the former ones any more. It may be repeated whenever it ended.

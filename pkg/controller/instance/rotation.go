@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +22,12 @@ import (
 type rotation struct {
 	// accepted is the fingerprint of the key that the host took when the probe began. Empty: it took a password.
 	accepted string
+	// certified: it took a certificate of that key, and may not take the key by itself.
+	certified bool
 	// key is what it is to accept. The zero Key: a password.
 	key host.Key
+	// current are all keys that its Secret has.
+	current []host.Key
 	// former are the keys that it may have accepted before.
 	former []host.Key
 	// done: it accepts the key.
@@ -40,15 +45,16 @@ type rotation struct {
 // disturbs nothing, and hosts that are only watched, or whose kubelet is dead, need it as well. Its failure does not end the
 // probe.
 func (a *attempt) rotateKey(ctx context.Context) error {
-	known, accepted := a.instance.Status.Credentials, a.seen.peer.Accepted
-	if known != nil && *known == (v1alpha1.CredentialsStatus{KeyFingerprint: accepted}) && accepted == a.seen.peer.Wanted {
+	known, peer := a.instance.Status.Credentials, a.seen.peer
+	accepted := peer.Accepted
+	if known != nil && *known == (v1alpha1.CredentialsStatus{KeyFingerprint: accepted}) && accepted == peer.Wanted {
 		return nil // as it was; nothing needs to be read for that
 	}
-	r, err := a.Hosts.Rotation(ctx, a.instance)
+	r, err := a.Hosts.Rotation(ctx, a.instance, peer)
 	if err != nil {
 		return nil //nolint:nilerr // the login, which needs the same, has just worked; the next probe finds out
 	}
-	seen := &rotation{accepted: accepted, key: r.Key, former: r.Former}
+	seen := &rotation{accepted: accepted, certified: peer.Certified, key: r.Key, current: r.Current, former: r.Former}
 	switch {
 	case r.Key.IsZero(): // there is a password, and nothing to rotate to
 		seen.done = true
@@ -124,6 +130,9 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus, c *metav1.Conditio
 		return "The host accepts the password of its Secret, which has no key."
 	}
 	text := fmt.Sprintf("The host accepts key %s, which its Secret has", r.key.Fingerprint())
+	if r.certified && r.accepted == r.key.Fingerprint() {
+		text = fmt.Sprintf("The host accepts a certificate of key %s, which its Secret has", r.key.Fingerprint())
+	}
 	if r.left {
 		return text + ". Its other keys are left to the Windows Machine Config Operator, which manages it."
 	}
@@ -132,6 +141,8 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus, c *metav1.Conditio
 		former = append(former, key.Fingerprint())
 	}
 	switch {
+	case r.removed && r.certified && r.accepted == r.key.Fingerprint():
+		return text + ", and none of the keys that the Secret had before is in its files of authorized keys."
 	case r.removed:
 		return text + ", and the keys that the Secret had before were removed from its files of authorized keys."
 	case len(former) > 0:
@@ -139,7 +150,7 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus, c *metav1.Conditio
 			strings.Join(former, ", ") + "."
 	case c != nil && c.Status == metav1.ConditionTrue && strings.HasPrefix(c.Message, text+hadKey):
 		return c.Message // nothing else remembers that key
-	case before != nil && before.KeyFingerprint != "" && before.KeyFingerprint != r.key.Fingerprint():
+	case before != nil && before.KeyFingerprint != "" && !slices.ContainsFunc(r.current, func(k host.Key) bool { return k.Fingerprint() == before.KeyFingerprint }):
 		return text + hadKey + before.KeyFingerprint + " before, which is not kept any more, so it was not removed: remove it from the files of authorized keys of the host."
 	}
 	return text + "."
@@ -151,6 +162,10 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 	var agent *agentclient.Error
 	var what string
 	switch {
+	case r.certified && errors.As(r.err, &agent) && agent.Step == agentclient.StepRefused:
+		return fmt.Sprintf("The host could not be given key %s: it accepts a certificate of the former key, and has no key in the files from which sshd takes keys by default. "+
+			"Sign the new key, and write the certificate into the Secret under private-key.pem-cert.pub: ssh-keygen -s AUTHORITY -I windows-instance-api -n '%s' -V +52w private-key.pem.pub. "+
+			"Until then the host is logged in to with the former certificate, as long as that is valid.", r.key.Fingerprint(), strings.ReplaceAll(instance.Spec.Username, "'", `'\''`))
 	case errors.As(r.err, &notProven):
 		what = "it was added and the host does not accept it: see the log of sshd on the host (Get-WinEvent OpenSSH/Operational), PubkeyAcceptedAlgorithms in its sshd_config, and who may write to the file. The former key stays"
 	case errors.As(r.err, &agent):

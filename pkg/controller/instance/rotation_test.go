@@ -254,6 +254,68 @@ func TestRotateKeyFails(t *testing.T) {
 	}
 }
 
+// A host that accepts the certificate of the new key is current, whether or not it has keys.
+func TestRotateKeyCertified(t *testing.T) {
+	f, _, is := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts, h.certified = is.Fingerprint(), true })
+	f.again("win-1")
+	want := "The host accepts a certificate of key " + is.Fingerprint() + ", which its Secret has, and none of the keys that the Secret had before is in its files of authorized keys."
+	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated); m != want {
+		t.Errorf("it says %q", m)
+	}
+	f.journal.take()
+	f.again("win-1")
+	if journal := f.journal.take(); slices.ContainsFunc(journal, func(s string) bool { return strings.HasPrefix(s, "RotateKey") || strings.HasPrefix(s, "write") }) {
+		t.Errorf("when nothing is left to do: %q", journal)
+	}
+}
+
+// A host that accepts nothing but the certificate of the former key cannot be given another key: the new one has to be signed.
+func TestRotateKeyWithoutCertificate(t *testing.T) {
+	f, was, is := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.certified, h.refuses = true, &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("it is elsewhere")}
+	})
+	f.again("win-1")
+	m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
+	if !strings.Contains(m, "it accepts a certificate of the former key") || !strings.Contains(m, "ssh-keygen -s AUTHORITY -I windows-instance-api -n 'Administrator' -V +52w private-key.pem.pub") {
+		t.Errorf("it says %q", m)
+	}
+}
+
+// A host that accepts one of several keys of its Secret keeps that one.
+func TestRotateKeyOfSeveral(t *testing.T) {
+	f, was, is := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.wants, h.rotation = was.Fingerprint(), &host.Rotation{Key: was, Current: []host.Key{is, was}, Kept: true}
+	})
+	f.again("win-1")
+	if journal := f.journal.take(); slices.ContainsFunc(journal, func(s string) bool { return strings.HasPrefix(s, "RotateKey") || strings.HasPrefix(s, "write") }) {
+		t.Errorf("what happened: %q", journal)
+	}
+	// Somebody has replaced it on the host, by another one of the Secret.
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.accepts, h.wants, h.rotation = is.Fingerprint(), is.Fingerprint(), &host.Rotation{Key: is, Current: []host.Key{is, was}, Kept: true}
+	})
+	f.again("win-1")
+	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated); m != "The host accepts key "+is.Fingerprint()+", which its Secret has." {
+		t.Errorf("it says %q", m)
+	}
+}
+
+// TestLoggedIn: the condition says which certificate is accepted, and why another one is not.
+func TestLoggedIn(t *testing.T) {
+	for want, peer := range map[string]host.Peer{
+		"The host accepts the credentials of user core.":                                      {Accepted: "SHA256:x"},
+		"The host accepts the credentials of user core, a certificate of key SHA256:x.":       {Accepted: "SHA256:x", Certified: true, With: "a certificate of key SHA256:x"},
+		"The host accepts the credentials of user core. The certificate expired at midnight.": {Accepted: "SHA256:x", Remark: "The certificate expired at midnight."},
+	} {
+		if got := loggedIn(peer, "core"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // A host whose key nobody knows, and that accepts neither, says so as ever, and what was known of it stays.
 func TestRotateKeyRefused(t *testing.T) {
 	f, was, _ := rotating(t)

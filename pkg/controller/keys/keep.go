@@ -34,18 +34,18 @@ type progress struct {
 // total is how many hosts there are.
 func (p progress) total() int { return p.current + p.former + p.unknown }
 
-// progressOf counts the hosts of a Secret that has the key with a fingerprint.
-func progressOf(instances []*v1alpha1.WindowsInstance, fingerprint string) progress {
+// progressOf counts the hosts of a Secret that has the keys with fingerprints.
+func progressOf(instances []*v1alpha1.WindowsInstance, fingerprints ...string) progress {
 	var p progress
 	for _, i := range instances {
 		known := i.Status.Credentials
-		if failedAt(i, fingerprint) {
+		if failedAt(i, fingerprints...) {
 			p.failed = append(p.failed, i.Name)
 		}
 		switch {
 		case known == nil:
 			p.unknown++
-		case known.KeyFingerprint == fingerprint && known.RotatingTo == "":
+		case slices.Contains(fingerprints, known.KeyFingerprint) && known.RotatingTo == "":
 			p.current++
 		default:
 			p.former++
@@ -54,19 +54,29 @@ func progressOf(instances []*v1alpha1.WindowsInstance, fingerprint string) progr
 	return p
 }
 
-// failedAt says whether the host of an instance could not be given a key.
-func failedAt(i *v1alpha1.WindowsInstance, fingerprint string) bool {
+// failedAt says whether the host of an instance could not be given one of some keys.
+func failedAt(i *v1alpha1.WindowsInstance, fingerprints ...string) bool {
 	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
-	return c != nil && c.Reason == v1alpha1.ReasonKeyRotationFailed && i.Status.Credentials != nil && i.Status.Credentials.RotatingTo == fingerprint
+	return c != nil && c.Reason == v1alpha1.ReasonKeyRotationFailed && i.Status.Credentials != nil && slices.Contains(fingerprints, i.Status.Credentials.RotatingTo)
 }
 
-// keep returns what is to be kept of a Secret that has now, is used by instances, and was kept as before. Former credentials go
+// fingerprintsOf are those of credentials.
+func fingerprintsOf(credentials []host.KeptCredential) []string {
+	var out []string
+	for _, c := range credentials {
+		out = append(out, c.Fingerprint)
+	}
+	return out
+}
+
+// keep returns what is to be kept of a Secret that has now, each with one key, is used by instances, and was kept as before. Of further
+// keys of the Secret those are kept that hosts accept: whoever takes one away overwrites the only copy of it, too. Former credentials go
 // once all hosts have had the key for a while, grace: a host may be getting another one at this moment that the Secret
 // had, and its status says so later. They stay longer when hosts have left that may accept them. Of a compromised key the public
 // part is kept, so that hosts lose it: there may be some that got the present one by hand. Of a Secret that is replaced more than
 // [host.MaxKept] times while hosts do not get its keys, those go first that no host is known to accept.
-func keep(before host.Kept, now host.KeptCredential, compromised []string, instances []*v1alpha1.WindowsInstance, at time.Time, grace time.Duration) host.Kept {
-	p := progressOf(instances, now.Fingerprint)
+func keep(before host.Kept, now []host.KeptCredential, compromised []string, instances []*v1alpha1.WindowsInstance, at time.Time, grace time.Duration) host.Kept {
+	p := progressOf(instances, fingerprintsOf(now)...)
 	before = whereHostsLeft(before, p, at)
 	after := host.Kept{RotatingTo: before.RotatingTo, Hosts: p.current + p.former}
 	add := func(c host.KeptCredential) {
@@ -87,13 +97,19 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 	}
 	// Before hosts lose their former key the new one is kept. One that no host has accepted, and that takes the place of
 	// none, is not worth it: it may be a mistake.
-	if p.current > 0 || p.former > 0 && now.Fingerprint != "" {
-		add(now)
+	accepted := acceptedBy(instances)
+	for n, c := range now {
+		if accepted.Has(c.Fingerprint) || n == 0 && p.former > 0 && c.Fingerprint != "" {
+			add(c)
+		}
 	}
 	own := len(after.Credentials)
+	if own > 1 {
+		after.Current = own
+	}
 	done := p.current == p.total()
 	over := done && before.RotatedAt != nil && !at.Before(before.RotatedAt.Add(grace))
-	accepted, needed := acceptedBy(instances), 0 // how many of those that follow a host accepts
+	needed := 0 // how many of those that follow a host accepts
 	for _, k := range before.Credentials {
 		if accepted.Has(k.Fingerprint) {
 			needed++
@@ -116,17 +132,20 @@ func keep(before host.Kept, now host.KeptCredential, compromised []string, insta
 			after.RotatedAt = cmp.Or(before.RotatedAt, &at)
 		}
 	case p.former > 0:
-		after.RotatingTo = now.Fingerprint
+		after.RotatingTo = now[0].Fingerprint
 	}
 	return after
 }
 
-// acceptedBy returns the keys that the hosts of instances are known to accept.
+// acceptedBy returns the keys that the hosts of instances are known to accept, or are getting.
 func acceptedBy(instances []*v1alpha1.WindowsInstance) sets.Set[string] {
 	accepted := sets.New[string]()
 	for _, i := range instances {
 		if c := i.Status.Credentials; c != nil {
 			accepted.Insert(c.KeyFingerprint)
+			if c.RotatingTo != "" {
+				accepted.Insert(c.RotatingTo)
+			}
 		}
 	}
 	return accepted
@@ -150,7 +169,7 @@ func keepUnused(before host.Kept, at time.Time) host.Kept {
 }
 
 // whereHostsLeft returns what was kept, with until when that stays because there are fewer hosts now: of a Secret whose hosts had
-// all the same key that one, else all, as nobody knows which of them a host has that is gone.
+// all a key of it these, else all, as nobody knows which of them a host has that is gone.
 func whereHostsLeft(before host.Kept, p progress, at time.Time) host.Kept {
 	if p.current+p.former >= before.Hosts {
 		return before
@@ -158,7 +177,7 @@ func whereHostsLeft(before host.Kept, p progress, at time.Time) host.Kept {
 	until := at.Add(leftFor)
 	before.Credentials = slices.Clone(before.Credentials)
 	for i := range before.Credentials {
-		if i == 0 || before.RotatedAt == nil {
+		if i < max(before.Current, 1) || before.RotatedAt == nil {
 			before.Credentials[i].KeptUntil = &until
 		}
 	}

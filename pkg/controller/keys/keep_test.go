@@ -47,6 +47,20 @@ func credentialOf(fingerprint string) host.KeptCredential {
 	return host.KeptCredential{Fingerprint: fingerprint, PublicKey: "public " + fingerprint, Data: map[string][]byte{"private-key.pem": []byte("private " + fingerprint)}}
 }
 
+// credentialsOf are those of a Secret that has the keys with fingerprints.
+func credentialsOf(fingerprints string) (out []host.KeptCredential) {
+	for f := range strings.SplitSeq(fingerprints, " ") {
+		out = append(out, credentialOf(f))
+	}
+	return out
+}
+
+// several says how many of what is kept the Secret has itself.
+func several(k host.Kept, current int) host.Kept {
+	k.Current = current
+	return k
+}
+
 // publicOnly takes the private part of one credential away.
 func publicOnly(k host.Kept, which int) host.Kept {
 	k.Credentials[which].Data = nil
@@ -95,11 +109,16 @@ func TestKeep(t *testing.T) {
 		{"the new one is compromised", keptOf("", "A"), "B", []string{"B"}, on("A"), publicOnly(keptOf("B", "B", "A"), 0)},
 		{"from a password to a key", keptOf("", ""), "B", nil, on(""), keptOf("B", "B", "")},
 		{"from a key to a password, that nobody has", keptOf("", "A"), "", nil, on("A"), keptOf("", "A")},
+		{"of several keys those are kept that hosts accept", host.Kept{}, "C B A", nil, on("A", "A"), keptOf("", "A")},
+		{"each of them", keptOf("", "A"), "C B A", nil, on("A", "B", "unknown"), several(keptOf("", "B", "A"), 2)},
+		{"a host of a key that the Secret has no more gets the first, and one that it gets is kept", keptOf("", "Z"), "C B A", nil, on("Z", "Y>B"), several(keptOf("C", "C", "B", "Z"), 2)},
+		{"the first one takes the place of another when that is taken away", several(keptOf("", "C", "A"), 2), "C", nil, on("C", "A"), keptOf("C", "C", "A")},
+		{"one that no host accepts any more goes after a while", keptOf("", "A"), "C A", nil, on("C"), rotatedAt(0, "C", "A")},
 		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "A")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := keep(test.before, credentialOf(test.now), test.compromised, test.instances, at, grace)
-			if p := progressOf(test.instances, test.now); got.Hosts != p.current+p.former {
+			got := keep(test.before, credentialsOf(test.now), test.compromised, test.instances, at, grace)
+			if p := progressOf(test.instances, strings.Split(test.now, " ")...); got.Hosts != p.current+p.former {
 				t.Errorf("%d hosts", got.Hosts)
 			}
 			got.Hosts = 0
@@ -144,6 +163,8 @@ func TestKeepWhatHostsLeft(t *testing.T) {
 		{"a host has left when all had the new one", rotated, hosts("B", "B"), "B A", "B", "B"},
 		{"none has left", rotating, hosts("B", "B", "B"), "B A", "B", "B"},
 		{"all have left", rotating, nil, "B A", "B A", ""},
+		{"a host has left that had one of several keys", several(hosted(keptOf("", "B", "A"), 3), 2), hosts("B", "B"), "B A", "B A", "B"},
+		{"the same, while a former one is kept as well", several(atRest(hosted(keptOf("", "B", "A", "Z"), 3), at), 2), hosts("B", "B"), "B A Z", "B A", "B"},
 		{"all have left, as an earlier release has it", keptOf("", "A"), nil, "A", "A", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -155,7 +176,7 @@ func TestKeepWhatHostsLeft(t *testing.T) {
 				if test.instances == nil {
 					kept = keepUnused(kept, at.Add(look.after))
 				} else {
-					kept = keep(kept, credentialOf("B"), nil, test.instances, at.Add(look.after), grace)
+					kept = keep(kept, credentialsOf("B"), nil, test.instances, at.Add(look.after), grace)
 				}
 				if got := fingerprints(kept); got != look.want {
 					t.Errorf("after %s %q is kept, want %q", look.after, got, look.want)
@@ -192,6 +213,18 @@ func TestNextUnused(t *testing.T) {
 	if got := nextUnused(nil, at); len(got) > 0 {
 		t.Errorf("of none, %v", got)
 	}
+}
+
+// hosted says how many hosts what is kept is of.
+func hosted(k host.Kept, hosts int) host.Kept {
+	k.Hosts = hosts
+	return k
+}
+
+// atRest says since when all of them have keys of the Secret.
+func atRest(k host.Kept, since time.Time) host.Kept {
+	k.RotatedAt = &since
+	return k
 }
 
 func TestPace(t *testing.T) {
@@ -233,8 +266,9 @@ func TestProgress(t *testing.T) {
 		instanceWith("has-it", "B", ""), instanceWith("gets-it", "A", "B", v1alpha1.ReasonKeyRotationPending),
 		instanceWith("fails", "A", "B", v1alpha1.ReasonKeyRotationFailed), instanceWith("failed-at-another", "A", "C", v1alpha1.ReasonKeyRotationFailed),
 		instanceWith("refuses", "A", "", v1alpha1.ReasonCredentialsRefused), instanceWith("new", "unknown", ""),
-	}, "B")
-	want := progress{current: 1, former: 4, unknown: 1, failed: []string{"fails"}}
+		instanceWith("has-another-of-it", "D", ""), instanceWith("gets-one-of-two", "D", "B", v1alpha1.ReasonKeyRotationPending),
+	}, "B", "D")
+	want := progress{current: 2, former: 5, unknown: 1, failed: []string{"fails"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(progress{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -244,7 +278,7 @@ func TestProgress(t *testing.T) {
 func TestKeepWhatHostsAccept(t *testing.T) {
 	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	before := keptOf("H", "H", "G", "F", "E", "D", "C", "B", "A")
-	after := keep(before, credentialOf("I"), nil, []*v1alpha1.WindowsInstance{instanceWith("win-1", "A", "H"), instanceWith("win-2", "C", "H")}, at, time.Minute)
+	after := keep(before, credentialsOf("I"), nil, []*v1alpha1.WindowsInstance{instanceWith("win-1", "A", "H"), instanceWith("win-2", "C", "H")}, at, time.Minute)
 	var got []string
 	for _, k := range after.Credentials {
 		got = append(got, k.Fingerprint)

@@ -181,7 +181,7 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 		return e, nil, nil //nolint:nilerr // the condition Authenticated says so
 	}
 	after := keep(before, now, compromised, instances, r.now().UTC(), 2*r.ProbeTimeout)
-	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, now.Fingerprint)}
+	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, fingerprintsOf(now)...)}
 	if len(after.Credentials) == 0 && after.RotatingTo == "" {
 		e.after = nil
 		return e, state, nil
@@ -275,7 +275,7 @@ func (r *Reconciler) write(ctx context.Context, namespace string, kept *corev1.S
 func (r *Reconciler) report(s secretState) {
 	switch {
 	case s.after.RotatingTo != "" && s.after.RotatingTo != s.before.RotatingTo:
-		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotating, "%d of %d hosts have another key than %s, and get it. A key that they had is kept until all of them have it.",
+		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotating, "%d of %d hosts have none of its keys, and get %s. A key that they had is kept until all of them have it.",
 			s.progress.former, s.progress.total(), s.after.RotatingTo)
 	case s.after.RotatingTo == "" && s.before.RotatingTo != "":
 		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. Former ones are not needed any longer.", s.progress.total())

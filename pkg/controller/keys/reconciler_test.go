@@ -47,10 +47,10 @@ func keyPair(t *testing.T) (private []byte, fingerprint string) {
 	}
 	private = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	kept, err := new(host.CredentialCache).Keep(map[string][]byte{"private-key.pem": private})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
 	}
-	return private, kept.Fingerprint
+	return private, kept[0].Fingerprint
 }
 
 func secretWith(name types.NamespacedName, private []byte) *corev1.Secret {
@@ -186,7 +186,7 @@ func TestReconcile(t *testing.T) {
 
 	f.replace(clusterKey, second, nil)
 	expect("the Secret has another key", is, was)
-	f.expectEvent("Normal KeyRotationStarted 2 of 2 hosts have another key than " + is)
+	f.expectEvent("Normal KeyRotationStarted 2 of 2 hosts have none of its keys, and get " + is + ".")
 	f.set(one, is, "")
 	expect("one host has it", is, was)
 	f.expectEvent("")
@@ -223,6 +223,42 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 	if n := testutil.CollectAndCount(f.hosts); n != 0 {
 		t.Errorf("the metric has %d lines", n)
 	}
+}
+
+// A further key of a Secret that a host accepts is kept, by itself, before somebody takes it away.
+func TestSeveralKeys(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	one, two := instanceWith("win-1", was, ""), instanceWith("win-2", is, "")
+	secret := secretWith(clusterKey, second)
+	secret.Data["private-key-old.pem"], secret.Data["password"] = first, []byte("s3cret")
+	f := newFixture(t, secret, one, two)
+	if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	f.expectEvent("") // both are current
+	var found corev1.Secret
+	if err := f.client.Get(t.Context(), types.NamespacedName{Namespace: clusterKey.Namespace, Name: host.KeptSecret}, &found); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := host.ParseKept(found.Data[clusterKey.Name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string][]byte{"private-key.pem": first}, kept.Credentials[1].Data); diff != "" || len(kept.Credentials[0].Data["password"]) == 0 {
+		t.Errorf("what is kept of the further key (-want +got)\n%s", diff)
+	}
+	if err := f.client.Get(t.Context(), clusterKey, secret); err != nil {
+		t.Fatal(err)
+	}
+	delete(secret.Data, "private-key-old.pem")
+	if err := f.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
+		t.Errorf("after it was taken away (-want +got)\n%s", diff)
+	}
+	f.expectEvent("Normal KeyRotationStarted 1 of 2 hosts have none of its keys, and get " + is + ".")
 }
 
 // The keys of a tenant stay in the namespace of the tenant, also where they cannot be kept.

@@ -33,21 +33,25 @@ func (e *NotProvenError) Unwrap() error { return e.Err }
 // RotateKey has the host accept the key of its Secret in the place of former ones: it adds the key, proves that a new
 // connection can be made with it alone, and only then removes the former keys, over such a connection. accepted is the fingerprint of the
 // key that the host was logged in to with, empty for a password. It can be repeated after any error, and after the end of this process at
-// any moment: what is done already is not done again. removed says that the files from which sshd takes keys by default have the key and none of
-// the former ones. Without it there were none to remove, or sshd takes the key from elsewhere. Errors are [NotProvenError]s and those of BootID.
+// any moment: what is done already is not done again. A host that accepts a certificate of the key gets the key only in the place of a
+// former one. removed says that the files from which sshd takes keys by default have none of the former keys, and the key, unless the
+// host accepts a certificate of it. Without it there were none to remove, or sshd takes the key from elsewhere. Errors are [NotProvenError]s and those of BootID.
 func (a *Client) RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstance, r host.Rotation, accepted string) (removed bool, err error) {
-	request := api.AuthorizeRequest{Key: r.Key.String(), Password: accepted == ""}
+	request := api.AuthorizeRequest{Key: r.Key.String(), Password: accepted == "", Certified: r.Certified}
 	for _, former := range r.Former {
 		request.Former = append(request.Former, former.String())
 	}
 	var refused error
 	// A host that accepts the key may have a former one in a file that lacks the key, which loses none before it has it. It may
 	// also have recorded that another one took the place of the key, and forgets that.
-	_, err = a.authorize(ctx, login{r.Login, instance.Machine()}, request)
+	answer, err := a.authorize(ctx, login{r.Login, instance.Machine()}, request)
 	if failed, ok := errors.AsType[*Error](err); ok && failed.Step == StepRefused {
 		refused = err // somebody may have added the key elsewhere since this connection was made
 	} else if err != nil {
 		return false, err
+	}
+	if r.Certified && refused == nil && answer.Elsewhere {
+		return true, nil // it was logged in to with the certificate, and there is nothing in its files to replace
 	}
 	switch err := a.prove(ctx, r.Proof); {
 	case err != nil && refused != nil:
@@ -59,7 +63,7 @@ func (a *Client) RotateKey(ctx context.Context, instance *v1alpha1.WindowsInstan
 		return false, nil
 	}
 	request.Remove = true
-	answer, err := a.authorize(ctx, login{r.Proof, instance.Machine()}, request)
+	answer, err = a.authorize(ctx, login{r.Proof, instance.Machine()}, request)
 	return err == nil && !answer.Elsewhere, err
 }
 

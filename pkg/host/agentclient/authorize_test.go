@@ -4,6 +4,7 @@
 package agentclient
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -28,23 +29,27 @@ type keyed struct {
 	file            string // of authorized keys, on this machine
 }
 
+// keptOf is what is kept of the data of a Secret with one key.
+func keptOf(t *testing.T, data map[string][]byte) host.KeptCredential {
+	t.Helper()
+	kept, err := new(host.CredentialCache).Keep(data)
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
+	}
+	return kept[0]
+}
+
 func newKeyed(t *testing.T, o winhost.Options) *keyed {
 	t.Helper()
 	k := &keyed{site: newSiteOn(t, o)}
 	was := k.Secrets[hostsite.ClusterCredentials.String()]
-	former, err := new(host.CredentialCache).Keep(was)
-	if err != nil {
-		t.Fatal(err)
-	}
+	former := keptOf(t, was)
 	private, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	is := map[string][]byte{"private-key.pem": private}
-	current, err := new(host.CredentialCache).Keep(is)
-	if err != nil {
-		t.Fatal(err)
-	}
+	current := keptOf(t, is)
 	text, err := host.Kept{Credentials: []host.KeptCredential{current, former}}.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +80,7 @@ func (k *keyed) login(t *testing.T) string {
 
 func (k *keyed) rotation(t *testing.T) host.Rotation {
 	t.Helper()
-	r, err := k.connector.Rotation(t.Context(), k.Instance)
+	r, err := k.connector.Rotation(t.Context(), k.Instance, host.Peer{Accepted: k.former})
 	if err != nil || r.Key.Fingerprint() != k.current || len(r.Former) != 1 || r.Former[0].Fingerprint() != k.former || !r.Kept {
 		t.Fatalf("got %+v, %v", r, err)
 	}
@@ -309,7 +314,7 @@ func TestRotateFromPassword(t *testing.T) {
 	if got := k.login(t); got != "" {
 		t.Fatalf("the host accepts %s", got)
 	}
-	r, err := k.connector.Rotation(t.Context(), k.Instance)
+	r, err := k.connector.Rotation(t.Context(), k.Instance, host.Peer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,5 +323,76 @@ func TestRotateFromPassword(t *testing.T) {
 	}
 	if got := k.login(t); got != k.current {
 		t.Errorf("then the host accepts %s", got)
+	}
+}
+
+// certified is the certificate of the key of a Secret for a user, in it.
+func certified(t *testing.T, data map[string][]byte, authority ssh.Signer, user string) map[string][]byte {
+	t.Helper()
+	signer, err := ssh.ParsePrivateKey(data["private-key.pem"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &ssh.Certificate{
+		Key: signer.PublicKey(), CertType: ssh.UserCert, ValidPrincipals: []string{user}, ValidBefore: ssh.CertTimeInfinity,
+		Permissions: ssh.Permissions{Extensions: map[string]string{"permit-port-forwarding": "", "permit-pty": ""}},
+	}
+	if err := c.SignCert(rand.Reader, authority); err != nil {
+		t.Fatal(err)
+	}
+	data["private-key.pem-cert.pub"] = ssh.MarshalAuthorizedKey(c)
+	return data
+}
+
+// A host that trusts who signs certificates gets no key by itself when that of the Secret is replaced, and loses a former one that
+// it has.
+func TestRotateKeyOfCertificate(t *testing.T) {
+	hosttest.Require(t, winhost.TierOpenSSH)
+	authority := hosttest.NewKey(t)
+	k := newKeyed(t, winhost.Options{Tier: winhost.TierOpenSSH, UserAuthorities: []ssh.PublicKey{authority.PublicKey()}})
+	before := k.content(t)
+	current := k.Secrets[hostsite.ClusterCredentials.String()]
+	name := hostsite.ClusterCredentials.Name
+	kept, err := host.ParseKept(k.Secrets["operator/"+host.KeptSecret][name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := certified(t, kept.Credentials[1].Data, authority, k.Host.User())
+	certified(t, current, authority, k.Host.User())
+	kept.Credentials[1] = keptOf(t, was)
+	text, err := kept.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Secrets["operator/"+host.KeptSecret] = map[string][]byte{name: text}
+	rotate := func(file string) (r host.Rotation, removed bool, err error) {
+		t.Helper()
+		if err := os.WriteFile(k.file, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k.client.Forget(k.Instance)
+		peer, err := k.connector.Login(t.Context(), k.Instance)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = k.connector.Rotation(t.Context(), k.Instance, peer); err != nil {
+			t.Fatal(err)
+		}
+		removed, err = k.client.RotateKey(t.Context(), k.Instance, r, peer.Accepted)
+		return r, removed, err
+	}
+	const theirs = "# of others\n"
+	r, removed, err := rotate(theirs)
+	if err != nil || !removed || !r.Certified || r.Key.Fingerprint() != k.current || k.content(t) != theirs {
+		t.Errorf("a host without keys: %+v, removed: %t, %v; its file is %q", r, removed, err, k.content(t))
+	}
+	r, removed, err = rotate(before)
+	if want := r.Key.String() + "\n"; err != nil || !removed || k.content(t) != want {
+		t.Errorf("one that has the former key, too: removed: %t, %v; its file is %q, want %q", removed, err, k.content(t), want)
+	}
+	delete(current, "private-key.pem-cert.pub")
+	r, _, err = rotate(theirs)
+	if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != StepRefused || r.Certified || k.content(t) != theirs {
+		t.Errorf("the new key has no certificate: %v; its file is %q", err, k.content(t))
 	}
 }

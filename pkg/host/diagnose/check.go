@@ -200,7 +200,11 @@ func (c *check) describe(name string, trace *host.Trace) string {
 		}
 		return host.KeyOf(trace.HostKey).Describe() + ", recorded in status.hostKeys"
 	case CheckAuthenticate:
-		return "user " + c.instance.Spec.Username
+		text := "user " + c.instance.Spec.Username + ", " + trace.AcceptedCredential()
+		if remark := trace.Target.Credential.Remark; remark != "" && !trace.Certified {
+			text += ". " + remark
+		}
+		return text
 	}
 	return ""
 }

@@ -141,7 +141,7 @@ func TestCheckPasses(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		CheckResolve: s.Host.Address(), CheckConnect: s.Host.Address() + ":", CheckHandshake: "OpenSSH_for_Windows",
-		CheckHostKey: host.KeyOf(s.Host.HostKey()).Describe() + ", pinned", CheckAuthenticate: "user Administrator",
+		CheckHostKey: host.KeyOf(s.Host.HostKey()).Describe() + ", pinned", CheckAuthenticate: "user Administrator, key SHA256:",
 		CheckAgent: "digest ", CheckPreflight: "1 findings are worth knowing", CheckAPIServer: s.reach.URL,
 	} {
 		if got := layer(status, name).Message; !strings.Contains(got, says) {

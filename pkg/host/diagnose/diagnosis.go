@@ -142,8 +142,12 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 	case ssh.ReasonHostKeyChanged:
 		return diagnoseHostKey(e, instance)
 	case ssh.ReasonCredentialsRefused:
-		return failed(authenticated, v1alpha1.ReasonCredentialsRefused,
+		d := failed(authenticated, v1alpha1.ReasonCredentialsRefused,
 			"%s does not accept the credentials for user %s: for an administrator the public key belongs in C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username)
+		if e.Remark != "" {
+			d.Message += " " + e.Remark
+		}
+		return d
 	case ssh.ReasonSessionRefused:
 		return failed(authenticated, v1alpha1.ReasonSessionRefused,
 			"%s accepts the credentials of user %s and then refuses a session: %s. Check MaxSessions, ForceCommand and the DefaultShell of OpenSSH.", to, instance.Spec.Username, cause(e.Err))

@@ -83,6 +83,7 @@ func TestDiagnose(t *testing.T) {
 		{"another host key", StageLogin, changed, "HostKeyTrusted=False/HostKeyChanged", "kubectl patch"},
 		{"no host key of a trusted type", StageLogin, otherType, "HostKeyTrusted=False/HostKeyChanged", "no host key of a trusted type"},
 		{"no key was recorded", StageLogin, sshErr(hostssh.LayerHostKey, hostssh.ReasonHostKeyUnknown), "HostKeyTrusted=Unknown/NotTried", "not been recorded"},
+		{"an expired certificate", StageLogin, &hostssh.Error{Layer: hostssh.LayerAuth, Reason: hostssh.ReasonCredentialsRefused, Remark: "The certificate has expired."}, "Authenticated=False/CredentialsRefused", "the Secret as well. The certificate has expired."},
 		{"Secret is missing", StageLogin, &host.CredentialsError{Secret: "openshift/cloud-private-key", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", "Secret openshift/cloud-private-key: not found"},
 		{"credentials refused", StageLogin, sshErr(hostssh.LayerAuth, hostssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", "administrators_authorized_keys"},
 		{"silent while logging in", StageLogin, sshErr(hostssh.LayerAuth, hostssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", "did not answer while"},

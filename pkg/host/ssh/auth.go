@@ -29,8 +29,8 @@ type authenticator struct {
 
 	// attempted methods, in order; "none", which the protocol begins with, is not among them.
 	attempted []string
-	// accepted is the key that the server took: signing with one comes after the server has said that it takes
-	// it. Nil: it took none.
+	// accepted is the key that the server took, which may be a certificate: signing with one comes after the
+	// server has said that it takes it. Nil: it took none.
 	accepted ssh.PublicKey
 }
 

@@ -112,6 +112,8 @@ type Error struct {
 	// Err is the cause. It may be nil, and never contains a secret. At LayerBastion it is another *Error if it says at
 	// which layer of the way to the bastion that was.
 	Err error
+	// Remark is that of the credential that was refused. Empty: it has none, or another thing is wrong.
+	Remark string
 }
 
 // explanations are the middle of Error's message: what happened, for a reader who
@@ -164,6 +166,9 @@ func (e *Error) Error() string {
 	}
 	if err != nil {
 		b.WriteString(": " + err.Error())
+	}
+	if e.Remark != "" {
+		b.WriteString(". " + e.Remark)
 	}
 	return b.String()
 }

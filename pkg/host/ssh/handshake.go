@@ -141,7 +141,8 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 	// If this fails the connection is broken, which its first user will notice.
 	_ = raw.SetDeadline(time.Time{})
 	h.progress.set(LayerSession)
-	peer := Peer{Address: h.progress.peer.Addr().Unmap(), HostKey: h.progress.hostKey, Accepted: auth.accepted}
+	_, certified := auth.accepted.(*ssh.Certificate)
+	peer := Peer{Address: h.progress.peer.Addr().Unmap(), HostKey: h.progress.hostKey, Accepted: plainKey(auth.accepted), Certified: certified}
 	return &established{wire: w, ssh: c, channels: channels, requests: requests, peer: peer}, nil
 }
 
@@ -177,6 +178,9 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 		e.Reason = ReasonCredentialsRefused
 	default:
 		e.Reason = ReasonHandshakeFailed
+	}
+	if e.Reason == ReasonCredentialsRefused {
+		e.Remark = h.target.Credential.Remark
 	}
 	return e
 }

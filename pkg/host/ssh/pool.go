@@ -146,6 +146,8 @@ type Peer struct {
 	HostKey PublicKey
 	// Accepted is the key of ours that it took. Nil: it took a password.
 	Accepted PublicKey
+	// Certified: it took a certificate of that key, and may not take the key by itself.
+	Certified bool
 }
 
 // Login makes sure that an authenticated connection to t exists and that the host opens a

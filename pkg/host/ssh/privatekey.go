@@ -112,7 +112,8 @@ func withoutSHA1(s ssh.Signer) ssh.Signer {
 	return restricted
 }
 
-// Fingerprint is the SHA-256 fingerprint of a key as OpenSSH prints it: SHA256:<base64>.
+// Fingerprint is the SHA-256 fingerprint of a key as OpenSSH prints it: SHA256:<base64>. That of a certificate is
+// that of its key.
 func Fingerprint(k ssh.PublicKey) string {
-	return ssh.FingerprintSHA256(k)
+	return ssh.FingerprintSHA256(plainKey(k))
 }

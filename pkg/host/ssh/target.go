@@ -32,6 +32,9 @@ type Credential struct {
 	// Password is tried after the signers, as "password" or, where the server has only
 	// that, "keyboard-interactive". Empty means none.
 	Password string
+	// Remark is what people should know when a server accepts none of it, in sentences: for example that a
+	// certificate is not tried because it has expired. Empty: nothing.
+	Remark string
 }
 
 // Target is a host and how to log in to it.

@@ -36,6 +36,10 @@ type Trace struct {
 	HostKey ssh.PublicKey
 	// ServerVersion is how the SSH server identifies itself, once logged in.
 	ServerVersion string
+	// Accepted is the key of ours that the host took. Nil: it took a password, or was not logged in to.
+	Accepted PublicKey
+	// Certified: it took a certificate of that key.
+	Certified bool
 	// Pool has the connection of the trace, to continue with it, and no other. Nil: it was
 	// not logged in. Close closes it.
 	Pool *Pool
@@ -86,6 +90,7 @@ func (p *Pool) Trace(ctx context.Context, t Target, o TraceOptions) *Trace {
 		return tr
 	}
 	tr.ServerVersion = string(e.ssh.ServerVersion())
+	tr.Accepted, tr.Certified = e.peer.Accepted, e.peer.Certified
 	tr.keep(p, t, e)
 	tr.step(tr.Pool.Ping(ctx, t))
 	return tr

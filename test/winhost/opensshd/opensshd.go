@@ -56,6 +56,8 @@ type Options struct {
 	HostKeyTypes []string
 	// AuthorizedKeys may log in besides Server.Signer.
 	AuthorizedKeys []ssh.PublicKey
+	// UserAuthority signs certificates of users that may log in. Nil: there is none.
+	UserAuthority ssh.PublicKey
 	// NoSFTP leaves the SFTP subsystem out.
 	NoSFTP bool
 	// Config are lines of sshd_config(5). They come before the server's own, so they win.
@@ -166,6 +168,13 @@ func (s *Server) writeFiles(dir string, o Options) (string, error) {
 		return "", err
 	}
 
+	if o.UserAuthority != nil {
+		file := filepath.Join(dir, "user_authority")
+		if err := os.WriteFile(file, ssh.MarshalAuthorizedKey(o.UserAuthority), 0o600); err != nil {
+			return "", err
+		}
+		lines = append(lines, "TrustedUserCAKeys "+file)
+	}
 	lines = append(lines,
 		"AuthorizedKeysFile "+authorizedFile,
 		"AllowTcpForwarding yes",
