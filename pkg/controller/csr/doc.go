@@ -25,7 +25,8 @@
 // A request that is refused is not denied, because somebody else may be responsible for
 // it. It stays pending; an event on the instance and the log say why, once, and only if
 // it still is pending after 10 seconds. It is decided again when an
-// instance changes, and now and then. Requests that are not about an instance, and those
+// instance changes, and now and then. An instance that was deleted counts until the removal of its host begins, which may
+// wait for others. Requests that are not about an instance, and those
 // of other signers, are left alone. Instances that are paused count as every other:
 // nothing is done on the host.
 //

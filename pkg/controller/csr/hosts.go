@@ -40,14 +40,15 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
 	nodes := identity.Nodes{Reader: s.client, Resolver: s.resolver, Namespace: s.namespace}
-	var hosts []*identity.Host
+	var hosts, leaving []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]
 		joins := joining != nil && instance.UID == joining.UID
 		if joins {
 			instance = joining
 		}
-		if !instance.DeletionTimestamp.IsZero() || !instance.Status.Identified() && instance.Namespace != s.namespace {
+		deleted := !instance.DeletionTimestamp.IsZero()
+		if deleted && (joining != nil || !waitsForRemoval(instance)) || !instance.Status.Identified() && instance.Namespace != s.namespace {
 			continue // whoever names a host has none by that, and must not make that of others ambiguous
 		}
 		if managedByWMCO(instance) {
@@ -75,9 +76,43 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		if err := s.dropNamesOfOthers(ctx, h, nodeName); err != nil {
 			return nil, err
 		}
-		hosts = append(hosts, h)
+		if deleted {
+			leaving = append(leaving, h)
+		} else {
+			hosts = append(hosts, h)
+		}
+	}
+	for _, h := range leaving {
+		stays, err := s.stillNode(ctx, h, nodeName)
+		if err != nil {
+			return nil, err
+		}
+		if stays && !slices.ContainsFunc(hosts, func(other *identity.Host) bool { return s.succeeds(other, h, nodeName) }) {
+			hosts = append(hosts, h)
+		}
 	}
 	return s.dropClaims(hosts, nodeName), nil
+}
+
+// waitsForRemoval says whether an instance was deleted and the removal of its host has not begun: until then, which may be long,
+// it works as ever.
+func waitsForRemoval(instance *v1alpha1.WindowsInstance) bool {
+	return slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) && instance.Status.KeptOff() == nil && !instance.Status.RemovalBegun()
+}
+
+// stillNode says whether the Node of an instance that was deleted is the one that it had.
+func (s hosts) stillNode(ctx context.Context, h *identity.Host, nodeName string) (bool, error) {
+	if h.Node != nodeName {
+		return false, nil
+	}
+	node, err := object.Get(ctx, s.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
+	return node != nil && node.UID == h.Object.Status.Node.UID, err
+}
+
+// succeeds says whether a host has the node of an instance that was deleted, or may be about to take it over: whoever renames an entry
+// deletes one instance and makes another.
+func (s hosts) succeeds(h, deleted *identity.Host, nodeName string) bool {
+	return h.Node == nodeName || h.IsNamed(nodeName) && (h.Object.Namespace == deleted.Object.Namespace || h.Object.Namespace == s.namespace)
 }
 
 // managedByWMCO says whether the host is left to the Windows Machine Config Operator, which runs.

@@ -160,6 +160,30 @@ func host1(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	return instance
 }
 
+// deleted has the instance deleted, and its host be removed at some time.
+func deleted(i *v1alpha1.WindowsInstance) {
+	i.DeletionTimestamp, i.Finalizers = &metav1.Time{Time: testNow}, []string{v1alpha1.HostFinalizer}
+}
+
+// removed has an operation remove the host that started and finished at some time, if it has.
+func removed(started, finished *metav1.Time) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		phase := v1alpha1.OperationPending
+		switch {
+		case finished != nil:
+			phase = v1alpha1.OperationFailed
+		case started != nil:
+			phase = v1alpha1.OperationRunning
+		}
+		i.Status.Operation = &v1alpha1.Operation{ID: "o1", Type: v1alpha1.OperationRemove, Phase: phase, StartedAt: started, FinishedAt: finished, HostChanged: finished != nil}
+	}
+}
+
+// nodeOf is the Node with a UID.
+func nodeOf(uid types.UID) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: uid}}
+}
+
 // leftToWMCO has the host left to WMCO.
 func leftToWMCO(i *v1alpha1.WindowsInstance) {
 	i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonManagedByWMCO}}
@@ -514,6 +538,36 @@ func TestReconcile(t *testing.T) {
 				i.Name, i.DeletionTimestamp, i.Finalizers = "gone", &metav1.Time{Time: testNow}, []string{"example.com/f"}
 			})},
 			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{
+			name: "of a host whose removal waits", request: renewal(t), others: objects{host1(deleted), nodeOf("n1")},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{
+			name: "of one whose removal was recorded, and waits", request: serving(t, "win-1"), others: objects{host1(deleted, removed(nil, nil)), nodeOf("n1")},
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{
+			name: "of one whose removal was begun, and waits", request: renewal(t),
+			others: objects{host1(deleted, removed(&metav1.Time{Time: testNow}, nil), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning}, {Name: v1alpha1.StepDrain, State: v1alpha1.StepPending}}
+			}), nodeOf("n1")},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{name: "of one whose removal has begun", request: renewal(t), others: objects{host1(deleted, removed(&metav1.Time{Time: testNow}, nil)), nodeOf("n1")}},
+		{name: "of one whose removal has failed half way", request: renewal(t), others: objects{host1(deleted, removed(&metav1.Time{Time: testNow}, &metav1.Time{Time: testNow})), nodeOf("n1")}},
+		{name: "of one whose Node is another one", request: renewal(t), others: objects{host1(deleted), nodeOf("n2")}},
+		{name: "of one that has no Node any more", request: renewal(t), others: objects{host1(deleted)}},
+		{name: "of one that does not stay until its host is clean", request: renewal(t), others: objects{host1(deleted, func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"example.com/f"} }), nodeOf("n1")}},
+		{
+			name: "of one whose removal waits, beside one of another namespace that calls itself so", request: renewal(t),
+			others:   objects{host1(deleted), nodeOf("n1"), host2(withoutNode, func(i *v1alpha1.WindowsInstance) { i.Namespace, i.Status.System.Hostname = "tenant", "WIN-1" })},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{
+			name: "of one that another instance takes over", request: renewal(t),
+			others:   objects{host1(deleted), nodeOf("n1"), host1(func(i *v1alpha1.WindowsInstance) { i.Name, i.UID = "next", "i9" })},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/next is that host: win-1 from status.system.hostname.",
 		},
 		{name: "nobody's", request: renewal(t), others: objects{host2()}},
 		{name: "another signer", request: func() *certificatesv1.CertificateSigningRequest {
