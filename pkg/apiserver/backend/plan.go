@@ -71,7 +71,7 @@ func (h *Hosts) Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if h.desired == nil {
 		return nil // the controller knows
 	}
-	if _, _, err := h.desired.Build(ctx, instance); err != nil {
+	if err := h.desired.Adoptable(ctx, instance); err != nil {
 		return unplannable(instance.Name, err)
 	}
 	return nil

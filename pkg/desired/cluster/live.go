@@ -50,6 +50,15 @@ func (l *Live) Build(ctx context.Context, instance *v1alpha1.WindowsInstance) (r
 	return result, host.Node == nil, err
 }
 
+// Adoptable returns why the host of an instance cannot be taken over from WMCO now: as Build does, and when WMCO would be started
+// again.
+func (l *Live) Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
+	if _, _, err := l.Build(ctx, instance); err != nil {
+		return err
+	}
+	return ensureNotComingBack(ctx, l.Cluster)
+}
+
 // pool returns the pool of an instance; nil when it has none, or one that does not exist.
 func (l *Live) pool(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
 	ref := instance.Spec.PoolRef

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +73,59 @@ func TestLiveBuildFails(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
 	c.setDown(away)
 	if _, _, err := live.Build(t.Context(), instance()); !errors.Is(err, away) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestAdoptable: a WMCO that ended and that OLM starts again is not gone.
+func TestAdoptable(t *testing.T) {
+	none := int32(0)
+	ended := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: wmco.Namespace, Name: wmco.Deployment}, Spec: appsv1.DeploymentSpec{Replicas: &none}}
+		change(d)
+		return d
+	}
+	const version = "oc delete clusterserviceversions.operators.coreos.com wmco.v11 -n openshift-windows-machine-config-operator"
+	for name, tt := range map[string]struct {
+		deployment *appsv1.Deployment
+		want       string // part of the error
+	}{
+		"there is none": {},
+		"made by hand":  {deployment: ended(func(*appsv1.Deployment) {})},
+		"label of OLM":  {ended(func(d *appsv1.Deployment) { d.Labels = map[string]string{"olm.owner": "wmco.v11"} }), version},
+		"owned by OLM": {ended(func(d *appsv1.Deployment) {
+			d.OwnerReferences = []metav1.OwnerReference{{Kind: "ClusterServiceVersion", Name: "wmco.v11"}}
+		}), version},
+		"owned by other": {deployment: ended(func(d *appsv1.Deployment) { d.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "wmco"}} })},
+		"by OLM's successor": {ended(func(d *appsv1.Deployment) {
+			d.Labels = map[string]string{"olm.operatorframework.io/owner-name": "wmco"}
+		}), "oc delete clusterextensions.olm.operatorframework.io wmco"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var objects []client.Object
+			if tt.deployment != nil {
+				objects = append(objects, tt.deployment)
+			}
+			live, _ := newLive(t, objects...)
+			err := live.Adoptable(t.Context(), instance())
+			if tt.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if _, ok := errors.AsType[*InputError](err); !ok || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	live, c := newLive(t)
+	away := apierrors.NewServiceUnavailable("away")
+	c.setDown(away)
+	if err := live.Adoptable(t.Context(), instance()); !errors.Is(err, away) {
+		t.Errorf("got %v", err)
+	}
+	if err := ensureNotComingBack(t.Context(), c); !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,8 +6,12 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -44,4 +48,52 @@ func (r *reader) checkOtherOperator(ctx context.Context) error {
 		OtherOperator: true,
 	})
 	return nil
+}
+
+// What the Operator Lifecycle Manager (OLM) writes on Deployments that are its own. The names are from
+// operator-framework/operator-lifecycle-manager, and the second from operator-framework/operator-controller, its successor.
+const (
+	olmOwnerLabel       = "olm.owner"
+	olmOwnerKind        = "ClusterServiceVersion"
+	extensionOwnerLabel = "olm.operatorframework.io/owner-name"
+)
+
+// ensureNotComingBack returns an [InputError] if OLM has WMCO, which has no replicas: OLM starts it again, when it updates it at the
+// latest, and then two operators would configure the hosts that were taken over. That there is no WMCO, or that it may not
+// be read, is no error: what is read for hosts says so where it matters.
+func ensureNotComingBack(ctx context.Context, reader client.Reader) error {
+	deployment := &appsv1.Deployment{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, deployment)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Deployment %s/%s: %w", wmco.Namespace, wmco.Deployment, err)
+	}
+	owner, remedy := deployment.Labels[extensionOwnerLabel], ""
+	switch {
+	case owner != "":
+		remedy = "oc delete clusterextensions.olm.operatorframework.io " + owner
+	default:
+		if owner = olmOwner(deployment); owner == "" {
+			return nil
+		}
+		remedy = fmt.Sprintf("oc get subscriptions.operators.coreos.com -n %[1]s; oc delete subscriptions.operators.coreos.com NAME -n %[1]s; oc delete clusterserviceversions.operators.coreos.com %[2]s -n %[1]s",
+			wmco.Namespace, owner)
+	}
+	return &InputError{Findings: []Finding{{
+		Problem: fmt.Sprintf("the Operator Lifecycle Manager has installed the Windows Machine Config Operator (Deployment %s/%s belongs to %s), and starts it again, when it updates it at the latest",
+			wmco.Namespace, wmco.Deployment, owner),
+		Remedy:        "take that from it, which leaves the nodes as they are: " + remedy,
+		OtherOperator: true,
+	}}}
+}
+
+// olmOwner is the ClusterServiceVersion that a Deployment belongs to. Empty: none.
+func olmOwner(deployment *appsv1.Deployment) string {
+	i := slices.IndexFunc(deployment.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == olmOwnerKind })
+	if i >= 0 {
+		return deployment.OwnerReferences[i].Name
+	}
+	return deployment.Labels[olmOwnerLabel]
 }
