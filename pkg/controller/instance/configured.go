@@ -110,7 +110,7 @@ func (e *evaluation) configured() {
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
 	case last.BrokenOff() && !e.foreign() && !e.unharmed():
 		e.configurationFailed(last)
-	case e.waitsFor != "" && current == "":
+	case e.waitsFor != "" && current == "" && !e.ofWMCO():
 		e.wait(condition)
 	case e.foreign():
 		reason, text := e.left()

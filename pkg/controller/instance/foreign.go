@@ -24,9 +24,15 @@ func (e *evaluation) foreign() bool {
 		(last == nil || last.Revision == "" && !last.Active())
 }
 
+// ofWMCO says whether WMCO has made the host a node. Its Node says so, also of a host that cannot be reached at present: whose
+// its certificate requests are does not depend on that.
+func (e *evaluation) ofWMCO() bool {
+	return e.foreign() && object.MadeByWMCO(e.node)
+}
+
 // leftToWMCO says whether WMCO has made the host a node, and runs.
 func (e *evaluation) leftToWMCO() bool {
-	return e.foreign() && object.MadeByWMCO(e.node) && errors.Is(e.inputs, document.ErrOtherOperator)
+	return e.ofWMCO() && errors.Is(e.inputs, document.ErrOtherOperator)
 }
 
 // keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may be configuring it,

@@ -35,6 +35,8 @@ func notForeign(instance *v1alpha1.WindowsInstance) string {
 		return "nothing is known of the host yet"
 	case c.Reason == v1alpha1.ReasonForeignNode || c.Reason == v1alpha1.ReasonManagedByWMCO:
 		return ""
+	case c.Reason == v1alpha1.ReasonNotTried, c.Reason == v1alpha1.ReasonConfiguring && !instance.Status.Operation.Active():
+		return fmt.Sprintf("it is not known yet whether the host is left to another operator; try again when the condition Configured says so. It says now: %s", c.Message)
 	}
 	return fmt.Sprintf("the host is not left to another operator: %s", c.Message)
 }
