@@ -268,6 +268,24 @@ func (r *reader) decide() {
 			r.find("the address of the cluster DNS is not known, and "+err.Error(), "set --cluster-dns")
 		}
 	}
+	r.decideFamily()
+}
+
+// decideFamily says where hosts cannot take part, because the overlay that connects them in OpenShift has IPv4 only, whatever
+// other families the cluster has.
+func (r *reader) decideFamily() {
+	if !r.openShift || len(r.cluster.ServiceCIDRs) == 0 {
+		return
+	}
+	if prefix, err := netip.ParsePrefix(r.cluster.ServiceCIDRs[0]); err != nil || !prefix.Addr().Is4() {
+		r.find(fmt.Sprintf("the network of services is %s, and pods on Windows hosts have IPv4 addresses only", strings.Join(r.cluster.ServiceCIDRs, ", ")),
+			"use Windows hosts in clusters that were installed with IPv4, alone or with IPv6")
+		return
+	}
+	if dns := r.cluster.DNS; dns.IsValid() && !dns.Is4() {
+		r.warnings = append(r.warnings, fmt.Sprintf("pods on Windows hosts, which have IPv4 addresses only, cannot reach the cluster DNS at %s: "+
+			"give its Service an IPv4 address, too (oc patch service dns-default -n openshift-dns --type=merge -p '{\"spec\":{\"ipFamilyPolicy\":\"PreferDualStack\"}}'), and set --cluster-dns to that", dns))
+	}
 }
 
 // decideServiceCIDRs puts the network that counts first.

@@ -756,6 +756,11 @@ func TestFindings(t *testing.T) {
 			want:    []string{`tlsMinVersion "VersionTLS14" is not one of VersionTLS10`, "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from"},
 		},
 		{
+			name:    "a network of services of IPv6 only",
+			objects: replaced(openShiftCluster(), &configv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Status: configv1.NetworkStatus{NetworkType: "OVNKubernetes", ServiceNetwork: []string{"fd02::/112"}}}),
+			want:    []string{"the network of services is fd02::/112, and pods on Windows hosts have IPv4 addresses only", "installed with IPv4"},
+		},
+		{
 			name:    "a DNS that is no address",
 			objects: replaced(openShiftCluster(), workers(openshift.Worker{Platform: configv1.VSpherePlatformType, KubeletConfig: map[string]any{"clusterDNS": []string{"dns"}}})),
 			want:    []string{`clusterDNS "dns" of its kubelet is not an address`, "correct the KubeletConfig"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -75,13 +76,18 @@ func (r *reader) takeWorker(name string, worker *machineconfig.Worker) error {
 	for _, warning := range worker.Warnings {
 		r.warnings = append(r.warnings, fmt.Sprintf("MachineConfig %s: %s", name, warning))
 	}
-	if len(worker.Kubelet.ClusterDNS) > 0 {
-		address, err := netip.ParseAddr(worker.Kubelet.ClusterDNS[0])
+	var addresses []netip.Addr
+	for _, text := range worker.Kubelet.ClusterDNS {
+		address, err := netip.ParseAddr(text)
 		if err != nil {
-			r.find(fmt.Sprintf("MachineConfig %s cannot be used (clusterDNS %q of its kubelet is not an address)", name, worker.Kubelet.ClusterDNS[0]), "correct the KubeletConfig that it comes from")
+			r.find(fmt.Sprintf("MachineConfig %s cannot be used (clusterDNS %q of its kubelet is not an address)", name, text), "correct the KubeletConfig that it comes from")
 			return nil //nolint:nilerr // it is a finding
 		}
-		r.cluster.DNS = address
+		addresses = append(addresses, address)
+	}
+	slices.SortStableFunc(addresses, ipv4First)
+	if len(addresses) > 0 {
+		r.cluster.DNS = addresses[0]
 	}
 	if len(worker.CredentialProviders) == 0 {
 		return nil
