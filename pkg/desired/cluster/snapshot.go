@@ -49,9 +49,6 @@ type Host struct {
 // and the host: the same ones give the same revision. The error says everything that is
 // wrong with the settings of pool and instance.
 func (s *Snapshot) Build(h Host) (*document.Result, error) {
-	if len(s.kept) > 0 && h.Instance.Status.CurrentRevision != "" {
-		return nil, &InputError{Findings: s.kept}
-	}
 	inputs := s.common
 	payloadWarnings, err := s.choosePayload(&inputs, h.Node, h.Back)
 	if err != nil {
@@ -87,11 +84,25 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(s.kept) > 0 && mayLose(h.Instance, r.Revision) {
+		return nil, &InputError{Findings: s.kept}
+	}
 	for _, f := range s.kept {
 		r.Warnings = append(r.Warnings, "the host does without it: "+f.Problem+": "+f.Remedy)
 	}
 	r.Warnings = slices.Concat(s.warnings, payloadWarnings, r.Warnings)
 	return r, nil
+}
+
+// mayLose says whether a host could lose what cannot be read at present by the configuration with that revision, which has
+// nothing of it. One that has that configuration already, or is configured for the first time, has nothing to lose.
+func mayLose(instance *v1alpha1.WindowsInstance, revision string) bool {
+	status := &instance.Status
+	if status.CurrentRevision == "" || status.CurrentRevision == revision {
+		return false
+	}
+	joins := status.Operation.Active() && status.Operation.Type == v1alpha1.OperationReconfigure
+	return !joins || slices.ContainsFunc(status.History, func(o v1alpha1.Operation) bool { return o.MayHaveChangedHost() })
 }
 
 // choosePayload sets the payload for a host with that Node, which goes back to a revision; nil: it does not.

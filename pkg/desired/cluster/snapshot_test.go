@@ -915,6 +915,31 @@ func TestInputsThatHostsDoWithout(t *testing.T) {
 			if !slices.ContainsFunc(joining.Warnings, func(w string) bool { return strings.Contains(w, "the host does without it: "+tt.want) }) {
 				t.Errorf("a host that joins: %q", joining.Warnings)
 			}
+			// While it joins its revision is that without its Node, and then the one that it is to have.
+			under := v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, HostChanged: true}
+			for name, status := range map[string]v1alpha1.WindowsInstanceStatus{
+				"while it joins":        {CurrentRevision: "r1", Operation: &under},
+				"when it has joined":    {CurrentRevision: joining.Revision},
+				"tried again to join":   {CurrentRevision: joining.Revision, Operation: &under, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
+				"after what changed it": {CurrentRevision: joining.Revision, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
+			} {
+				host := instance()
+				host.Status = status
+				if got := build(t, snapshot, cluster.Host{Instance: host}); got.Revision != joining.Revision {
+					t.Errorf("%s it is to have revision %s, want %s", name, got.Revision, joining.Revision)
+				}
+			}
+			for name, status := range map[string]v1alpha1.WindowsInstanceStatus{
+				"while it is updated":        {CurrentRevision: "r1", Operation: &under, History: []v1alpha1.Operation{{ID: "1", Type: v1alpha1.OperationReconfigure, HostChanged: true}}},
+				"while it is restarted":      {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}},
+				"when the update was broken": {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true}},
+			} {
+				host := instance()
+				host.Status = status
+				if _, err := snapshot.Build(cluster.Host{Instance: host}); !errors.As(err, &wrong) {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
 		})
 	}
 }
