@@ -32,6 +32,8 @@ const (
 const (
 	// BYOHLabel marks the Node of a host that comes from InstancesConfigMap; its value is "true".
 	BYOHLabel = "windowsmachineconfig.openshift.io/byoh"
+	// UpgradingLabel is on a Node while WMCO upgrades it; its value is "true". WMCO counts such Nodes, and upgrades no more than one at a time.
+	UpgradingLabel = "windowsmachineconfig.openshift.io/upgrading"
 	// VersionAnnotation is the version that configured the Node completely.
 	VersionAnnotation = "windowsmachineconfig.openshift.io/version"
 	// DesiredVersionAnnotation is the version that the Node is to be configured by.

@@ -78,7 +78,14 @@ func upToDate(instance *v1alpha1.WindowsInstance) bool {
 		instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
-// withSpec returns the Node with the taints and the provider's ID that it is to have, and
+// upgradeIsOver says whether the Node has the label of an upgrade that WMCO never completed, since the host is configured by us
+// now, and nothing is under way. Left there, it would keep WMCO from upgrading any node of the cluster when it comes back.
+func upgradeIsOver(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
+	_, labeled := node.Labels[wmco.UpgradingLabel]
+	return labeled && configured(instance) && !instance.Status.Operation.Active()
+}
+
+// withSpec returns the Node with the taints and the provider's ID that it is to have, without what WMCO left under way, and
 // whether that differs from what it has.
 func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node) (*corev1.Node, bool) {
 	want := templateTaints(template)
@@ -86,11 +93,15 @@ func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplat
 	// Once a Node has an ID, it can never get another one.
 	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
 	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
-	if noted, ok := node.Annotations[ManagedTaintsAnnotation]; named && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
+	over := upgradeIsOver(instance, node)
+	if noted, ok := node.Annotations[ManagedTaintsAnnotation]; named && !over && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
 		return node, false
 	}
 	changed := node.DeepCopy()
 	changed.Spec.Taints = taints
+	if over {
+		delete(changed.Labels, wmco.UpgradingLabel)
+	}
 	if !named {
 		changed.Spec.ProviderID = instance.Spec.ProviderID
 	}

@@ -307,6 +307,44 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestUpgradeOfWMCO: the label of an upgrade that WMCO did not complete goes when the host is configured by us and nothing is under way.
+func TestUpgradeOfWMCO(t *testing.T) {
+	upgrading := func(n *corev1.Node) { n.Labels[wmco.UpgradingLabel] = "true" }
+	for _, tt := range []struct {
+		name   string
+		change func(*v1alpha1.WindowsInstance)
+		goes   bool
+	}{
+		{"configured", func(*v1alpha1.WindowsInstance) {}, true},
+		{"something is under way", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationRunning}
+		}, false},
+		{"something has ended", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationFailed}
+		}, true},
+		{"configured once, and no longer", func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionUnknown) }, false},
+		{"paused", func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }, false},
+		{"only watched", func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, host(tt.change), registered(upgrading, func(n *corev1.Node) {
+				n.Annotations[ManagedTaintsAnnotation] = formatTaints([]corev1.Taint{defaultTaint})
+			}), newPool(nil))
+			s.reconcile()
+			node := s.node()
+			if _, left := node.Labels[wmco.UpgradingLabel]; left == tt.goes {
+				t.Errorf("the label is left: %t", left)
+			}
+			if node.Labels["theirs"] != "1" || formatTaints(node.Spec.Taints) != notReady+"os=Windows:NoSchedule" {
+				t.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
+			}
+			if again, _ := s.reconcile(); len(again) > 0 {
+				t.Errorf("a second pass writes: %v", again)
+			}
+		})
+	}
+}
+
 // TestVersionChanges: a version that somebody removes or changes stays so, because that asks for a new configuration, and is written
 // again when that is done. Other things are written meanwhile.
 func TestVersionChanges(t *testing.T) {
@@ -443,6 +481,9 @@ func TestPredicates(t *testing.T) {
 	}{
 		{name: "nothing", edit: func(*v1alpha1.WindowsInstance) {}},
 		{name: "a step of an operation", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Operation = &v1alpha1.Operation{ID: "o"} }},
+		{name: "an operation begins", edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationPending}
+		}, want: true},
 		{name: "not configured any more", edit: func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }, want: true},
 		{name: "another revision is wanted", edit: func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" }, want: true},
 		{name: "another Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "m" }, want: true},

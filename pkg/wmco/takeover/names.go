@@ -3,10 +3,8 @@
 
 package takeover
 
-// Labels and annotations of Nodes that only WMCO sets.
+// Annotations of Nodes that only WMCO sets.
 const (
-	// UpgradingLabel is on a Node while it is upgraded; its value is "true".
-	UpgradingLabel = "windowsmachineconfig.openshift.io/upgrading"
 	// PublicKeyHashAnnotation is the [PublicKeyHash] of the key that the host accepts.
 	PublicKeyHashAnnotation = "windowsmachineconfig.openshift.io/pub-key-hash"
 	// UsernameAnnotation is the encrypted user of the host; see [DecryptUsername].
