@@ -50,6 +50,9 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 		return
 	}
 	s.managed = true
+	if pool != nil {
+		s.rolledBack = pool.Status.RolledBack
+	}
 	if s.duplicate != "" {
 		return
 	}
@@ -139,16 +142,19 @@ func (e *evaluation) configured() {
 	}
 }
 
-// worked records which revision of its pool the host works with: it has it completely, and its Node is ready.
+// worked records which revision of its pool the host works with: it has it completely, and its Node is ready. One that was rolled
+// back because of this host was no more than ready for a while: if the next one breaks the host as well, it goes back
+// to what the pool goes back to, and not to that.
 func (e *evaluation) worked() {
-	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
+	last, back := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.rolledBack
 	switch {
 	case e.instance.Spec.PoolRef == nil:
 		e.status.PoolRevision = ""
-	case e.poolRevision == "" || last.Active() || last.BrokenOff() && !e.unharmed(),
-		!e.holds(v1alpha1.ConditionUpToDate) || e.status.CurrentRevision != e.status.DesiredRevision || !e.holds(v1alpha1.ConditionNodeReady):
-	default:
+	case e.poolRevision != "" && !last.Active() && (!last.BrokenOff() || e.unharmed()) &&
+		e.holds(v1alpha1.ConditionUpToDate) && e.status.CurrentRevision == e.status.DesiredRevision && e.holds(v1alpha1.ConditionNodeReady):
 		e.status.PoolRevision = e.poolRevision
+	case back != nil && back.Revision == e.status.PoolRevision && back.Broke(e.instance.Name):
+		e.status.PoolRevision = back.To
 	}
 }
 

@@ -571,6 +571,18 @@ func TestEvaluatePoolRevision(t *testing.T) {
 		{name: "the update failed when all was changed", of: reconfigured(t, revision1, v1alpha1.OperationFailed), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
 		{name: "nobody knows which one it is", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1"},
 		{name: "it is in no pool", of: known(t), s: snapshot{observation: observed(revision1), node: node}, noPool: true},
+		{name: "it was broken by what it has, and that is rolled back", of: known(t), s: snapshot{
+			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-0",
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-1"}},
+		}, want: "p-0"},
+		{name: "another one was broken by it", of: known(t), s: snapshot{
+			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-1",
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-2"}},
+		}, want: "p-1"},
+		{name: "it works with it after all", of: known(t), s: snapshot{
+			observation: observed(revision1), node: node, poolRevision: "p-1",
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-1"}},
+		}, want: "p-1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.of.Status.PoolRevision, tt.of.Spec.PoolRef = "p-1", &v1alpha1.PoolReference{Name: "p"}

@@ -50,6 +50,8 @@ type snapshot struct {
 	revision string
 	// poolRevision names the ControllerRevision that this is of. Empty: it is not known, or there is no pool.
 	poolRevision string
+	// rolledBack is what of its pool was rolled back. Nil: nothing.
+	rolledBack *v1alpha1.PoolRollback
 	// waiting is what cannot be configured yet.
 	waiting []string
 	// warnings say which settings of the cluster cannot hold on the host as they are.

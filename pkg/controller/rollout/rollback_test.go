@@ -335,9 +335,16 @@ func TestSimulationOfRollbacks(t *testing.T) {
 	})
 }
 
-// TestReconcileRollsBack: what all hosts worked with is what broken ones go back to, as long as it is kept, and an event says
-// so once.
-func TestReconcileRollsBack(t *testing.T) {
+// rollbackPool is a pool that asks for rollbacks, with its hosts and what the controller of pools does.
+type rollbackPool struct {
+	*testing.T
+	*Reconciler
+	events *record.FakeRecorder
+	time   time.Time
+}
+
+func newRollbackPool(t *testing.T, hosts ...string) *rollbackPool {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -347,34 +354,145 @@ func TestReconcileRollsBack(t *testing.T) {
 		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
 	}
 	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
+	objects := []client.Object{pool}
+	for _, name := range hosts {
+		objects = append(objects, hadRevision(name, ""))
+	}
 	c := fake.NewClientBuilder().
 		WithScheme(scheme).
 		WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
 		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().
-		WithObjects(pool, hadRevision("a", ""), hadRevision("b", "")).
+		WithObjects(objects...).
 		Build()
-	now, recorder := rollbackStart, record.NewFakeRecorder(10)
-	r := &Reconciler{
-		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, recorder: recorder,
-		now: func() time.Time { return now }, blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{},
+	f := &rollbackPool{T: t, time: rollbackStart, events: record.NewFakeRecorder(10)}
+	f.Reconciler = &Reconciler{
+		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, recorder: f.events,
+		now: func() time.Time { return f.time }, blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{},
 	}
-	key := client.ObjectKeyFromObject(pool)
-	pass := func() *v1alpha1.WindowsNodePool {
-		t.Helper()
-		got := &v1alpha1.WindowsNodePool{}
-		for range 2 {
-			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
-				t.Fatal(err)
+	return f
+}
+
+// pass has the controller see the pool, until it has settled.
+func (f *rollbackPool) pass() *v1alpha1.WindowsNodePool {
+	f.Helper()
+	key, got := types.NamespacedName{Namespace: "ns", Name: "p"}, &v1alpha1.WindowsNodePool{}
+	for range 2 {
+		if _, err := f.Reconcile(f.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			f.Fatal(err)
+		}
+		f.time = f.time.Add(settleTime)
+	}
+	if err := f.client.Get(f.Context(), key, got); err != nil {
+		f.Fatal(err)
+	}
+	return got
+}
+
+// host is a host of the pool, changed if there is something to change.
+func (f *rollbackPool) host(name string, changes ...change) *v1alpha1.WindowsInstance {
+	f.Helper()
+	i := &v1alpha1.WindowsInstance{}
+	if err := f.client.Get(f.Context(), client.ObjectKey{Namespace: "ns", Name: name}, i); err != nil {
+		f.Fatal(err)
+	}
+	for _, do := range changes {
+		do(i)
+	}
+	if len(changes) > 0 {
+		if err := f.client.Status().Update(f.Context(), i); err != nil {
+			f.Fatal(err)
+		}
+	}
+	return i
+}
+
+// want changes the template, and with it what is desired of the hosts.
+func (f *rollbackPool) want(maxPods int32) {
+	f.Helper()
+	pool := f.pass()
+	pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: &maxPods}
+	if err := f.client.Update(f.Context(), pool); err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		f.host(name, func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = fmt.Sprint("r-", maxPods) })
+	}
+}
+
+// breaks has the newest revision break a host.
+func (f *rollbackPool) breaks(name string) {
+	f.Helper()
+	f.host(name, breaksAt(f.time))
+}
+
+// TestTwoBadUpdatesInARow: whichever hosts two bad updates break, whether the first of them were back by then or not, all go back to, or
+// stay with, what all of them worked with last, and that is what they keep the programs of.
+func TestTwoBadUpdatesInARow(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// recovers: the host of the first one is back before the second one comes, and wasReady: that had it, and its Node was ready.
+		recovers, wasReady bool
+		second             string
+	}{
+		{"one host after the other", true, false, "b"},
+		{"the same host twice", true, false, "a"},
+		{"before the first one is back", false, false, "b"},
+		{"the same one before it is back", false, false, "a"},
+		{"the same one, which was ready for a moment", false, true, "a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newRollbackPool(t, "a", "b", "c")
+			workWith(t, f.client, f.pass().Status.UpdateRevision, "a", "b", "c")
+			worked := f.pass().Status.CurrentRevision
+			mustGoBack := func(broken string) {
+				t.Helper()
+				pool := f.pass()
+				back := pool.Status.RolledBack
+				if worked == "" || back == nil || back.To != worked || back.Revision != pool.Status.UpdateRevision || !slices.Contains(back.Instances, broken) || pool.Status.CurrentRevision != worked {
+					t.Fatalf("%s worked, and %s is broken: %+v", worked, broken, pool.Status)
+				}
+				for _, name := range []string{"a", "b", "c"} {
+					i := f.host(name)
+					if to := revision.BackTo(i, pool, back.Revision); to != worked {
+						t.Errorf("%s is to have %q, want %s", name, to, worked)
+					}
+					if keeps := revision.WouldGoBackTo(i, pool, back.Revision); keeps != worked {
+						t.Errorf("%s keeps the programs of %q, want %s", name, keeps, worked)
+					}
+				}
 			}
-			now = now.Add(settleTime)
-		}
-		if err := c.Get(t.Context(), key, got); err != nil {
-			t.Fatal(err)
-		}
-		return got
+			f.want(13)
+			first := f.pass().Status.UpdateRevision
+			if tt.wasReady {
+				f.host("a", func(i *v1alpha1.WindowsInstance) { i.Status.PoolRevision = first }, goesDown(f.time))
+				f.time = f.time.Add(downFor)
+				// The controller of instances takes it from the rollback, see TestEvaluatePoolRevision.
+				f.host("a", func(i *v1alpha1.WindowsInstance) { i.Status.PoolRevision = f.pass().Status.RolledBack.To })
+			} else {
+				f.breaks("a")
+			}
+			mustGoBack("a")
+			if tt.recovers {
+				f.host("a", func(i *v1alpha1.WindowsInstance) {
+					i.Status = hadRevision("a", worked).Status
+				})
+				f.pass()
+			}
+			f.want(14)
+			f.pass()
+			f.breaks(tt.second)
+			mustGoBack(tt.second)
+		})
 	}
+}
+
+// TestReconcileRollsBack: what all hosts worked with is what broken ones go back to, as long as it is kept, and an event says
+// so once.
+func TestReconcileRollsBack(t *testing.T) {
+	f := newRollbackPool(t, "a", "b")
+	r, c, recorder, pass := f.Reconciler, f.client, f.events, f.pass
 	workWith(t, c, pass().Status.UpdateRevision, "a", "b")
 	worked := pass().Status.CurrentRevision
 	changed := pass()
@@ -387,7 +505,7 @@ func TestReconcileRollsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken.Status.DesiredRevision = "r2"
-	breaksAt(now)(broken)
+	breaksAt(f.time)(broken)
 	if err := c.Status().Update(t.Context(), broken); err != nil {
 		t.Fatal(err)
 	}
