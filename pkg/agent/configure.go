@@ -54,6 +54,25 @@ func adoptCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result { return e.Adopt(ctx, request) })
 }
 
+// releaseCommand gives the host up to another program. The transcripts go once nothing of the host is ours any more.
+func releaseCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	var request api.ReleaseRequest
+	if err := readJSON(stdin, &request); err != nil {
+		return err
+	}
+	if err := request.Validate(); err != nil {
+		return err
+	}
+	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result {
+		result := e.Release(ctx, &request)
+		if result.Outcome != api.OutcomeFailed {
+			// What somebody reads at this moment is a log among those that stay.
+			_ = removeTranscripts(transcriptDirectory(host))
+		}
+		return result
+	})
+}
+
 // restartServicesCommand restarts the services of the applied configuration.
 func restartServicesCommand(ctx context.Context, host Host, stdout io.Writer) error {
 	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result { return e.RestartServices(ctx) })

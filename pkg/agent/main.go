@@ -67,6 +67,8 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = applyCommand(ctx, host, stdin, stdout)
 	case api.CommandAdopt:
 		err = adoptCommand(ctx, host, stdin, stdout)
+	case api.CommandRelease:
+		err = releaseCommand(ctx, host, stdin, stdout)
 	case api.CommandRestartServices:
 		err = restartServicesCommand(ctx, host, stdout)
 	case api.CommandCleanup:
@@ -86,7 +88,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandReach, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandAdopt, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
+	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandReach, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandAdopt, api.CommandRelease, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // there is no other place to report it
 	return api.ExitUsage
 }

@@ -49,6 +49,8 @@ const (
 	OutcomeFailed Outcome = "Failed"
 	// OutcomeRemoved: nothing of ours is left on the host.
 	OutcomeRemoved Outcome = "Removed"
+	// OutcomeReleased: what is on the host is not ours any more, and is as it was.
+	OutcomeReleased Outcome = "Released"
 )
 
 // FailureReason is the machine-readable reason of a failure.
@@ -87,6 +89,8 @@ type Result struct {
 	// Networks names what stays of the Host Networking Service after everything was removed, as others
 	// have made it, and holds the address of an adapter.
 	Networks []string `json:"networks,omitempty"`
+	// Left is what whoever has the host next has to know of it, when it was given up.
+	Left *Left `json:"left,omitempty"`
 	// Reason and Error are set for Failed only.
 	Reason FailureReason `json:"reason,omitempty"`
 	Error  string        `json:"error,omitempty"`

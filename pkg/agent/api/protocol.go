@@ -39,6 +39,8 @@ const (
 	CommandApply = "apply"
 	// CommandAdopt takes an [AdoptRequest] and answers [Progress].
 	CommandAdopt = "adopt"
+	// CommandRelease takes a [ReleaseRequest] and answers [Progress].
+	CommandRelease = "release"
 	// CommandRestartServices takes nothing and answers [Progress].
 	CommandRestartServices = "restart-services"
 	// CommandCleanup takes nothing and answers [Progress].

@@ -50,10 +50,10 @@ func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error
 		return err
 	}
 	a.takeDocument()
-	if err := a.startWithHost(manual, r.Adoption.Manager); err != nil {
+	if err := a.startWithHost(manual, "starts with the host from now on, as service "+r.Adoption.Manager+" does not start it any more"); err != nil {
 		return err
 	}
-	if err := a.endManager(ctx, r.Adoption.Manager); err != nil {
+	if err := a.endManager(ctx, r.Adoption.Manager, "would undo what this agent does"); err != nil {
 		return err
 	}
 	a.result.Outcome = api.OutcomeApplied
@@ -121,11 +121,11 @@ func (a *application) takeServices(r *api.Adoption) (manual []serviceRecord, err
 	return manual, nil
 }
 
-// startWithHost has Windows start the services that the manager starts so far, with each boot and when their programs end. They run on
+// startWithHost has Windows start services that it did not start so far, with each boot and when their programs end. They run on
 // meanwhile.
-func (a *application) startWithHost(manual []serviceRecord, manager string) error {
+func (a *application) startWithHost(manual []serviceRecord, reason string) error {
 	for _, s := range manual {
-		item := api.Item{Kind: api.KindService, Name: s.Name, Action: api.ActionUpdate, Impact: config.ImpactNone, Reason: "starts with the host from now on, as service " + manager + " does not start it any more"}
+		item := api.Item{Kind: api.KindService, Name: s.Name, Action: api.ActionUpdate, Impact: config.ImpactNone, Reason: reason}
 		a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
 		if err := a.System.SetAutomatic(s.Name, s.Recovery); err != nil {
 			return fmt.Errorf("have service %s start with the host: %w", s.Name, err)
@@ -137,7 +137,7 @@ func (a *application) startWithHost(manual []serviceRecord, manager string) erro
 }
 
 // endManager removes the service of the program that has managed the host.
-func (a *application) endManager(ctx context.Context, name string) error {
+func (a *application) endManager(ctx context.Context, name, reason string) error {
 	s, err := a.System.Service(name)
 	if err != nil {
 		return fmt.Errorf("inspect service %s: %w", name, err)
@@ -145,7 +145,7 @@ func (a *application) endManager(ctx context.Context, name string) error {
 	if s == nil {
 		return nil
 	}
-	item := api.Item{Kind: api.KindService, Name: name, Action: api.ActionDelete, Impact: config.ImpactNone, Reason: "would undo what this agent does"}
+	item := api.Item{Kind: api.KindService, Name: name, Action: api.ActionDelete, Impact: config.ImpactNone, Reason: reason}
 	a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
 	if err := a.stop(ctx, name); err != nil {
 		if s.Recovery != nil { // it may go on, and is still whose it was

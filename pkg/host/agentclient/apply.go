@@ -5,6 +5,7 @@ package agentclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -98,6 +99,20 @@ func (a *Client) Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 		return nil, err
 	}
 	return a.change(ctx, to, change{command: api.CommandAdopt, input: encoded, bundle: &request.Bundle, revision: request.Adoption.Revision, report: report})
+}
+
+// Release has the agent give the host up to another program, and says how that ended. The agent itself stays, as on every host
+// that is only watched. Events, errors and the end of ctx are as with [Client.Apply].
+func (a *Client) Release(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error) {
+	encoded, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	to, err := a.login(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	return a.change(ctx, to, change{command: api.CommandRelease, input: encoded, report: report})
 }
 
 // RestartServices restarts the services of the configuration that the host has, and says how that ended. Events,

@@ -75,6 +75,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 var outcomes = map[string][]api.Outcome{
 	api.CommandApply:           {api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeRebootRequired, api.OutcomeImpactExceeded, api.OutcomeFailed},
 	api.CommandAdopt:           {api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeFailed},
+	api.CommandRelease:         {api.OutcomeUnchanged, api.OutcomeReleased, api.OutcomeFailed},
 	api.CommandRestartServices: {api.OutcomeApplied, api.OutcomeFailed},
 	api.CommandCleanup:         {api.OutcomeRemoved, api.OutcomeFailed},
 }
