@@ -92,6 +92,7 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		"windowsinstances/reboot":      instances.Reboot,
 		"windowsinstances/reconfigure": instances.Reconfigure,
 		"windowsinstances/adopt":       instances.Adopt,
+		"windowsinstances/release":     instances.Release,
 		"windowsinstances/cancel":      instances.Cancel,
 		"windowsnodepools":             pools.Pool,
 		"windowsnodepools/status":      pools.Status,

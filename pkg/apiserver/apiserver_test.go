@@ -77,6 +77,7 @@ func testDiscovery(t *testing.T, s *testServer) {
 		"windowsinstances/drain":       {Namespaced: true, Kind: "WindowsInstanceDrain", Verbs: []string{"create"}},
 		"windowsinstances/uncordon":    {Namespaced: true, Kind: "WindowsInstanceUncordon", Verbs: []string{"create"}},
 		"windowsinstances/reboot":      {Namespaced: true, Kind: "WindowsInstanceReboot", Verbs: []string{"create"}},
+		"windowsinstances/release":     {Namespaced: true, Kind: "WindowsInstanceRelease", Verbs: []string{"create"}},
 		"windowsinstances/adopt":       {Namespaced: true, Kind: "WindowsInstanceAdopt", Verbs: []string{"create"}},
 		"windowsinstances/reconfigure": {Namespaced: true, Kind: "WindowsInstanceReconfigure", Verbs: []string{"create"}},
 		"windowsinstances/cancel":      {Namespaced: true, Kind: "WindowsInstanceCancel", Verbs: []string{"create"}},

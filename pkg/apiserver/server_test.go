@@ -138,6 +138,7 @@ type scriptedHosts struct {
 	windowsinstance.SessionOpener
 	windowsinstance.Planner
 	windowsinstance.Adopter
+	windowsinstance.Releaser
 	windowsinstance.Inspector
 	windowsinstance.Checker
 }

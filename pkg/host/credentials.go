@@ -64,20 +64,36 @@ func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.Wi
 	if err != nil {
 		return name, credentials{}, err
 	}
+	current, err := c.readCredentials(ctx, name)
+	return name, current, err
+}
+
+// PublicKey returns the public key of a Secret with credentials, that of private-key.pem if it has several; the zero Key if it has a
+// password only. Errors are [CredentialsError]s.
+func (c *Connector) PublicKey(ctx context.Context, secret types.NamespacedName) (Key, error) {
+	current, err := c.readCredentials(ctx, secret)
+	if err != nil || len(current.identities) == 0 {
+		return Key{}, err
+	}
+	return current.identities[0].key(), nil
+}
+
+// readCredentials reads the credentials that a Secret has now.
+func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedName) (credentials, error) {
 	data, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
+		return credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
 	case apierrors.IsForbidden(err):
-		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
+		return credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
 	case err != nil:
-		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
+		return credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
 	current, err := c.credentials.parse(data)
 	if err != nil {
-		return name, credentials{}, &CredentialsError{Secret: name.String(), Err: err}
+		return credentials{}, &CredentialsError{Secret: name.String(), Err: err}
 	}
-	return name, current, nil
+	return current, nil
 }
 
 // former is what was kept of a Secret, newest first.

@@ -79,6 +79,7 @@ func TestActionBodies(t *testing.T) {
 		{"reboot with updates", []string{"reboot", "w1", "--install-updates=security"}, `{` + uid + `,"mode":"Graceful","installUpdates":"Security"}`},
 		{"reconfigure", []string{"reconfigure", "w1"}, `{` + uid + `}`},
 		{"adopt", []string{"adopt", "w1"}, `{` + uid + `}`},
+		{"release", []string{"release", "w1"}, `{` + uid + `}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newAPI(t, instance("w1", "node-1"))

@@ -116,7 +116,7 @@ interrupted; 143 terminated. exec and shell: the code of the program on the host
 	for group, commands := range map[string][]*cobra.Command{
 		groupSee:  {newGet(e), newDescribe(e), newLogs(e), newInspect(e), newCheck(e), newTop(e)},
 		groupHost: {newExec(e), newShell(e), newPortForward(e), newRDP(e)},
-		groupAct:  {newDrain(e), newUncordon(e), newReboot(e), newReconfigure(e), newAdopt(e), newCancel(e), newTrustHostKey(e), newRollout(e)},
+		groupAct:  {newDrain(e), newUncordon(e), newReboot(e), newReconfigure(e), newAdopt(e), newRelease(e), newCancel(e), newTrustHostKey(e), newRollout(e)},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group

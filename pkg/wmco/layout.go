@@ -48,6 +48,7 @@ const (
 	KubeletCAPath              = KubernetesDir + `\kubelet-ca.crt`
 	KubeProxyConfigPath        = KubernetesDir + `\kube-proxy.conf`
 	CredentialProviderPath     = KubernetesDir + `\credential-provider-config.yaml`
+	ImportedCertificatesPath   = KubernetesDir + `\imported-certs.pem` // what WMCO's daemon has put into the store of Windows
 	WICDKubeconfigPath         = KubernetesDir + `\wicd-kubeconfig`
 	ContainerdConfigPath       = ContainerdDir + `\containerd_conf.toml`
 	CNIConfigPath              = CNIConfigDir + `\cni.conf`

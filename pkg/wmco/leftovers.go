@@ -27,7 +27,7 @@ func Files() []string {
 	}
 	files = append(files,
 		KubernetesDir+`\`+WICDService+".exe", WICDKubeconfigPath, BootstrapKubeconfigPath, BootstrapCAPath, KubeletConfigPath, KubeletCAPath,
-		KubeProxyConfigPath, CredentialProviderPath, KubernetesDir+`\cloud.conf`, KubernetesDir+`\ca-bundle.crt`, KubernetesDir+`\imported-certs.pem`)
+		KubeProxyConfigPath, CredentialProviderPath, KubernetesDir+`\cloud.conf`, KubernetesDir+`\ca-bundle.crt`, ImportedCertificatesPath)
 	slices.Sort(files)
 	return slices.Compact(files)
 }

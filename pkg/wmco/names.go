@@ -38,6 +38,9 @@ const (
 	VersionAnnotation = "windowsmachineconfig.openshift.io/version"
 	// DesiredVersionAnnotation is the version that the Node is to be configured by.
 	DesiredVersionAnnotation = "windowsmachineconfig.openshift.io/desired-version"
+	// PublicKeyHashAnnotation is the [PublicKeyHash] of the key that the host accepts. WMCO deletes the Machine of a Node that
+	// has [VersionAnnotation] and the hash of another key than its own.
+	PublicKeyHashAnnotation = "windowsmachineconfig.openshift.io/pub-key-hash"
 	// RebootRequiredAnnotation asks for a drained restart of the host, whatever its value is; WMCO sets an empty one.
 	RebootRequiredAnnotation = "windowsmachineconfig.openshift.io/reboot-required"
 )

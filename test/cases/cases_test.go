@@ -375,6 +375,21 @@ func caseFiles(t *testing.T) map[string][]string {
 	return files
 }
 
+// TestPublicKeyHash: a host that is given back has the annotation that WMCO compares with its key.
+func TestPublicKeyHash(t *testing.T) {
+	file := readCases(t, "pubkey-hash")
+	var cases []struct{ ID, Annotation, PeerHash string }
+	if err := json.Unmarshal(file, &cases); err != nil {
+		t.Fatal(err)
+	}
+	results := runCases(t, "pubkey-hash", file)
+	for _, c := range cases {
+		if diff := cmp.Diff(map[string]any{"annotation": c.Annotation, "hash": c.PeerHash}, results[c.ID].Output); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.ID, diff)
+		}
+	}
+}
+
 // TestUserData: the user data has the shape that WMCO's has. What it does is for package userdata to show.
 func TestUserData(t *testing.T) {
 	file := readCases(t, "userdata")

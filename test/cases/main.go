@@ -59,6 +59,7 @@ var kinds = map[string]func(file []byte) ([]result, error){
 	"ignition-files":             eachCase(ignitionFiles),
 	"ca-bundle":                  eachCase(registryAuthorities),
 	"userdata":                   eachCase(userDataOf),
+	"pubkey-hash":                eachCase(publicKeyHashOf),
 }
 
 func main() {

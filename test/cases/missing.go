@@ -14,7 +14,6 @@ var missing = map[string]string{
 	"log-rotation":          "pools say how logs are rotated; no program reads variables of the environment for it",
 	"metadata-patch":        notTakenOver,
 	"node-username":         "no program looks for the entry that a Node is from",
-	"pubkey-hash":           notTakenOver,
 	"services-cm-graph":     "services are published; no program reads them",
 	"services-cm-structure": "services are published; no program reads them",
 	"sha256sum-file":        "payloads have a manifest; no program reads the output of sha256sum",

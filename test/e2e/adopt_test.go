@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -36,7 +37,7 @@ import (
 )
 
 // TestAdopt: a host that WMCO has configured is watched while WMCO runs, taken over as it is once it does not, updated when
-// somebody asks for that, and removed without a trace.
+// somebody asks for that, given back as it is, taken over once more, and removed without a trace.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
@@ -125,9 +126,75 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s is there after the update: %v", path, err)
 		}
 	}
+	h.giveBack(t)
+	if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
+		t.Fatalf("adopt once more: %d, %s%s", code, stdout, stderr)
+	}
 	h.remove(t)
 	h.waitGone(t)
 	h.mustBeClean(t)
+}
+
+// giveBack releases a host: its pods, its Node and its services go on as they are, and WMCO finds on the Node what it looks for.
+func (h *siteHost) giveBack(t *testing.T) {
+	t.Helper()
+	if stdout, stderr, code := plugin(t, h.System, "release", h.name, "-n", h.namespace, "--dry-run=server"); code != 0 || !strings.Contains(stdout, api.ServiceName) || !strings.Contains(stdout, "Node") {
+		t.Errorf("what a release changes: %d, %s%s", code, stdout, stderr)
+	}
+	node := h.node(t, h.name)
+	pod, kubelets, restarts := h.runPod(t), h.kubelets.Load(), h.host.Restarts()
+	ready := meta.FindStatusCondition(h.get(t).Status.Conditions, v1alpha1.ConditionNodeReady).LastTransitionTime
+	if stdout, stderr, code := plugin(t, h.System, "release", h.name, "-n", h.namespace); code != 0 {
+		t.Fatalf("release: %d, %s%s", code, stdout, stderr)
+	}
+	h.wait(t, "it is that of others", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
+		if c == nil || c.Reason != v1alpha1.ReasonForeignNode || !strings.Contains(c.Message, "was released") || i.Status.CurrentRevision != "" || i.Status.MayHaveChangedHost() {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	if now := meta.FindStatusCondition(h.get(t).Status.Conditions, v1alpha1.ConditionNodeReady); now.Status != metav1.ConditionTrue || now.LastTransitionTime != ready {
+		t.Errorf("the Node was not ready meanwhile: %+v", now)
+	}
+	pods := h.Kube.CoreV1().Pods(pod.Namespace)
+	if got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || got.UID != pod.UID || got.DeletionTimestamp != nil {
+		t.Errorf("its pod is gone: %v", err)
+	}
+	if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Error(err)
+	}
+	if h.kubelets.Load() != kubelets || h.host.Restarts() != restarts {
+		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-kubelets, h.host.Restarts()-restarts)
+	}
+	for name, there := range map[string]bool{api.ServiceName: false, wmco.KubeletService: true, wmco.KubeProxyService: true} {
+		if s, err := h.theirs(t).Service(name); err != nil || (s != nil) != there || s != nil && s.Settings.StartType != config.StartAutomatic {
+			t.Errorf("service %s: %+v, %v", name, s, err)
+		}
+	}
+	now := h.node(t, h.name)
+	_, ours := now.Labels[v1alpha1.NamespaceLabel]
+	_, byoh := now.Labels[wmco.BYOHLabel] // the ConfigMap of WMCO does not have the host
+	version := now.Annotations[wmco.VersionAnnotation]
+	if ours || byoh || now.UID != node.UID || version == "" || version == "11.0.0" || len(now.Annotations[wmco.PublicKeyHashAnnotation]) != 64 || now.Spec.Unschedulable {
+		t.Errorf("the Node has labels %v and annotations %v", now.Labels, now.Annotations)
+	}
+	if _, err := h.Kube.CoreV1().ConfigMaps(system.Namespace).Get(t.Context(), "windows-services-"+version, metav1.GetOptions{}); err != nil {
+		t.Errorf("the services of its version are not there: %v", err)
+	}
+}
+
+// runPod has a pod on the Node of the host.
+func (h *siteHost) runPod(t *testing.T) (pod *corev1.Pod) {
+	t.Helper()
+	eventually(t, "the pod is created", func() (err error) { // its service account may not be there yet
+		pod, err = h.Kube.CoreV1().Pods(h.namespace).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "stays"},
+			Spec:       corev1.PodSpec{NodeName: h.name, AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "registry.example.com/app"}}},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	return pod
 }
 
 // waitConfigured waits until the condition Configured has the reason.

@@ -121,6 +121,7 @@ var roleTable = []struct {
 	{"windowsinstances/drain", []string{"create"}, operatorsMay},
 	{"windowsinstances/reboot", []string{"create"}, operatorsMay},
 	{"windowsinstances/adopt", []string{"create"}, operatorsMay},
+	{"windowsinstances/release", []string{"create"}, operatorsMay},
 	{"windowsinstances/reconfigure", []string{"create"}, operatorsMay},
 	{"windowsinstances/uncordon", []string{"create"}, operatorsMay},
 	{"windowsinstances/exec", []string{"get", "create"}, hostAdminMay},

@@ -183,6 +183,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Policy:     c.rollout,
 		Leads:      c.leads,
 		Settle:     c.options.NodeSettleTime,
+		Version:    services.Version(version.Version),
 		Registerer: ctrlmetrics.Registry,
 	}
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {

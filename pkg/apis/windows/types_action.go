@@ -113,6 +113,30 @@ type WindowsInstanceAdoptStatus struct {
 	Plan []PlannedChange
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceRelease requests that a host is given back to another operator as it
+// is. It is posted to the subresource release. With dryRun=All the answer
+// lists what would change.
+type WindowsInstanceRelease struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceReleaseSpec
+	Status WindowsInstanceReleaseStatus
+}
+
+// WindowsInstanceReleaseSpec has the preconditions of the action.
+type WindowsInstanceReleaseSpec struct {
+	Preconditions *metav1.Preconditions
+}
+
+// WindowsInstanceReleaseStatus is the answer to a release.
+type WindowsInstanceReleaseStatus struct {
+	ActionStatus
+	Plan []PlannedChange
+}
+
 // ChangeImpact is what a change costs the users of a host.
 type ChangeImpact string
 

@@ -51,6 +51,7 @@ type Operation struct {
 	Impact            ChangeImpact
 	AdmittedImpact    ChangeImpact
 	HostChanged       bool
+	HostReleased      bool
 	JoinsAgain        bool
 	HostUntouched     bool
 	CancelRequestedBy string

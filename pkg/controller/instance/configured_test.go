@@ -133,6 +133,21 @@ func TestEvaluateConfigured(t *testing.T) {
 	notTakenOver.Status.Operation.Revision = ""
 	changed.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
 	removing := operated(t, v1alpha1.OperationRemove, v1alpha1.OperationRunning)
+	// releasedHost was configured, and released a minute ago, or is being released.
+	releasedHost := func(phase v1alpha1.OperationPhase) *v1alpha1.WindowsInstance {
+		i := heldBy(reconfigured(t, "", v1alpha1.OperationSucceeded))
+		i.Status.Operation.HostChanged = true
+		i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+		i.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationRelease, Phase: phase, HostReleased: true}
+		if !i.Status.Operation.Active() {
+			i.Status.Operation.FinishedAt = &metav1.Time{Time: testNow.Add(-time.Minute)}
+		}
+		return i
+	}
+	oursStill := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	oursStill.Labels = map[string]string{v1alpha1.NamespaceLabel: "windows-hosts"}
+	before := setUpWith(revision1, "")
+	before.started, before.finished = testNow.Add(-2*time.Minute), testNow.Add(-2*time.Minute)
 
 	for _, test := range []struct {
 		name      string
@@ -189,6 +204,24 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"our node that was set up anew", snapshot{instance: changed, observation: setUpWith("", ""), node: ready},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
+		{"released", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", ""), node: ofWMCO},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"},
+			[]string{"was released to the Windows Machine Config Operator (WMCO) by operation op-2", "--replicas=1", "kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"released, and probed before that", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: before, node: ofWMCO},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"was released"}, v1alpha1.InstanceReady},
+		{"being released, and probed before that", snapshot{instance: releasedHost(v1alpha1.OperationRunning), observation: setUpWith(revision1, ""), node: oursStill},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"was released"}, v1alpha1.InstanceReady},
+		{"released, but for its Node", snapshot{instance: releasedHost(v1alpha1.OperationFailed), observation: setUpWith("", ""), node: oursStill},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"did not complete", "kubectl windows release win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"released, and its Node is gone", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", "")},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NoNode"}, []string{"and has no Node", "kubectl windows reconfigure win-1"}, v1alpha1.InstanceConnected},
+		{"released, and WMCO runs", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", ""), node: ofWMCO, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"which the Windows Machine Config Operator (WMCO) manages"}, v1alpha1.InstanceReady},
+		{"released, and WMCO has had it since", snapshot{
+			instance: releasedHost(v1alpha1.OperationSucceeded), node: ofWMCO,
+			observation: healthy(func(f *api.Facts) { f.Services = append(f.Services, api.Service{Name: wmco.WICDService}) }),
+		},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"which the Windows Machine Config Operator (WMCO) has configured"}, v1alpha1.InstanceReady},
 		{"interrupted", snapshot{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
 			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted and will continue"}, v1alpha1.InstanceConnected},
 		{"the certificate has expired", snapshot{instance: known(t), observation: withCertificate(expired), node: notReady},

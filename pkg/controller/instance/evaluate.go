@@ -258,9 +258,12 @@ func (e *evaluation) system() {
 	e.status.System = mergeSystem(e.status.System, o.report.system)
 	e.status.WindowsUpdates = o.report.updates
 	e.status.Version = o.report.agentVersion
-	if e.managed {
+	switch {
+	case e.managed && e.beforeRelease(o):
+		e.status.CurrentRevision = ""
+	case e.managed:
 		e.status.CurrentRevision = o.report.configuration.AppliedRevision
-	} else {
+	default:
 		e.status.CurrentRevision = shortDigest(o.report.agentDigest, e.revision)
 	}
 }
@@ -575,7 +578,7 @@ func operationPhase(o *v1alpha1.Operation) v1alpha1.WindowsInstancePhase {
 		return v1alpha1.InstanceJoining
 	case v1alpha1.OperationRemove:
 		return v1alpha1.InstanceRemoving
-	case v1alpha1.OperationUncordon: // over in no time
+	case v1alpha1.OperationUncordon, v1alpha1.OperationRelease: // over in no time, and they disturb nothing
 	}
 	return ""
 }

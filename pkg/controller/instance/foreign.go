@@ -17,10 +17,11 @@ import (
 
 // foreign says whether others made the host a node: there is a Node, and the host was never
 // configured by us, nor is it about to be. It is not configured before somebody asks for
-// that, as it has workload and whoever made it a node may keep it as it is.
+// that, as it has workload and whoever made it a node may keep it as it is. One that was released stays that of others, also while it
+// has no Node.
 func (e *evaluation) foreign() bool {
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
-	return e.managed && e.node != nil && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
+	return e.managed && (e.node != nil || e.status.ReleasedBy() != nil) && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
 		(last == nil || last.Revision == "" && !last.Active())
 }
 
@@ -37,12 +38,12 @@ func (e *evaluation) leftToWMCO() bool {
 
 // keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may be configuring it,
 // of which its Node says nothing before the end. A host that only accepts the key of its Secret would be lost to a WMCO that has
-// another one.
+// another one. So it is with a host that was released, whose Node says which key WMCO is to find.
 func (e *evaluation) keysOfWMCO() bool {
 	if !e.managed { // nobody has found out whether WMCO runs
 		return object.MadeByWMCO(e.node)
 	}
-	mayRun := errors.Is(e.inputs, document.ErrOtherOperator) || !e.clusterRead()
+	mayRun := errors.Is(e.inputs, document.ErrOtherOperator) || !e.clusterRead() || e.status.ReleasedBy() != nil
 	return mayRun && e.status.CurrentRevision == "" && !e.status.MayHaveChangedHost()
 }
 
@@ -55,11 +56,21 @@ func (e *evaluation) clusterRead() bool {
 // left says for the conditions to whom a host is left that others made a node, and how it is taken over.
 func (e *evaluation) left() (reason, text string) {
 	name, namespace := e.instance.Name, e.instance.Namespace
+	wicd := e.observation != nil && e.observation.report != nil && e.observation.report.wicd
+	released := e.status.ReleasedBy()
 	switch {
 	case e.leftToWMCO():
 		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) manages: it is only watched, and its certificate requests are left to WMCO. "+
 			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, wmco.Deployment, wmco.Namespace)
-	case object.MadeByWMCO(e.node), !object.Ours(e.node) && e.observation != nil && e.observation.report != nil && e.observation.report.wicd:
+	case e.node == nil: // only one that was released is left to others then
+		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released to the Windows Machine Config Operator (WMCO) by operation %s, and has no Node: it is only watched. To have it configured here: kubectl windows reconfigure %s -n %s", released.ID, name, namespace)
+	case released != nil && !released.Active() && object.Ours(e.node):
+		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released by operation %s, which did not complete: Node %s still has what says that it is ours. The host is only watched. "+
+			"To complete it: kubectl windows release %s -n %s", released.ID, e.node.Name, name, namespace)
+	case released != nil && !wicd:
+		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host, Node %s, was released to the Windows Machine Config Operator (WMCO) by operation %s, and is only watched. WMCO takes it on when it runs: oc scale deployment %s -n %s --replicas=1. "+
+			"To take it back before that: kubectl windows adopt %s -n %s", e.node.Name, released.ID, wmco.Deployment, wmco.Namespace, name, namespace)
+	case object.MadeByWMCO(e.node), !object.Ours(e.node) && wicd:
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) has configured: it is only watched. "+
 			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)
 	}
@@ -79,6 +90,13 @@ func (e *evaluation) keepLeft(condition string) {
 		reason, text := e.left()
 		e.set(condition, metav1.ConditionUnknown, reason, text)
 	}
+}
+
+// beforeRelease says whether an observation is older than the release of the host, so that what it says of its configuration is of
+// before that.
+func (e *evaluation) beforeRelease(o *observation) bool {
+	released := e.status.ReleasedBy()
+	return released != nil && (released.Active() || outdated(o, released, e.now))
 }
 
 // revisionUnknown records that nobody knows with which revision others have configured the host.

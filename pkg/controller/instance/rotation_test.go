@@ -176,6 +176,7 @@ func TestKeysOfWMCO(t *testing.T) {
 	for name, tt := range map[string]struct {
 		snapshot snapshot
 		current  string
+		released bool
 		want     bool
 	}{
 		"no node, and WMCO runs":           {snapshot: snapshot{managed: true, inputs: wmcoRunsError{}}, want: true},
@@ -190,10 +191,14 @@ func TestKeysOfWMCO(t *testing.T) {
 		"a node of others, no payload":     {snapshot: snapshot{node: others}},
 		"the cluster could not be read":    {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, want: true},
 		"it could not be read, and ours":   {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, current: "rev-1"},
+		"released, and WMCO has ended":     {snapshot: snapshot{managed: true, node: theirs}, released: true, want: true},
 		"another input is missing":         {snapshot: snapshot{managed: true, node: theirs, inputs: document.ErrInputs}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &evaluation{snapshot: tt.snapshot, status: v1alpha1.WindowsInstanceStatus{CurrentRevision: tt.current}}
+			if tt.released {
+				e.status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, HostReleased: true}
+			}
 			if got := e.keysOfWMCO(); got != tt.want {
 				t.Errorf("got %v", got)
 			}

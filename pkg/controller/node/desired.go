@@ -20,14 +20,14 @@ const workerLabel = "node-role.kubernetes.io/worker"
 
 // owned says whether the Node of an instance is ours to write to.
 func owned(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
-	if !identity.MayOwn(instance) {
+	if !identity.MayOwn(instance) || instance.Status.ReleasedBy() != nil {
 		return false
 	}
 	if configured(instance) {
 		return true
 	}
 	// The condition is not true while the host is configured again, or when that failed.
-	_, once := node.Annotations[ManagedTaintsAnnotation]
+	_, once := node.Annotations[object.ManagedTaintsAnnotation]
 	return once
 }
 
@@ -94,7 +94,7 @@ func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplat
 	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
 	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
 	over := upgradeIsOver(instance, node)
-	if noted, ok := node.Annotations[ManagedTaintsAnnotation]; named && !over && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
+	if noted, ok := node.Annotations[object.ManagedTaintsAnnotation]; named && !over && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
 		return node, false
 	}
 	changed := node.DeepCopy()
@@ -108,6 +108,6 @@ func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplat
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}
 	}
-	changed.Annotations[ManagedTaintsAnnotation] = note
+	changed.Annotations[object.ManagedTaintsAnnotation] = note
 	return changed, true
 }

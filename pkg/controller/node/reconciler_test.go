@@ -203,28 +203,28 @@ func TestReconcile(t *testing.T) {
 			pool:   newPool(map[string]string{"team": "a"}, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
 			labels: map[string]string{"team": "a", workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{
-				wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
+				wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "team=a:NoExecute",
 			},
 			taints: notReady + "team=a:NoExecute",
 		},
 		{
 			name: "a pool that says nothing", instance: host(), pool: newPool(nil),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
 			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
 			others:      []client.Object{machine},
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-1",
 		},
 		{
 			name: "an ID that the Node has stays", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			node:        registered(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-2" }),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
 		},
 		{
@@ -234,13 +234,22 @@ func TestReconcile(t *testing.T) {
 				i.Status.DesiredRevision = "r2"
 			}),
 			node: registered(func(n *corev1.Node) {
-				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
+				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
 			}),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", object.WrittenVersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{name: "never configured", instance: host(func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
+		{
+			name: "released, and read before its Node was", pool: newPool(nil), untouched: true,
+			instance: host(func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, HostReleased: true}
+			}),
+			node: registered(func(n *corev1.Node) {
+				n.Annotations = map[string]string{object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
+			}),
+		},
 		{name: "a host that is only watched", instance: host(func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil }), pool: newPool(nil), untouched: true},
 		{name: "paused", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }), pool: newPool(nil), untouched: true},
 		{name: "the pool is paused", instance: host(), pool: newPool(nil, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}), pausedPool: true, untouched: true},

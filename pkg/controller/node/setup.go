@@ -88,7 +88,7 @@ var instanceChanged = predicate.Funcs{
 		return okBefore && okAfter && (before.Generation != after.Generation || identity.Changed(before, after) ||
 			!slices.Equal(before.Finalizers, after.Finalizers) ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node) ||
-			upToDate(before) != upToDate(after) || configured(before) != configured(after) || before.Status.Operation.Active() != after.Status.Operation.Active())
+			(before.Status.ReleasedBy() != nil) != (after.Status.ReleasedBy() != nil) || upToDate(before) != upToDate(after) || configured(before) != configured(after) || before.Status.Operation.Active() != after.Status.Operation.Active())
 	},
 }
 

@@ -10,12 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
-
-// ManagedTaintsAnnotation on a Node lists its taints that come from the template of a
-// pool, as kubectl writes taints: key=value:effect, separated by commas. A Node that has
-// it was made by this project.
-const ManagedTaintsAnnotation = "windows.openshift.io/managed-taints"
 
 // defaultTaint is what Nodes have whose pool says nothing about taints, and what every
 // kubelet of ours registers with: pods for Linux must not be sent to Windows by default.
@@ -64,7 +60,7 @@ func hasTaint(taints []corev1.Taint, taint corev1.Taint) bool {
 // lastTaints are those taints of a Node that were ours so far. On a new Node that is the
 // one that its kubelet registered it with.
 func lastTaints(node *corev1.Node) []corev1.Taint {
-	value, ok := node.Annotations[ManagedTaintsAnnotation]
+	value, ok := node.Annotations[object.ManagedTaintsAnnotation]
 	if !ok {
 		return []corev1.Taint{defaultTaint}
 	}

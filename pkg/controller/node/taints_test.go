@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // taints reads taints as kubectl writes them.
@@ -18,7 +19,7 @@ func taints(text string) []corev1.Taint {
 	if text == "" {
 		return nil
 	}
-	return lastTaints(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{ManagedTaintsAnnotation: text}}})
+	return lastTaints(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{object.ManagedTaintsAnnotation: text}}})
 }
 
 func TestMergeTaints(t *testing.T) {

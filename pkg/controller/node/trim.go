@@ -15,7 +15,7 @@ import (
 
 // Annotations are those of Nodes that this controller reads. A cache must keep them.
 func Annotations() []string {
-	return []string{ManagedTaintsAnnotation, object.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.DesiredVersionAnnotation}
+	return []string{object.ManagedTaintsAnnotation, object.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.DesiredVersionAnnotation}
 }
 
 // TrimManagedFields drops from a Node the managed fields that this controller does not

@@ -71,6 +71,8 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 	switch {
 	case op.Type == v1alpha1.OperationAdopt:
 		return describeAdoption(op), nil
+	case op.Type == v1alpha1.OperationRelease:
+		return e.describeRelease(), nil
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.leaveChanged(ctx)
 	case begun(op, v1alpha1.StepVerifyUpdates):
@@ -198,6 +200,8 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 	switch {
 	case op.Type == v1alpha1.OperationAdopt:
 		return describeAdoption(op), nil
+	case op.Type == v1alpha1.OperationRelease:
+		return e.describeRelease(), nil
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.isolateIfDisturbed(ctx)
 	case op.Type == v1alpha1.OperationReconfigure && !cordonedByUs(op):

@@ -33,6 +33,8 @@ func (e *execution) describeSuccess() string {
 			}
 		}
 		return message
+	case v1alpha1.OperationRelease:
+		return op.FindStep(v1alpha1.StepRelease).Message + " " + op.FindStep(v1alpha1.StepReleaseNode).Message
 	case v1alpha1.OperationRemove:
 		// The message of the event: the instance goes now.
 		if step := op.FindStep(v1alpha1.StepCleanup); step != nil {

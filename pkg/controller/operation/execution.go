@@ -281,6 +281,9 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		if done.restarted {
 			status.RestartedAt = timestamp(ended)
 		}
+		if done.released {
+			leaveToOthers(status)
+		}
 		op.JoinsAgain = op.JoinsAgain && !done.joined
 		for other, why := range done.skips {
 			if step := op.FindStep(other); step != nil && step.State == v1alpha1.StepPending {

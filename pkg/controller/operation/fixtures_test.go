@@ -108,6 +108,12 @@ type scriptedHost struct {
 	asked      []string
 	// adopted is with what the host was adopted. Nil: it was not.
 	adopted *api.Adoption
+	// released says that the host was given up, and left is what it says of itself then.
+	released bool
+	left     *api.Left
+	// accepts is the fingerprint of the key that the host accepts, and key the one that WMCO has.
+	accepts string
+	key     host.Key
 	// keeps is which programs the last Apply was to keep.
 	keeps      []string
 	forced     bool
@@ -155,7 +161,35 @@ func (h *scriptedHost) id() string { return fmt.Sprintf("boot-%d", h.boots) }
 func (h *scriptedHost) Login(ctx context.Context, _ *v1alpha1.WindowsInstance) (host.Peer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return host.Peer{}, h.ask(ctx, "Login")
+	return host.Peer{Accepted: h.accepts}, h.ask(ctx, "Login")
+}
+
+func (h *scriptedHost) PublicKey(ctx context.Context, secret types.NamespacedName) (host.Key, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if secret != keySecret {
+		return host.Key{}, fmt.Errorf("secret %s was read", secret)
+	}
+	return h.key, h.ask(ctx, "PublicKey")
+}
+
+func (h *scriptedHost) Release(ctx context.Context, _ *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Release"); err != nil {
+		return nil, err
+	}
+	report(api.Event{Item: "Service " + api.ServiceName})
+	if h.servicesFail != "" {
+		return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonStep, Error: h.servicesFail}, nil
+	}
+	if h.released || request.Imported == "" {
+		return &api.Result{Outcome: api.OutcomeUnchanged, Left: &api.Left{}}, nil
+	}
+	h.recorded, h.released = "", true
+	return &api.Result{Outcome: api.OutcomeReleased, Left: h.left, Changed: []api.Item{
+		{Kind: api.KindService, Name: "kube-proxy", Action: api.ActionUpdate}, {Kind: api.KindService, Name: api.ServiceName, Action: api.ActionDelete},
+	}}, nil
 }
 
 func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (*api.Facts, error) {
@@ -486,7 +520,7 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 		},
 	})}
 	r = newReconciler(f.client, f.client, Options{
-		Recorder: f, Hosts: f.host, Configuration: f.configuration, Policy: f.policy,
+		Recorder: f, Hosts: f.host, Configuration: f.configuration, Policy: f.policy, Version: "v1.2.3",
 		Ready: f.ready, Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
 		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
 		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -51,6 +52,11 @@ type Hosts interface {
 	Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
 	// Adopt makes what another operator has configured on the host ours, as it is. Errors are as those of Apply.
 	Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error)
+	// Release has the agent give the host up, which stays as it is. Errors are as those of Apply.
+	Release(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error)
+	// PublicKey returns the public key of a Secret with credentials, the zero Key if that has a password only. It does not
+	// contact a host.
+	PublicKey(ctx context.Context, secret types.NamespacedName) (host.Key, error)
 	// RestartServices restarts the services of the configuration that the host has. Errors are as those of Apply.
 	RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those

@@ -29,6 +29,9 @@ type Options struct {
 	// Configuration says the desired configuration of hosts. Nil: a Reconfigure brings the agent to
 	// the host and nothing else.
 	Configuration Configuration
+	// Version is that of this release, as Nodes have it in the annotation of the version that has configured their hosts.
+	// Required to release hosts.
+	Version string
 	// Policy admits what disturbs the pods of Nodes. Required.
 	Policy Policy
 	// Superseded says why the host of an instance that was deleted is not to be removed any more,

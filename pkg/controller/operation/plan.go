@@ -55,6 +55,8 @@ type result struct {
 	joined bool
 	// restarted: the host answers from another boot, which is recorded in the same way.
 	restarted bool
+	// released: the host is not ours any more, which is recorded in the same way.
+	released bool
 	// again is an earlier step from which on the operation is run again, this one
 	// included. Empty: it goes on.
 	again string
@@ -84,6 +86,8 @@ var steps = map[string]step{
 	v1alpha1.StepPlan:            {(*execution).planConfiguration, "Planning the changes of the host."},
 	v1alpha1.StepCompare:         {(*execution).compare, "Comparing the host with its desired configuration."},
 	v1alpha1.StepAdopt:           {(*execution).adopt, "Taking the host over as it is."},
+	v1alpha1.StepRelease:         {(*execution).release, "Releasing the host as it is."},
+	v1alpha1.StepReleaseNode:     {(*execution).releaseNode, "Releasing <node>."},
 	v1alpha1.StepTransfer:        {(*execution).transfer, "Sending files to the host."},
 	v1alpha1.StepApply:           {(*execution).apply, "Configuring the host."},
 	v1alpha1.StepFinish:          {(*execution).finish, "Configuring the host after its restart."},
@@ -112,6 +116,8 @@ func plan(op *v1alpha1.Operation, configured bool) []string {
 		return planReconfigure(configured)
 	case v1alpha1.OperationAdopt:
 		return []string{v1alpha1.StepConnect, v1alpha1.StepAgent, v1alpha1.StepCompare, v1alpha1.StepAdopt}
+	case v1alpha1.OperationRelease:
+		return []string{v1alpha1.StepConnect, v1alpha1.StepAgent, v1alpha1.StepRelease, v1alpha1.StepReleaseNode}
 	case v1alpha1.OperationRestartServices:
 		return []string{v1alpha1.StepConnect, v1alpha1.StepRestartServices, v1alpha1.StepServices, v1alpha1.StepMetadataRoute, v1alpha1.StepNodeReady}
 	case v1alpha1.OperationRemove:

@@ -21,14 +21,25 @@ type told struct {
 	eventType, reason string
 }
 
+// eventReleased is the reason of the events about a host that was given back to WMCO.
+const eventReleased = "Released"
+
+// released are the events about a host that was given back, on its instance and on its Node. WMCO makes none then.
+func released(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
+	events := []told{{&corev1.ObjectReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstance", Namespace: i.Namespace, Name: i.Name, UID: i.UID,
+	}, corev1.EventTypeNormal, eventReleased}}
+	if node := op.Node; node != nil {
+		events = append(events, told{&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, corev1.EventTypeNormal, eventReleased})
+	}
+	return events
+}
+
 // tell returns the events that WMCO would make about the end of an operation, so that what watches for their reasons goes on to
 // see them: on the Machine or the ConfigMap that an instance comes from, and on its Node. A host that was as it should be is not
 // worth one.
 func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
-	machine := metav1.GetControllerOfNoCopy(i)
-	if machine != nil && (machine.Kind != "Machine" || machine.APIVersion != machinev1beta1.SchemeGroupVersion.String()) {
-		machine = nil
-	}
+	machine := machineReference(i)
 	eventType, reason := corev1.EventTypeNormal, ""
 	switch {
 	case op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded && op.MayHaveChangedHost():
@@ -43,6 +54,8 @@ func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
 		}
 	case op.Type == v1alpha1.OperationRemove && op.Phase == v1alpha1.OperationSucceeded && machine == nil:
 		reason = wmco.InstanceTeardown
+	case op.Type == v1alpha1.OperationRelease && op.Phase == v1alpha1.OperationSucceeded:
+		return released(i, op)
 	default:
 		return nil
 	}
@@ -61,6 +74,15 @@ func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
 		events[n] = told{object, eventType, reason}
 	}
 	return events
+}
+
+// machineReference is the Machine that an instance comes from, nil if it comes from none.
+func machineReference(i *v1alpha1.WindowsInstance) *metav1.OwnerReference {
+	machine := metav1.GetControllerOfNoCopy(i)
+	if machine == nil || machine.Kind != "Machine" || machine.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
+		return nil
+	}
+	return machine
 }
 
 // configMapOf is the ConfigMap that an instance comes from, in its namespace: whoever may write the annotation must not

@@ -41,6 +41,8 @@ func TestTell(t *testing.T) {
 		{"a Machine is configured", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: reconfigure, Phase: succeeded, HostChanged: true}, []string{"Normal MachineSetup Machine windows-hosts/m uid-m", "Normal MachineSetup Node /win-1"}},
 		{"a Machine is not configured", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: reconfigure, Phase: failed}, []string{"Warning MachineSetupFailure Machine windows-hosts/m uid-m", "Warning MachineSetupFailure Node /win-1"}},
 		{"the host of a Machine is removed", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: succeeded}, nil},
+		{"it is given back to WMCO", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: succeeded}, []string{"Normal Released WindowsInstance windows-hosts/win-1 uid", "Normal Released Node /win-1"}},
+		{"it is not given back", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: failed}, nil},
 		{"something else", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: failed}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,6 +96,9 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.WindowsInstanceReconfigure{}.OpenAPIModelName():        schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigure(ref),
 		v1alpha1.WindowsInstanceReconfigureSpec{}.OpenAPIModelName():    schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigureSpec(ref),
 		v1alpha1.WindowsInstanceReconfigureStatus{}.OpenAPIModelName():  schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigureStatus(ref),
+		v1alpha1.WindowsInstanceRelease{}.OpenAPIModelName():            schema_pkg_apis_windows_v1alpha1_WindowsInstanceRelease(ref),
+		v1alpha1.WindowsInstanceReleaseSpec{}.OpenAPIModelName():        schema_pkg_apis_windows_v1alpha1_WindowsInstanceReleaseSpec(ref),
+		v1alpha1.WindowsInstanceReleaseStatus{}.OpenAPIModelName():      schema_pkg_apis_windows_v1alpha1_WindowsInstanceReleaseStatus(ref),
 		v1alpha1.WindowsInstanceSpec{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref),
 		v1alpha1.WindowsInstanceStatus{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref),
 		v1alpha1.WindowsInstanceUncordon{}.OpenAPIModelName():           schema_pkg_apis_windows_v1alpha1_WindowsInstanceUncordon(ref),
@@ -1436,11 +1439,11 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, RestartServices or Remove.\n\nPossible enum values:\n - `\"Adopt\"` takes over a host that the Windows Machine Config Operator has configured, as it is.\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"RestartServices\"` restarts the services of the node, such as containerd and the kubelet, because the Node is not ready. Its pods keep running.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, Release, RestartServices or Remove.\n\nPossible enum values:\n - `\"Adopt\"` takes over a host that the Windows Machine Config Operator has configured, as it is.\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Release\"` gives a host back to the Windows Machine Config Operator, as it is.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"RestartServices\"` restarts the services of the node, such as containerd and the kubelet, because the Node is not ready. Its pods keep running.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Adopt", "Drain", "Reboot", "Reconfigure", "Remove", "RestartServices", "Uncordon"},
+							Enum:        []interface{}{"Adopt", "Drain", "Reboot", "Reconfigure", "Release", "Remove", "RestartServices", "Uncordon"},
 						},
 					},
 					"phase": {
@@ -1607,6 +1610,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					"hostChanged": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether a reconfigure has begun to change the host: its agent has reported a first change, or the connection was lost so that nobody knows; or a removal found that the host was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the host is as it was.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"hostReleased": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether a release has given the host up. From then on the host is that of others, and what operations before it did to the host does not count any more. Empty: it has not.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -4040,6 +4050,116 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigureStatus(ref commo
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "With dryRun=All: what would change on the host, in the order of the changes. Empty: nothing would.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PlannedChange{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.PlannedChange{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRelease(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsInstanceRelease requests that a host is given back to the Windows Machine Config Operator (WMCO) as it is: nothing is restarted and pods run on. WMCO takes it on when it runs, with a drain, as it updates its own hosts. Until then it is only watched. It is posted to the subresource release. With dryRun=All the answer lists what would change.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Standard object metadata. The name is that of the instance, or empty.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What must hold.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.WindowsInstanceReleaseSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The answer.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.WindowsInstanceReleaseStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.WindowsInstanceReleaseSpec{}.OpenAPIModelName(), v1alpha1.WindowsInstanceReleaseStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReleaseSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsInstanceReleaseSpec has the preconditions of the action.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"preconditions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Preconditions that the instance must meet for the action to be accepted. Empty: none.",
+							Ref:         ref(metav1.Preconditions{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Preconditions{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReleaseStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "WindowsInstanceReleaseStatus is the answer to a release.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"operation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The operation that was recorded, or with dryRun=All would be. Its progress is in status.operation of the WindowsInstance.",
+							Ref:         ref(v1alpha1.Operation{}.OpenAPIModelName()),
+						},
+					},
+					"plan": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "With dryRun=All: what the release changes on the host and on its Node.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

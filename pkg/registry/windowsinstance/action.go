@@ -45,6 +45,15 @@ type Adopter interface {
 	PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error)
 }
 
+// Releaser knows whether a host may be given back to the Windows Machine Config Operator, and what that changes.
+type Releaser interface {
+	// Releasable returns a Conflict where that operator cannot be: on clusters other than OpenShift. It does not contact the
+	// host. Errors are [apierrors.StatusError]s.
+	Releasable(ctx context.Context, instance *v1alpha1.WindowsInstance) error
+	// PlanRelease is as [Planner.Plan], and does not contact the host either.
+	PlanRelease(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error)
+}
+
 // actionRequest is what the actions have in common.
 type actionRequest struct {
 	// body is the body of the request, which becomes its answer.
@@ -57,9 +66,9 @@ type actionRequest struct {
 	answer **v1alpha1.Operation
 	// plan is where the answer to a dry run has what would change; nil when it has no plan.
 	plan *[]v1alpha1.PlannedChange
-	// adopts: the host is to be taken over from another operator.
-	adopts bool
-	errs   field.ErrorList
+	// adopts: the host is to be taken over from another operator. releases: it is to be given back to it.
+	adopts, releases bool
+	errs             field.ErrorList
 }
 
 // ActionREST serves one action: it records what a user requests, and returns. The
@@ -70,8 +79,10 @@ type ActionREST struct {
 	status  rest.Patcher
 	planner Planner
 	adopter Adopter
-	streams *limits.Streams
-	now     func() time.Time
+	// releaser is asked before a host is given back.
+	releaser Releaser
+	streams  *limits.Streams
+	now      func() time.Time
 	// body is an empty body of the action's kind.
 	body runtime.Object
 }
@@ -99,7 +110,7 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 		return nil, err
 	}
 	dryRun := len(options.DryRun) > 0
-	if dryRun && request.plan != nil || request.adopts {
+	if dryRun && request.plan != nil || request.adopts || request.releases {
 		admitted, err := admit(ctx, r.streams, limits.Query, name, 1)
 		if err != nil {
 			return nil, err
@@ -120,10 +131,14 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	if err != nil {
 		return nil, err
 	}
-	if request.adopts {
-		if err := r.ensureAdoptable(ctx, name); err != nil {
-			return nil, err
-		}
+	switch {
+	case request.adopts:
+		err = r.ensureAdoptable(ctx, name)
+	case request.releases:
+		err = r.ensureReleasable(ctx, name)
+	}
+	if err != nil {
+		return nil, err
 	}
 	now := r.now().Truncate(time.Second)
 	var changed *windows.WindowsInstance
@@ -156,8 +171,11 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 			return nil, err
 		}
 		plan := r.planner.Plan
-		if request.adopts {
+		switch {
+		case request.adopts:
 			plan = r.adopter.PlanAdoption
+		case request.releases:
+			plan = r.releaser.PlanRelease
 		}
 		*request.plan, err = plan(ctx, instance)
 	}
@@ -227,6 +245,11 @@ func readAction(obj runtime.Object) (*actionRequest, error) {
 		return &actionRequest{
 			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation, plan: &body.Status.Plan, adopts: true,
 			change: recordOperation(v1alpha1.OperationAdopt, nil, nil),
+		}, nil
+	case *v1alpha1.WindowsInstanceRelease:
+		return &actionRequest{
+			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation, plan: &body.Status.Plan, releases: true,
+			change: recordOperation(v1alpha1.OperationRelease, nil, nil),
 		}, nil
 	case *v1alpha1.WindowsInstanceCancel:
 		return &actionRequest{

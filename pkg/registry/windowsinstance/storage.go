@@ -39,7 +39,7 @@ type Storage struct {
 	Inspect     *InspectREST
 	Check       *CheckREST
 	// The subresources that record an operation.
-	Drain, Uncordon, Reboot, Reconfigure, Adopt, Cancel *ActionREST
+	Drain, Uncordon, Reboot, Reconfigure, Adopt, Release, Cancel *ActionREST
 }
 
 // Hosts is what the subresources need of the way to hosts. Each of them uses one part of it.
@@ -48,6 +48,7 @@ type Hosts interface {
 	SessionOpener
 	Planner
 	Adopter
+	Releaser
 	Inspector
 	Checker
 }
@@ -103,7 +104,7 @@ func NewStorage(o Options) (*Storage, error) {
 
 	status := base.NewStatusREST(store, statusStrategy{strategy})
 	action := func(body runtime.Object) *ActionREST {
-		return &ActionREST{scheme: o.Scheme, status: status, planner: o.Hosts, adopter: o.Hosts, streams: o.Streams, now: time.Now, body: body}
+		return &ActionREST{scheme: o.Scheme, status: status, planner: o.Hosts, adopter: o.Hosts, releaser: o.Hosts, streams: o.Streams, now: time.Now, body: body}
 	}
 	again := &rechecks{instances: store, authorizer: o.Authorizer, clock: clock.RealClock{}}
 	live := sessions{
@@ -132,6 +133,7 @@ func NewStorage(o Options) (*Storage, error) {
 		Reboot:      action(&windows.WindowsInstanceReboot{}),
 		Reconfigure: action(&windows.WindowsInstanceReconfigure{}),
 		Adopt:       action(&windows.WindowsInstanceAdopt{}),
+		Release:     action(&windows.WindowsInstanceRelease{}),
 		Cancel:      action(&windows.WindowsInstanceCancel{}),
 	}, nil
 }

@@ -178,6 +178,12 @@ func (h *hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInst
 	return h.Plan(ctx, instance)
 }
 
+func (h *hosts) Releasable(context.Context, *v1alpha1.WindowsInstance) error { return h.refuses }
+
+func (h *hosts) PlanRelease(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
+	return h.Plan(ctx, instance)
+}
+
 // fixture is the storage with what it keeps, asks and reaches.
 type fixture struct {
 	*Storage
@@ -613,6 +619,69 @@ func TestAdoptIsRefused(t *testing.T) {
 			}
 			body := answer.(*v1alpha1.WindowsInstanceAdopt) //nolint:forcetypeassert // it is the body of the request
 			if op := body.Status.Operation; op == nil || op.Type != v1alpha1.OperationAdopt || (s.memory.writes > 0) == dry || (len(body.Status.Plan) > 0) != dry {
+				t.Errorf("%s, dry run %v: %+v, %d writes", name, dry, body.Status, s.memory.writes)
+			}
+		}
+	}
+}
+
+// TestReleaseIsRefused: only a host of ours that is a Node is given back, once, and where there may be somebody to take it. Otherwise
+// nothing is recorded. What a release has begun can be requested again.
+func TestReleaseIsRefused(t *testing.T) {
+	node := &windows.NodeReference{Name: "win-1", UID: "uid"}
+	ours := func(i *windows.WindowsInstance) {
+		i.Status.Node = node
+		i.Status.History = []windows.Operation{{ID: "op-0", Type: windows.OperationType(v1alpha1.OperationReconfigure), Phase: "Succeeded", HostChanged: true}}
+	}
+	released := func(phase windows.OperationPhase) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			ours(i)
+			i.Status.Operation = &windows.Operation{ID: "op-1", Type: windows.OperationType(v1alpha1.OperationRelease), Phase: phase, HostReleased: true}
+		}
+	}
+	elsewhere := apierrors.NewConflict(windows.Resource("windowsinstances"), "win-1", errors.New("not OpenShift"))
+	for name, tt := range map[string]struct {
+		change  func(*windows.WindowsInstance)
+		refuses error
+		say     string // empty: it is recorded
+	}{
+		"ours":              {change: ours},
+		"released half way": {change: released("Failed")},
+		"released":          {change: released("Succeeded"), say: "op-1 has released the host already. To take it back: kubectl windows adopt win-1"},
+		"being released":    {change: released("Running"), say: "wait until it has ended"},
+		"elsewhere":         {change: ours, refuses: elsewhere, say: "not OpenShift"},
+		"no Node":           {change: func(i *windows.WindowsInstance) { ours(i); i.Status.Node = nil }, say: "kubectl delete windowsinstance win-1"},
+		"not logged in":     {change: func(i *windows.WindowsInstance) { ours(i); i.Status.MachineID, i.Status.History = "", nil }, say: "has not logged in"},
+		"nothing is known":  {change: func(i *windows.WindowsInstance) { i.Status.Node = node }, say: "there is nothing to release"},
+		"a host of somebody": {change: func(i *windows.WindowsInstance) {
+			i.Status.Node = node
+			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonForeignNode, Message: "so it is"}}
+		}, say: "there is nothing to release. so it is"},
+		"something is being done": {change: func(i *windows.WindowsInstance) {
+			ours(i)
+			i.Status.Operation = &windows.Operation{ID: "op-1", Type: windows.OperationType(v1alpha1.OperationReboot), Phase: "Running"}
+		}, say: "wait until it has ended"},
+	} {
+		for _, dry := range []bool{false, true} {
+			s := newStorage(t, base.Deleters{}, newInstance(heldByHost, loggedIn, tt.change))
+			s.hosts.refuses = tt.refuses
+			options := &metav1.CreateOptions{}
+			if dry {
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			answer, err := s.Release.Create(requestAs("jane", "release"), "win-1", &windows.WindowsInstanceRelease{}, rest.ValidateAllObjectFunc, options)
+			if tt.say != "" {
+				if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), tt.say) || s.memory.writes > 0 || s.hosts.planned != nil {
+					t.Errorf("%s, dry run %v: %v, %d writes, planned %v", name, dry, err, s.memory.writes, s.hosts.planned)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s, dry run %v: %v", name, dry, err)
+				continue
+			}
+			body := answer.(*v1alpha1.WindowsInstanceRelease) //nolint:forcetypeassert // it is the body of the request
+			if op := body.Status.Operation; op == nil || op.Type != v1alpha1.OperationRelease || (s.memory.writes > 0) == dry || (len(body.Status.Plan) > 0) != dry {
 				t.Errorf("%s, dry run %v: %+v, %d writes", name, dry, body.Status, s.memory.writes)
 			}
 		}

@@ -5,8 +5,6 @@ package takeover
 
 // Annotations of Nodes that only WMCO sets.
 const (
-	// PublicKeyHashAnnotation is the [PublicKeyHash] of the key that the host accepts.
-	PublicKeyHashAnnotation = "windowsmachineconfig.openshift.io/pub-key-hash"
 	// UsernameAnnotation is the encrypted user of the host; see [DecryptUsername].
 	UsernameAnnotation = "windowsmachineconfig.openshift.io/username"
 	// HostKeyAnnotation is the SSH host key that the host presented first, in base64.

@@ -60,7 +60,7 @@ func TestEnums(t *testing.T) {
 		want         []any
 	}{
 		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"}},
-		{"Operation", "type", []any{"Adopt", "Drain", "Reboot", "Reconfigure", "Remove", "RestartServices", "Uncordon"}},
+		{"Operation", "type", []any{"Adopt", "Drain", "Reboot", "Reconfigure", "Release", "Remove", "RestartServices", "Uncordon"}},
 		{"Operation", "phase", []any{"Canceled", "Failed", "Pending", "Running", "Succeeded"}},
 		{"Operation", "origin", []any{"Controller", "User"}},
 		{"OperationStep", "state", []any{"Canceled", "Failed", "Pending", "Running", "Skipped", "Succeeded"}},

@@ -64,11 +64,28 @@ func (s *WindowsInstanceStatus) Operations() []*Operation {
 	return out
 }
 
-// NewestOperation is the newest operation of a type, nil if none is known.
+// NewestOperation is the newest operation of a type, nil if none is known. Those before the host was released do not count:
+// they say nothing of what others have made of it since.
 func (s *WindowsInstanceStatus) NewestOperation(t OperationType) *Operation {
 	for _, o := range s.Operations() {
-		if o.Type == t {
+		switch {
+		case o.Type == t:
 			return o
+		case o.HostReleased:
+			return nil
+		}
+	}
+	return nil
+}
+
+// ReleasedBy is the operation that has released the host, nil if none has, or if the host was changed since.
+func (s *WindowsInstanceStatus) ReleasedBy() *Operation {
+	for _, o := range s.Operations() {
+		switch {
+		case o.HostReleased:
+			return o
+		case o.MayHaveChangedHost():
+			return nil
 		}
 	}
 	return nil
@@ -131,12 +148,14 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 // archive makes a history of operations, the newest first.
 func archive(operations []*Operation) []Operation {
 	var history []Operation
+	released := false
 	for _, o := range operations {
 		if len(history) < MaxHistory {
 			history = append(history, o.archived())
-		} else if o.MayHaveChangedHost() {
+		} else if o.MayHaveChangedHost() && !released {
 			history[MaxHistory-1].HostChanged = true
 		}
+		released = released || o.HostReleased
 		if len(history) == MaxHistory && begunRemoval(o) {
 			noteBegunRemoval(history)
 		}
@@ -216,10 +235,18 @@ func (s *WindowsInstanceStatus) MayHaveChangedHost() bool {
 }
 
 // ChangedHost says whether an operation of this instance, or of one that handed the host over to
-// it, has changed the host, or may have. Otherwise what is on the host was there when the instance
+// it, has changed the host, or may have, since it was released last. Otherwise what is on the host was there when the instance
 // came, and may be that of another one.
 func (s *WindowsInstanceStatus) ChangedHost() bool {
-	return slices.ContainsFunc(s.Operations(), (*Operation).MayHaveChangedHost)
+	for _, o := range s.Operations() {
+		switch {
+		case o.HostReleased:
+			return false
+		case o.MayHaveChangedHost():
+			return true
+		}
+	}
+	return false
 }
 
 // Cancel requests the end of the operation with this ID. To do so twice is the same as to do

@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,6 +236,66 @@ func TestStatusMayHaveChangedHost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.status.MayHaveChangedHost(); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestReleasedHost: what was done to a host before it was released does not count, however long ago that is, and what was done to it
+// since does.
+func TestReleasedHost(t *testing.T) {
+	configured := Operation{ID: "configured", Type: OperationReconfigure, Phase: OperationSucceeded, HostChanged: true}
+	released := Operation{ID: "released", Type: OperationRelease, Phase: OperationSucceeded, HostReleased: true}
+	failed := Operation{ID: "failed", Type: OperationRelease, Phase: OperationFailed}
+	adopted := Operation{ID: "adopted", Type: OperationAdopt, Phase: OperationSucceeded, HostChanged: true}
+	reboot := Operation{ID: "reboot", Type: OperationReboot, Phase: OperationSucceeded}
+	for name, tt := range map[string]struct {
+		newest              []Operation
+		changed             bool
+		releasedBy, newestC string
+	}{
+		"never released":        {[]Operation{configured}, true, "", "configured"},
+		"released":              {[]Operation{released, configured}, false, "released", ""},
+		"not completely":        {[]Operation{failed, configured}, true, "", "configured"},
+		"and something else":    {[]Operation{reboot, released, configured}, false, "released", ""},
+		"taken back":            {[]Operation{adopted, released, configured}, true, "", ""},
+		"configured since":      {[]Operation{configured, released}, true, "", "configured"},
+		"released once more":    {[]Operation{released, adopted, released, configured}, false, "released", ""},
+		"nothing was ever done": {nil, false, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &WindowsInstanceStatus{}
+			for _, o := range slices.Backward(tt.newest) {
+				if err := s.Record(new(o)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			check := func() {
+				t.Helper()
+				id := func(o *Operation) string {
+					if o == nil {
+						return ""
+					}
+					return o.ID
+				}
+				if got := s.MayHaveChangedHost(); got != tt.changed || s.ChangedHost() != tt.changed {
+					t.Errorf("changed: %v", got)
+				}
+				if got := id(s.ReleasedBy()); got != tt.releasedBy {
+					t.Errorf("released by %q, want %q", got, tt.releasedBy)
+				}
+				if got := id(s.NewestOperation(OperationReconfigure)); got != tt.newestC {
+					t.Errorf("the newest is %q, want %q", got, tt.newestC)
+				}
+			}
+			check()
+			for i := range 3 * MaxHistory {
+				if err := s.Record(new(reboot)); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.ChangedHost(); got != tt.changed {
+					t.Fatalf("after %d operations: changed %v", i+1, got)
+				}
 			}
 		})
 	}

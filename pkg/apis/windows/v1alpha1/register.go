@@ -45,6 +45,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&WindowsInstanceReboot{},
 		&WindowsInstanceAdopt{},
 		&WindowsInstanceReconfigure{},
+		&WindowsInstanceRelease{},
 		&WindowsInstanceUncordon{},
 		&WindowsNodePool{},
 		&WindowsNodePoolList{},

@@ -57,6 +57,11 @@ const (
 	StepCompare string = "Compare"
 	// StepAdopt removes what manages the host for another operator, and records the rest as ours, as it is.
 	StepAdopt string = "Adopt"
+	// StepRelease has the agent give the host up: what is on it stays as it is, and is nobody's any more.
+	StepRelease string = "Release"
+	// StepReleaseNode takes from the Node what says that it is ours, and gives it what the Windows Machine Config Operator
+	// looks for on its Nodes.
+	StepReleaseNode string = "ReleaseNode"
 	// StepTransfer sends the files to the host.
 	StepTransfer string = "Transfer"
 	// StepApply changes the host to the desired configuration. Whether it came as far as a

@@ -170,6 +170,42 @@ type WindowsInstanceAdoptStatus struct {
 	Plan []PlannedChange `json:"plan,omitempty"`
 }
 
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceRelease requests that a host is given back to the Windows Machine Config Operator (WMCO) as it is: nothing is
+// restarted and pods run on. WMCO takes it on when it runs, with a drain, as it updates its own hosts. Until then it is only
+// watched. It is posted to the subresource release. With dryRun=All the answer lists what would change.
+type WindowsInstanceRelease struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What must hold.
+	// +optional
+	Spec WindowsInstanceReleaseSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status WindowsInstanceReleaseStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceReleaseSpec has the preconditions of the action.
+type WindowsInstanceReleaseSpec struct {
+	// Preconditions that the instance must meet for the action to be accepted. Empty: none.
+	// +optional
+	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
+}
+
+// WindowsInstanceReleaseStatus is the answer to a release.
+type WindowsInstanceReleaseStatus struct {
+	ActionStatus `json:",inline"`
+	// With dryRun=All: what the release changes on the host and on its Node.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	Plan []PlannedChange `json:"plan,omitempty"`
+}
+
 // ChangeImpact is what a change costs the users of a host.
 // +enum
 // +k8s:enum

@@ -24,6 +24,8 @@ const (
 	OperationReconfigure OperationType = "Reconfigure"
 	// OperationAdopt takes over a host that the Windows Machine Config Operator has configured, as it is.
 	OperationAdopt OperationType = "Adopt"
+	// OperationRelease gives a host back to the Windows Machine Config Operator, as it is.
+	OperationRelease OperationType = "Release"
 	// OperationRestartServices restarts the services of the node, such as containerd and the kubelet, because the
 	// Node is not ready. Its pods keep running.
 	OperationRestartServices OperationType = "RestartServices"
@@ -110,7 +112,7 @@ const (
 type Operation struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID string `json:"id"`
-	// What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, RestartServices or Remove.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, Release, RestartServices or Remove.
 	// +k8s:required
 	Type OperationType `json:"type"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
@@ -205,6 +207,10 @@ type Operation struct {
 	// host is as it was.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
+	// Whether a release has given the host up. From then on the host is that of others, and what operations before it did to the
+	// host does not count any more. Empty: it has not.
+	// +optional
+	HostReleased bool `json:"hostReleased,omitempty"`
 	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client
 	// certificate that it can use. The Node stays the same. It is true until the host has joined, so
 	// that of an operation which has ended it says that the host did not. Empty: the host has no

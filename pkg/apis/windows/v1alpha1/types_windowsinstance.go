@@ -14,6 +14,7 @@ import (
 // +genclient:method=Uncordon,verb=create,subresource=uncordon,input=WindowsInstanceUncordon,result=WindowsInstanceUncordon
 // +genclient:method=Reboot,verb=create,subresource=reboot,input=WindowsInstanceReboot,result=WindowsInstanceReboot
 // +genclient:method=Adopt,verb=create,subresource=adopt,input=WindowsInstanceAdopt,result=WindowsInstanceAdopt
+// +genclient:method=Release,verb=create,subresource=release,input=WindowsInstanceRelease,result=WindowsInstanceRelease
 // +genclient:method=Reconfigure,verb=create,subresource=reconfigure,input=WindowsInstanceReconfigure,result=WindowsInstanceReconfigure
 // +genclient:method=Cancel,verb=create,subresource=cancel,input=WindowsInstanceCancel,result=WindowsInstanceCancel
 // +genclient:method=Check,verb=create,subresource=check,input=WindowsInstanceCheck,result=WindowsInstanceCheck

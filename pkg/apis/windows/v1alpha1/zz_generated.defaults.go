@@ -24,6 +24,7 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceLogOptions{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceLogOptions(obj.(*WindowsInstanceLogOptions)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceReboot{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceReboot(obj.(*WindowsInstanceReboot)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceReconfigure{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceReconfigure(obj.(*WindowsInstanceReconfigure)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceRelease{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceRelease(obj.(*WindowsInstanceRelease)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceUncordon{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceUncordon(obj.(*WindowsInstanceUncordon)) })
 	scheme.AddTypeDefaultingFunc(&WindowsNodePool{}, func(obj interface{}) { SetObjectDefaults_WindowsNodePool(obj.(*WindowsNodePool)) })
 	scheme.AddTypeDefaultingFunc(&WindowsNodePoolList{}, func(obj interface{}) { SetObjectDefaults_WindowsNodePoolList(obj.(*WindowsNodePoolList)) })
@@ -116,6 +117,17 @@ func SetObjectDefaults_WindowsInstanceReboot(in *WindowsInstanceReboot) {
 }
 
 func SetObjectDefaults_WindowsInstanceReconfigure(in *WindowsInstanceReconfigure) {
+	if in.Status.ActionStatus.Operation != nil {
+		if in.Status.ActionStatus.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.ActionStatus.Operation.Drain)
+		}
+		if in.Status.ActionStatus.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.ActionStatus.Operation.Reboot)
+		}
+	}
+}
+
+func SetObjectDefaults_WindowsInstanceRelease(in *WindowsInstanceRelease) {
 	if in.Status.ActionStatus.Operation != nil {
 		if in.Status.ActionStatus.Operation.Drain != nil {
 			SetDefaults_DrainOptions(in.Status.ActionStatus.Operation.Drain)

@@ -374,6 +374,21 @@ func (in WindowsInstanceReconfigureStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceRelease) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceRelease"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceReleaseSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceReleaseSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceReleaseStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceReleaseStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WindowsInstanceSpec) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceSpec"
 }

@@ -148,6 +148,21 @@ func RegisterValidations(scheme *runtime.Scheme) error {
 				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
 			}
 		})
+	// type WindowsInstanceRelease
+	scheme.AddValidationFunc(
+		(*WindowsInstanceRelease)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceRelease(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceRelease),
+					safe.Cast[*WindowsInstanceRelease](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
 	// type WindowsInstanceUncordon
 	scheme.AddValidationFunc(
 		(*WindowsInstanceUncordon)(nil),
@@ -1346,6 +1361,7 @@ func Validate_Operation(
 	}
 
 	// field Operation.HostChanged has no validation
+	// field Operation.HostReleased has no validation
 	// field Operation.JoinsAgain has no validation
 	// field Operation.HostUntouched has no validation
 	// field Operation.CancelRequestedBy has no validation
@@ -1474,7 +1490,7 @@ func Validate_OperationStepState(
 	return errs
 }
 
-var symbolsForOperationType = sets.New(OperationAdopt, OperationDrain, OperationReboot, OperationReconfigure, OperationRemove, OperationRestartServices, OperationUncordon)
+var symbolsForOperationType = sets.New(OperationAdopt, OperationDrain, OperationReboot, OperationReconfigure, OperationRelease, OperationRemove, OperationRestartServices, OperationUncordon)
 
 // Validate_OperationType validates an instance of OperationType according
 // to declarative validation rules in the API schema.
@@ -3704,6 +3720,126 @@ func Validate_WindowsInstanceReconfigureStatus(
 		}
 		oldVal := safe.Field(oldObj,
 			func(oldObj *WindowsInstanceReconfigureStatus) []PlannedChange {
+				return oldObj.Plan
+			})
+		errs = append(errs, fn(fldPath.Child("plan"), obj.Plan, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceRelease validates an instance of WindowsInstanceRelease according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceRelease(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceRelease) (errs field.ErrorList) {
+
+	// field WindowsInstanceRelease.TypeMeta has no validation
+
+	{ // field WindowsInstanceRelease.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceRelease) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceRelease.Spec has no validation
+
+	{ // field WindowsInstanceRelease.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstanceReleaseStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstanceReleaseStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceRelease) *WindowsInstanceReleaseStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceReleaseStatus validates an instance of WindowsInstanceReleaseStatus according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceReleaseStatus(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceReleaseStatus) (errs field.ErrorList) {
+
+	{ // field WindowsInstanceReleaseStatus.ActionStatus
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReleaseStatus) *ActionStatus {
+				return &oldObj.ActionStatus
+			})
+		errs = append(errs, fn(safe.Value(fldPath, func() *field.Path { return fldPath.Child("ActionStatus") }), &obj.ActionStatus, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceReleaseStatus.Plan
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []PlannedChange,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_PlannedChange); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReleaseStatus) []PlannedChange {
 				return oldObj.Plan
 			})
 		errs = append(errs, fn(fldPath.Child("plan"), obj.Plan, oldVal, oldObj != nil)...)

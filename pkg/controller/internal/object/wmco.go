@@ -10,10 +10,31 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
+// ManagedTaintsAnnotation on a Node lists its taints that come from the template of a
+// pool, as kubectl writes taints: key=value:effect, separated by commas. A Node that has
+// it was made by this project.
+const ManagedTaintsAnnotation = "windows.openshift.io/managed-taints"
+
 // MadeByWMCO says whether the Windows Machine Config Operator has configured the host of a Node last: its
 // annotation is there, which we write too, and not what only we write. Without a Node it is false.
 func MadeByWMCO(node *corev1.Node) bool {
 	return node != nil && !Ours(node) && node.Annotations[wmco.VersionAnnotation] != ""
+}
+
+// Release says what of the labels and annotations of a Node is changed to give it back to WMCO, nil for what is removed. version is
+// that of this release: WMCO takes a Node on again that has another one than its own. One that somebody else has written, as WMCO
+// does when it has taken the Node on already, stays. keyHash is [wmco.PublicKeyHash] of the key that the host accepts. Of a Node
+// that WMCO would not find among its inputs, known is false: WMCO cleans the hosts of Nodes with its label that it does not find there.
+func Release(node *corev1.Node, version, keyHash string, known bool) (labels, annotations map[string]any) {
+	labels = map[string]any{v1alpha1.NamespaceLabel: nil}
+	if !known {
+		labels[wmco.BYOHLabel] = nil
+	}
+	annotations = map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil, wmco.PublicKeyHashAnnotation: keyHash}
+	if has := node.Annotations[wmco.VersionAnnotation]; has == "" || has == node.Annotations[WrittenVersionAnnotation] {
+		annotations[wmco.VersionAnnotation], annotations[wmco.DesiredVersionAnnotation] = version, version
+	}
+	return labels, annotations
 }
 
 // Ours says whether a Node has what only we write on the Nodes of the hosts that we have configured.

@@ -4,14 +4,55 @@
 package object
 
 import (
+	"maps"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
+
+// TestRelease: what says that a Node is ours goes, and WMCO finds a version that is not its own, and the key of the host. What WMCO, or
+// somebody else, has written as the version stays.
+func TestRelease(t *testing.T) {
+	const namespace, written, desired = v1alpha1.NamespaceLabel, WrittenVersionAnnotation, wmco.DesiredVersionAnnotation
+	always := map[string]any{ManagedTaintsAnnotation: nil, written: nil, wmco.PublicKeyHashAnnotation: "hash"}
+	with := func(more map[string]any) map[string]any {
+		out := maps.Clone(always)
+		maps.Copy(out, more)
+		return out
+	}
+	ours := with(map[string]any{wmco.VersionAnnotation: "v2", desired: "v2"})
+	for name, tt := range map[string]struct {
+		annotations map[string]string
+		known       bool
+		want        map[string]any
+	}{
+		"as we wrote it":                  {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, true, ours},
+		"adopted, and not updated":        {map[string]string{wmco.VersionAnnotation: "11.0.0", written: "11.0.0"}, true, ours},
+		"somebody asks for configuration": {map[string]string{written: "v1"}, true, ours},
+		"never written":                   {nil, true, ours},
+		"WMCO has it already":             {map[string]string{wmco.VersionAnnotation: "11.0.0", written: "v1"}, true, always},
+		"WMCO does not know it":           {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, false, ours},
+	} {
+		t.Run(name, func(t *testing.T) {
+			labels, annotations := Release(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}, "v2", "hash", tt.known)
+			wantLabels := map[string]any{namespace: nil}
+			if !tt.known {
+				wantLabels[wmco.BYOHLabel] = nil
+			}
+			if diff := cmp.Diff(wantLabels, labels); diff != "" {
+				t.Errorf("labels (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.want, annotations); diff != "" {
+				t.Errorf("annotations (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
 
 func TestMadeByWMCO(t *testing.T) {
 	version := map[string]string{wmco.VersionAnnotation: "11.0.0"}

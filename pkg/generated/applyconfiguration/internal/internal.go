@@ -246,6 +246,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hostChanged
       type:
         scalar: boolean
+    - name: hostReleased
+      type:
+        scalar: boolean
     - name: hostUntouched
       type:
         scalar: boolean

@@ -18,7 +18,7 @@ import (
 type OperationApplyConfiguration struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID *string `json:"id,omitempty"`
-	// What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, RestartServices or Remove.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure, Adopt, Release, RestartServices or Remove.
 	Type *windowsv1alpha1.OperationType `json:"type,omitempty"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
 	// others: it has ended when it has finishedAt.
@@ -75,6 +75,9 @@ type OperationApplyConfiguration struct {
 	// was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the
 	// host is as it was.
 	HostChanged *bool `json:"hostChanged,omitempty"`
+	// Whether a release has given the host up. From then on the host is that of others, and what operations before it did to the
+	// host does not count any more. Empty: it has not.
+	HostReleased *bool `json:"hostReleased,omitempty"`
 	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client
 	// certificate that it can use. The Node stays the same. It is true until the host has joined, so
 	// that of an operation which has ended it says that the host did not. Empty: the host has no
@@ -279,6 +282,14 @@ func (b *OperationApplyConfiguration) WithAdmittedImpact(value windowsv1alpha1.C
 // If called multiple times, the HostChanged field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithHostChanged(value bool) *OperationApplyConfiguration {
 	b.HostChanged = &value
+	return b
+}
+
+// WithHostReleased sets the HostReleased field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HostReleased field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithHostReleased(value bool) *OperationApplyConfiguration {
+	b.HostReleased = &value
 	return b
 }
 

@@ -121,6 +121,12 @@ func ExtractWindowsInstanceReconfigure(windowsInstance *windowsv1alpha1.WindowsI
 	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "reconfigure")
 }
 
+// ExtractWindowsInstanceRelease extracts the applied configuration owned by fieldManager from
+// windowsInstance for the release subresource.
+func ExtractWindowsInstanceRelease(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "release")
+}
+
 // ExtractWindowsInstanceStatus extracts the applied configuration owned by fieldManager from
 // windowsInstance for the status subresource.
 func ExtractWindowsInstanceStatus(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {

@@ -42,6 +42,7 @@ type WindowsInstanceInterface interface {
 	Uncordon(ctx context.Context, windowsInstanceName string, windowsInstanceUncordon *windowsv1alpha1.WindowsInstanceUncordon, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceUncordon, error)
 	Reboot(ctx context.Context, windowsInstanceName string, windowsInstanceReboot *windowsv1alpha1.WindowsInstanceReboot, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceReboot, error)
 	Adopt(ctx context.Context, windowsInstanceName string, windowsInstanceAdopt *windowsv1alpha1.WindowsInstanceAdopt, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceAdopt, error)
+	Release(ctx context.Context, windowsInstanceName string, windowsInstanceRelease *windowsv1alpha1.WindowsInstanceRelease, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceRelease, error)
 	Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *windowsv1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceReconfigure, error)
 	Cancel(ctx context.Context, windowsInstanceName string, windowsInstanceCancel *windowsv1alpha1.WindowsInstanceCancel, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceCancel, error)
 	Check(ctx context.Context, windowsInstanceName string, windowsInstanceCheck *windowsv1alpha1.WindowsInstanceCheck, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceCheck, error)
@@ -124,6 +125,21 @@ func (c *windowsInstances) Adopt(ctx context.Context, windowsInstanceName string
 		SubResource("adopt").
 		VersionedParams(&opts, scheme.ParameterCodec).
 		Body(windowsInstanceAdopt).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Release takes the representation of a windowsInstanceRelease and creates it.  Returns the server's representation of the windowsInstanceRelease, and an error, if there is any.
+func (c *windowsInstances) Release(ctx context.Context, windowsInstanceName string, windowsInstanceRelease *windowsv1alpha1.WindowsInstanceRelease, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceRelease, err error) {
+	result = &windowsv1alpha1.WindowsInstanceRelease{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("release").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceRelease).
 		Do(ctx).
 		Into(result)
 	return

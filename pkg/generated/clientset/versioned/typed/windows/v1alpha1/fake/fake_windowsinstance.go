@@ -91,6 +91,18 @@ func (c *fakeWindowsInstances) Adopt(ctx context.Context, windowsInstanceName st
 	return obj.(*v1alpha1.WindowsInstanceAdopt), err
 }
 
+// Release takes the representation of a windowsInstanceRelease and creates it.  Returns the server's representation of the windowsInstanceRelease, and an error, if there is any.
+func (c *fakeWindowsInstances) Release(ctx context.Context, windowsInstanceName string, windowsInstanceRelease *v1alpha1.WindowsInstanceRelease, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceRelease, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceRelease{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "release", c.Namespace(), windowsInstanceRelease, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceRelease), err
+}
+
 // Reconfigure takes the representation of a windowsInstanceReconfigure and creates it.  Returns the server's representation of the windowsInstanceReconfigure, and an error, if there is any.
 func (c *fakeWindowsInstances) Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *v1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceReconfigure, err error) {
 	emptyResult := &v1alpha1.WindowsInstanceReconfigure{}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// release has the agent give the host up. What makes it a node stays as it is. It works while WMCO runs, too: then that is about to
+// configure the host, or does already.
+func (e *execution) release(ctx context.Context) (result, error) {
+	if err := e.ensureWanted(ctx); err != nil {
+		return result{}, err
+	}
+	if _, err := e.nodeToRelease(ctx); err != nil {
+		return result{}, err
+	}
+	if err := e.ensureKeyOfWMCO(ctx); err != nil {
+		return result{}, err
+	}
+	// It takes seconds, and is not cut off: nobody would know whose the host is.
+	bounded, cancel := e.limited(e.lifetime)
+	defer cancel()
+	request := api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath}
+	//nolint:contextcheck // see above
+	done, err := e.change(bounded, "Releasing the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+		return e.Hosts.Release(ctx, instance, request, report)
+	})
+	switch {
+	case err != nil:
+		return result{}, err
+	case done.Outcome == api.OutcomeFailed:
+		return result{}, fmt.Errorf("the host cannot be released: %s", done.Error)
+	}
+	return result{message: describeReleased(done), released: true}, nil
+}
+
+// leaveToOthers records that the host is that of others from now on. The next probe says more.
+func leaveToOthers(status *v1alpha1.WindowsInstanceStatus) {
+	status.Operation.HostReleased = true
+	status.CurrentRevision, status.PoolRevision = "", ""
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured); c != nil {
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+			Type: c.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonForeignNode, Message: "The host was released, and is only watched.", ObservedGeneration: c.ObservedGeneration,
+		})
+	}
+}
+
+// nodeToRelease returns the Node of the host.
+func (e *execution) nodeToRelease(ctx context.Context) (*corev1.Node, error) {
+	known := e.operation().Node
+	if known == nil {
+		return nil, errors.New("the host has no Node, by which the Windows Machine Config Operator would take it on. To have the host cleaned, delete the instance")
+	}
+	node, err := e.readNode(ctx, known.Name)
+	if err == nil && (node == nil || node.UID != known.UID) {
+		err = fmt.Errorf("node %s was deleted", known.Name)
+	}
+	return node, err
+}
+
+// keySecret is the Secret with the key that WMCO logs in to all hosts with.
+var keySecret = types.NamespacedName{Namespace: wmco.Namespace, Name: wmco.PrivateKeySecret}
+
+// ensureKeyOfWMCO makes sure that the host accepts the key of WMCO, which deletes the Machines of hosts that do not.
+func (e *execution) ensureKeyOfWMCO(ctx context.Context) error {
+	key, err := e.keyOfWMCO(ctx)
+	if err != nil {
+		return err
+	}
+	peer, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (host.Peer, error) {
+		return e.Hosts.Login(ctx, e.instance)
+	})
+	switch {
+	case err != nil:
+		return e.blame(ctx, "the host cannot be logged in to", err)
+	case peer.Accepted == key.Fingerprint():
+		return nil
+	case peer.Accepted == "":
+		return fmt.Errorf("the host accepts a password, and the Windows Machine Config Operator logs in with key %s of Secret %s only. Have the host accept that key, and take the password out of its credentials", key.Fingerprint(), keySecret)
+	}
+	return fmt.Errorf("the host accepts key %s, and the Windows Machine Config Operator logs in with key %s of Secret %s only, and deletes Machines that refuse it. "+
+		"Have the host accept that key: remove credentialsSecretRef of the instance and its pool, or wait until its key was replaced, see kubectl windows describe %s -n %s",
+		peer.Accepted, key.Fingerprint(), keySecret, e.instance.Name, e.instance.Namespace)
+}
+
+// keyOfWMCO is the key that WMCO logs in with. Trouble with the API server passes.
+func (e *execution) keyOfWMCO(ctx context.Context) (key host.Key, err error) {
+	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+		key, err = e.Hosts.PublicKey(ctx, keySecret)
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return key, context.Cause(ctx)
+	case err != nil:
+		return key, fmt.Errorf("it is not known which key the Windows Machine Config Operator logs in with: %w", err)
+	case key.IsZero():
+		return key, fmt.Errorf("secret %s has no key, without which the Windows Machine Config Operator logs in to no host: create it with the key private-key.pem", keySecret)
+	}
+	return key, nil
+}
+
+// releaseNode takes from the Node what says that it is ours. What it has besides stays: labels of its pool, taints, and a cordon of others.
+func (e *execution) releaseNode(ctx context.Context) (result, error) {
+	name := e.operation().Node.Name
+	node, err := e.nodeToRelease(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	key, err := e.keyOfWMCO(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	lifted, err := e.liftCordons(ctx, node)
+	if err != nil {
+		return result{}, err
+	}
+	known := knownToWMCO(e.instance)
+	labels, annotations := object.Release(node, e.Version, wmco.PublicKeyHash(key.String()), known)
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID, "labels": labels, "annotations": annotations}})
+	if err != nil {
+		return result{}, err
+	}
+	// The controller of Nodes may be about to write what it had read before the host was released.
+	for first := true; first || object.Ours(node); first = false {
+		if err := e.ensureWanted(ctx); err != nil {
+			return result{}, err
+		}
+		if err := e.onNode(ctx, name, func() error {
+			_, err := e.Kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+			if apierrors.IsConflict(err) { // it is another one
+				return drain.ErrNodeReplaced
+			}
+			return err
+		}); err != nil {
+			return result{}, fmt.Errorf("releasing Node %s: %w", name, err)
+		}
+		if err := e.pause(ctx, "Making sure that Node %s stays released.", name); err != nil {
+			return result{}, err
+		}
+		if node, err = e.nodeToRelease(ctx); err != nil {
+			return result{}, err
+		}
+	}
+	message := fmt.Sprintf("Node %s is released.", name)
+	if lifted {
+		message += " It is not cordoned any more."
+	}
+	if version := node.Annotations[wmco.VersionAnnotation]; version != e.Version {
+		message += fmt.Sprintf(" Its annotation %s=%s is not ours, and stays.", wmco.VersionAnnotation, version)
+	}
+	return result{message: message + " " + describeTakingOn(e.instance, known)}, nil
+}
+
+// liftCordons makes the Node schedulable again if an operation of ours that failed has left it cordoned, and returns whether one had. A
+// drain that somebody asked for stays.
+func (e *execution) liftCordons(ctx context.Context, node *corev1.Node) (lifted bool, err error) {
+	for _, purpose := range []v1alpha1.OperationType{v1alpha1.OperationReconfigure, v1alpha1.OperationReboot} {
+		if drain.MarkedFor(node, string(purpose)) == "" {
+			continue
+		}
+		mark := drain.Mark{ID: e.operation().ID, Purpose: string(purpose)}
+		if err := e.onNode(ctx, node.Name, func() error {
+			_, err := drain.Restore(ctx, e.Kube, node.Name, node.UID, mark)
+			return err
+		}); err != nil {
+			return lifted, err
+		}
+		lifted = true
+	}
+	return lifted, nil
+}
+
+// knownToWMCO says whether WMCO finds the host among its inputs: Machines, and the entries of its ConfigMap.
+func knownToWMCO(i *v1alpha1.WindowsInstance) bool {
+	return machineReference(i) != nil || i.Namespace == wmco.Namespace && configMapOf(i) == wmco.InstancesConfigMap
+}
+
+// describeTakingOn says how WMCO comes to have the host.
+func describeTakingOn(i *v1alpha1.WindowsInstance, known bool) string {
+	if !known {
+		return fmt.Sprintf("The Windows Machine Config Operator leaves the host alone until ConfigMap %s in namespace %s has an entry for it: %s: username=%s",
+			wmco.InstancesConfigMap, wmco.Namespace, i.Spec.Address, i.Spec.Username)
+	}
+	return fmt.Sprintf("The Windows Machine Config Operator takes the host on, with a drain, when it runs: oc scale deployment %s -n %s --replicas=1", wmco.Deployment, wmco.Namespace)
+}
+
+// describeReleased says how the host was left.
+func describeReleased(done *api.Result) string {
+	message := "The host is released, and nothing was restarted."
+	if done.Outcome == api.OutcomeUnchanged {
+		message = "The host has nothing of ours any more that manages it."
+	}
+	var started []string
+	for _, i := range done.Changed {
+		if i.Kind == api.KindService && i.Action == api.ActionUpdate {
+			started = append(started, i.Name)
+		}
+	}
+	if len(started) > 0 {
+		message += " Windows starts these services from now on: " + strings.Join(started, ", ") + "."
+	}
+	if len(done.Reboot) > 0 {
+		message += fmt.Sprintf(" Windows waits for a restart: %s.", words.Enumerate(done.Reboot, maxNamed))
+	}
+	left := done.Left
+	if left == nil {
+		return message
+	}
+	if left.Incomplete {
+		message += " Its last configuration was not completed, so that it may not work as a node before it is configured again."
+	}
+	if len(left.Routes) > 0 {
+		message += fmt.Sprintf(" After a restart of Windows nobody makes its routes again: %s.", words.Enumerate(left.Routes, maxNamed))
+	}
+	if left.KeysReplaced {
+		message += " Its key was replaced: if user data authorizes the former one at each boot, a restart of Windows takes the key of the Windows Machine Config Operator away, which then deletes the Machine."
+	}
+	if left.Aside {
+		message += " Files that were there before the host was configured are in " + api.ReleasedDirectory + "."
+	}
+	return message
+}
+
+// describeRelease says in what state a host is left whose release ended early. Empty: as it was.
+func (e *execution) describeRelease() string {
+	i, op := e.instance, e.operation()
+	again := fmt.Sprintf("release it again: kubectl windows release %s -n %s", i.Name, i.Namespace)
+	switch {
+	case op.HostReleased:
+		return " The host is released, and its Node still has what says that it is ours: " + again
+	case e.changed || !e.resumed.IsZero() && begun(op, v1alpha1.StepRelease):
+		return fmt.Sprintf(" Its pods run as before. Its agent may be gone, so that nobody repairs the host: %s; to keep it: kubectl windows reconfigure %s -n %s", again, i.Name, i.Namespace)
+	}
+	return " Nothing was changed."
+}
