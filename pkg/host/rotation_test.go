@@ -125,11 +125,7 @@ func keepOne(t *testing.T, data map[string][]byte) KeptCredential {
 func TestPublicKeyOfSecret(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	name := hostsite.ClusterCredentials
-	kept, err := new(CredentialCache).Keep(s.Secrets[name.String()])
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := ParseKey(kept.PublicKey)
+	want, err := ParseKey(keepOne(t, s.Secrets[name.String()]).PublicKey)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -131,10 +132,10 @@ func TestTracker(t *testing.T) {
 			if renewed, _ := tracker.sync(key, instance, "c", nil); renewed.history != (history{hung: known.history.hung}) {
 				t.Errorf("renewed: got %+v", renewed.history)
 			}
-			if _, replaced := tracker.sync(key, instance, "another", nil); replaced != instance {
+			if _, replaced := tracker.sync(key, instance, "another", nil); !reflect.DeepEqual(replaced, contacted(instance)) {
 				t.Errorf("contacted in another way: got %v", replaced)
 			}
-			if got := tracker.forget(key); got != instance {
+			if got := tracker.forget(key); !reflect.DeepEqual(got, contacted(instance)) {
 				t.Errorf("forgotten: got %v", got)
 			}
 		})

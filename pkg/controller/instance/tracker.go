@@ -6,6 +6,7 @@ package instance
 import (
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -17,7 +18,7 @@ import (
 type remembered struct {
 	uid     types.UID
 	contact string
-	// instance is the object as it was last contacted or seen; it names the connections to close.
+	// instance is [contacted] of the object as it was last contacted or seen; it names the connections to close.
 	instance *v1alpha1.WindowsInstance
 	last     *observation
 	history  history
@@ -49,8 +50,13 @@ func (t *tracker) sync(key types.NamespacedName, instance *v1alpha1.WindowsInsta
 		known = &remembered{uid: instance.UID, contact: contact}
 		t.hosts[key] = known
 	}
-	known.instance = instance
+	known.instance = contacted(instance)
 	return *known, replaced
+}
+
+// contacted is what of an instance says which host is contacted. The rest, which is much over thousands of hosts, is not kept a second time.
+func contacted(instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: instance.Namespace, Name: instance.Name, UID: instance.UID}, Spec: instance.Spec}
 }
 
 // observe notes what a probe saw, unless the host is meanwhile to be contacted in another way.

@@ -337,7 +337,7 @@ func TestUpgradeOfWMCO(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSetup(t, host(tt.change), registered(upgrading, func(n *corev1.Node) {
-				n.Annotations[ManagedTaintsAnnotation] = formatTaints([]corev1.Taint{defaultTaint})
+				n.Annotations[object.ManagedTaintsAnnotation] = formatTaints([]corev1.Taint{defaultTaint})
 			}), newPool(nil))
 			s.reconcile()
 			node := s.node()
