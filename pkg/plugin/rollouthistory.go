@@ -193,11 +193,11 @@ func hasTemplate(pool *v1alpha1.WindowsNodePool, revision *appsv1.ControllerRevi
 	if err := json.Unmarshal(text, &template); err != nil {
 		return false
 	}
-	template.CredentialsSecretRef = pool.Spec.Template.CredentialsSecretRef
+	template.CredentialsSecretRef, template.Bastion = pool.Spec.Template.CredentialsSecretRef, pool.Spec.Template.Bastion
 	return equality.Semantic.DeepEqual(template, pool.Spec.Template)
 }
 
-// keepCredentials returns a template with the credentials that the pool has now: going back must not bring back a key
+// keepCredentials returns a template with the credentials, and the bastion, that the pool has now: going back must not bring back a key
 // that somebody has replaced. Releases before kept them in revisions.
 func keepCredentials(template json.RawMessage, pool *v1alpha1.WindowsNodePool) (json.RawMessage, error) {
 	fields := map[string]any{}
@@ -207,6 +207,10 @@ func keepCredentials(template json.RawMessage, pool *v1alpha1.WindowsNodePool) (
 	delete(fields, "credentialsSecretRef")
 	if ref := pool.Spec.Template.CredentialsSecretRef; ref != nil {
 		fields["credentialsSecretRef"] = ref
+	}
+	delete(fields, "bastion")
+	if bastion := pool.Spec.Template.Bastion; bastion != nil {
+		fields["bastion"] = bastion
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {

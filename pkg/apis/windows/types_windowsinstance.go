@@ -31,6 +31,7 @@ type WindowsInstanceSpec struct {
 	Username             string
 	HostKeys             []string
 	CredentialsSecretRef *SecretReference
+	Bastion              *Bastion
 	PoolRef              *PoolReference
 	Paused               bool
 	ProviderID           string
@@ -55,6 +56,23 @@ type SecretReference struct {
 	Name string
 }
 
+// Bastion is an SSH server through which hosts are reached that cannot be connected to directly.
+type Bastion struct {
+	Address              string
+	Port                 int32
+	Username             string
+	HostKeys             []string
+	CredentialsSecretRef SecretReference
+}
+
+// Keys are the host keys that the bastion may present. No bastion has none.
+func (b *Bastion) Keys() []string {
+	if b == nil {
+		return nil
+	}
+	return b.HostKeys
+}
+
 // PoolReference names a WindowsNodePool in the namespace of the object that refers to it.
 type PoolReference struct {
 	Name string
@@ -71,6 +89,7 @@ type WindowsInstanceStatus struct {
 	Conditions         []metav1.Condition
 	Addresses          []string
 	HostIP             string
+	Bastion            string
 	HostKeys           []HostKeyStatus
 	Credentials        *CredentialsStatus
 	Node               *NodeReference

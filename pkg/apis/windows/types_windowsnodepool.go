@@ -120,6 +120,7 @@ type InstancesSource struct{}
 // PoolTemplate is what every host of a pool gets.
 type PoolTemplate struct {
 	CredentialsSecretRef *SecretReference
+	Bastion              *Bastion
 	NodeLabels           map[string]string
 	NodeTaints           []NodeTaint
 	Kubelet              *KubeletTemplate

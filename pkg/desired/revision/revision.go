@@ -22,8 +22,8 @@ import (
 
 // Revision is what hosts of a pool have in common and can go back to.
 type Revision struct {
-	// Template of the pool. With what the controller logs in to hosts is no part of it: going back to an earlier template
-	// must not bring back a key that somebody has replaced.
+	// Template of the pool. With what, and through what, the controller logs in to hosts is no part of it: going back to an
+	// earlier template must not bring back a key that somebody has replaced, and hosts are not updated for it.
 	Template v1alpha1.PoolTemplate
 	// Programs of its hosts. Empty: it is not known which those were, as of revisions of earlier releases.
 	Programs []Program
@@ -54,7 +54,7 @@ func Of(pool *v1alpha1.WindowsNodePool, p document.Payload) Revision {
 	r := Revision{Programs: make([]Program, len(p.Files))}
 	if pool != nil {
 		r.Template = pool.Spec.Template
-		r.Template.CredentialsSecretRef = nil
+		r.Template.CredentialsSecretRef, r.Template.Bastion = nil, nil
 	}
 	for i, f := range p.Files {
 		r.Programs[i] = Program{Name: f.Name, Component: f.Component, Version: f.Version, Path: f.Path, Size: f.Size, SHA256: f.SHA256}

@@ -24,7 +24,7 @@ var programs = document.Payload{Files: []document.PayloadFile{
 func newPool() *v1alpha1.WindowsNodePool {
 	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
 	pool.Spec.Template.NodeLabels = map[string]string{"rack": "7"}
-	pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "key"}
+	pool.Spec.Template.CredentialsSecretRef, pool.Spec.Template.Bastion = &v1alpha1.SecretReference{Name: "key"}, &v1alpha1.Bastion{Address: "10.0.0.9"}
 	return pool
 }
 
@@ -43,7 +43,7 @@ func TestKept(t *testing.T) {
 		}
 	}
 	kept, ok := revision.Kept(pool, object())
-	if !ok || strings.Contains(string(data), "key") {
+	if !ok || strings.Contains(string(data), "key") || strings.Contains(string(data), "bastion") {
 		t.Fatalf("%s is not kept", data)
 	}
 	if diff := cmp.Diff(programs, kept.Payload()); diff != "" || kept.Template.NodeLabels["rack"] != "7" || pool.Spec.Template.CredentialsSecretRef == nil {

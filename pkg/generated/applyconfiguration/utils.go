@@ -19,6 +19,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=windows.openshift.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("Bastion"):
+		return &windowsv1alpha1.BastionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BlockedPod"):
 		return &windowsv1alpha1.BlockedPodApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ContainerdTemplate"):

@@ -25,6 +25,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 	return map[string]common.OpenAPIDefinition{
 		v1alpha1.ActionStatus{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_ActionStatus(ref),
 		v1alpha1.AgentInspection{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_AgentInspection(ref),
+		v1alpha1.Bastion{}.OpenAPIModelName():                           schema_pkg_apis_windows_v1alpha1_Bastion(ref),
 		v1alpha1.BlockedPod{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_BlockedPod(ref),
 		v1alpha1.BootInspection{}.OpenAPIModelName():                    schema_pkg_apis_windows_v1alpha1_BootInspection(ref),
 		v1alpha1.CertificateInspection{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_CertificateInspection(ref),
@@ -248,6 +249,81 @@ func schema_pkg_apis_windows_v1alpha1_AgentInspection(ref common.ReferenceCallba
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_Bastion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Bastion is an SSH server through which hosts are reached that cannot be connected to directly: a jump host. The controller and the API server log in to it, have it connect to the address of the host, and log in to the host over that connection. The host proves its own host key as always, and the bastion learns neither what is sent nor the credentials of the host.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"address": {
+						SchemaProps: spec.SchemaProps{
+							Description: "IPv4 address, IPv6 address or DNS name under which the bastion answers SSH. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "TCP port of its SSH server. Default 22.",
+							Minimum:     ptr.To[float64](1),
+							Maximum:     ptr.To[float64](65535),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"username": {
+						SchemaProps: spec.SchemaProps{
+							Description: "User to log in to the bastion as. It needs to be allowed to forward connections to the hosts, and nothing else. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](104),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"hostKeys": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Public host keys that the bastion may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64. They are the only keys that are trusted: none is recorded at the first contact. Required.",
+							MaxItems:    ptr.To[int64](16),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"credentialsSecretRef": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase when it is encrypted), or key password. Required.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"address", "username", "hostKeys", "credentialsSecretRef"},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.SecretReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -2224,6 +2300,12 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
 					},
+					"bastion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change counts from the next connection on, and restarts nothing. Changing the host keys of the bastion of an existing pool, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the pool.",
+							Ref:         ref(v1alpha1.Bastion{}.OpenAPIModelName()),
+						},
+					},
 					"nodeLabels": {
 						SchemaProps: spec.SchemaProps{
 							Description:   "Labels that the Nodes of the hosts have besides their own. A label that is removed here is removed from the Nodes too. Labels that kubelets and clouds set, such as those of kubernetes.io, cannot be set here.",
@@ -2281,7 +2363,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ContainerdTemplate{}.OpenAPIModelName(), v1alpha1.KubeletTemplate{}.OpenAPIModelName(), v1alpha1.LogRotationTemplate{}.OpenAPIModelName(), v1alpha1.NodeTaint{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
+			v1alpha1.Bastion{}.OpenAPIModelName(), v1alpha1.ContainerdTemplate{}.OpenAPIModelName(), v1alpha1.KubeletTemplate{}.OpenAPIModelName(), v1alpha1.LogRotationTemplate{}.OpenAPIModelName(), v1alpha1.NodeTaint{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -4237,6 +4319,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
 					},
+					"bastion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Bastion through which the host is reached. Empty: that of the pool; where that is empty too, the host is connected to directly. With a bastion, spec.address is resolved by the controller and the API server, and what it resolves to is the address of the host as the bastion sees it. Changing the host keys of the bastion of an existing instance, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the instance.",
+							Ref:         ref(v1alpha1.Bastion{}.OpenAPIModelName()),
+						},
+					},
 					"poolRef": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Pool the host belongs to, in the same namespace. Empty: none.",
@@ -4277,7 +4365,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolReference{}.OpenAPIModelName(), v1alpha1.RemovalOptions{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
+			v1alpha1.Bastion{}.OpenAPIModelName(), v1alpha1.PoolReference{}.OpenAPIModelName(), v1alpha1.RemovalOptions{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -4349,6 +4437,14 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 						SchemaProps: spec.SchemaProps{
 							Description: "IP address at which the host was logged in to: that of the connection, whatever else spec.address resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.",
 							MaxLength:   ptr.To[int64](64),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"bastion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Bastion through which that was, as address:port. What the addresses above are is then what the bastion says: outside of the namespace of the operator they do not prove which Node the host is. Empty: the host was connected to directly.",
+							MaxLength:   ptr.To[int64](264),
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -9,7 +9,12 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Require requires a permission beyond the verb of a request. It returns nil when the user
@@ -34,4 +39,24 @@ func Require(ctx context.Context, a authorizer.Authorizer, wanted authorizer.Att
 		reason = "no role grants it"
 	}
 	return forbidden(reason)
+}
+
+// RequireVerb requires a right besides that to write an object: a verb on a resource that
+// exists in RBAC rules only, with the name of the object, in its namespace. Action is what requires it. It fails closed, see
+// [Require].
+func RequireVerb(ctx context.Context, a authorizer.Authorizer, of schema.GroupResource, object metav1.Object, verb, resource, action string) error {
+	user, _ := genericapirequest.UserFrom(ctx)
+	return Require(ctx, a, authorizer.AttributesRecord{
+		User:            user,
+		Verb:            verb,
+		Namespace:       object.GetNamespace(),
+		APIGroup:        v1alpha1.GroupName,
+		APIVersion:      v1alpha1.SchemeGroupVersion.Version,
+		Resource:        resource,
+		Name:            object.GetName(),
+		ResourceRequest: true,
+	}, func(why string) error {
+		return apierrors.NewForbidden(of, object.GetName(), fmt.Errorf(
+			"%s needs the verb %q on %s.%s %q in namespace %q: %s", action, verb, resource, v1alpha1.GroupName, object.GetName(), object.GetNamespace(), why))
+	})
 }

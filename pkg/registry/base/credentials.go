@@ -30,16 +30,7 @@ import (
 // that whoever may use the key in one namespace may have it log in to all that accept it. It
 // fails closed, see [Require].
 func AuthorizeCredentials(ctx context.Context, a authorizer.Authorizer, resource schema.GroupResource, object metav1.Object, secret string) error {
-	user, _ := genericapirequest.UserFrom(ctx)
-	wanted := authorizer.AttributesRecord{
-		User:            user,
-		Verb:            "get",
-		Namespace:       object.GetNamespace(),
-		APIVersion:      "v1",
-		Resource:        "secrets",
-		Name:            secret,
-		ResourceRequest: true,
-	}
+	wanted := getSecret(ctx, object.GetNamespace(), secret)
 	right := fmt.Sprintf("its hosts would be logged in to with Secret %q: that needs the verb get on secrets %q in namespace %q", secret, secret, wanted.Namespace)
 	if secret == "" {
 		wanted.Verb, wanted.APIGroup, wanted.APIVersion = v1alpha1.VerbUse, v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version
@@ -50,4 +41,27 @@ func AuthorizeCredentials(ctx context.Context, a authorizer.Authorizer, resource
 	return Require(ctx, a, wanted, func(why string) error {
 		return apierrors.NewForbidden(resource, object.GetName(), fmt.Errorf("%s (%s)", right, why))
 	})
+}
+
+// AuthorizeBastion is the same for the Secret of a bastion: whoever names it in an object has our programs log in with it where
+// that object says, and gets connections made behind the bastion.
+func AuthorizeBastion(ctx context.Context, a authorizer.Authorizer, resource schema.GroupResource, object metav1.Object, secret string) error {
+	wanted := getSecret(ctx, object.GetNamespace(), secret)
+	return Require(ctx, a, wanted, func(why string) error {
+		return apierrors.NewForbidden(resource, object.GetName(), fmt.Errorf("its bastion would be logged in to with Secret %q: that needs the verb get on secrets %q in namespace %q (%s)", secret, secret, wanted.Namespace, why))
+	})
+}
+
+// getSecret is the right to read a Secret.
+func getSecret(ctx context.Context, namespace, name string) authorizer.AttributesRecord {
+	user, _ := genericapirequest.UserFrom(ctx)
+	return authorizer.AttributesRecord{
+		User:            user,
+		Verb:            "get",
+		Namespace:       namespace,
+		APIVersion:      "v1",
+		Resource:        "secrets",
+		Name:            name,
+		ResourceRequest: true,
+	}
 }

@@ -4,6 +4,7 @@
 package windowsinstance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -27,11 +28,18 @@ type credentialGuard struct {
 }
 
 func (g credentialGuard) checkCreate(ctx context.Context, instance *windows.WindowsInstance) error {
-	secret, err := g.secretOf(ctx, instance)
+	resource := windows.Resource("windowsinstances")
+	template, err := g.template(ctx, instance)
 	if err != nil {
 		return err
 	}
-	return base.AuthorizeCredentials(ctx, g.authorizer, windows.Resource("windowsinstances"), instance, secret)
+	if err := base.AuthorizeCredentials(ctx, g.authorizer, resource, instance, secretOf(instance, template)); err != nil {
+		return err
+	}
+	if bastion := cmp.Or(instance.Spec.Bastion, template.Bastion); bastion != nil {
+		return base.AuthorizeBastion(ctx, g.authorizer, resource, instance, bastion.CredentialsSecretRef.Name)
+	}
+	return nil
 }
 
 func (g credentialGuard) checkUpdate(ctx context.Context, instance, old *windows.WindowsInstance) error {
@@ -41,42 +49,49 @@ func (g credentialGuard) checkUpdate(ctx context.Context, instance, old *windows
 	return g.checkCreate(ctx, instance)
 }
 
-// login is where credentials are sent and which they are.
+// login is where credentials are sent, through what, and which they are.
 type login struct {
 	Address     string
 	Port        int32
 	Username    string
 	Credentials *windows.SecretReference
 	Pool        *windows.PoolReference
+	Bastion     *windows.Bastion
 }
 
 func loginOf(instance *windows.WindowsInstance) login {
 	spec := &instance.Spec
-	return login{spec.Address, spec.Port, spec.Username, spec.CredentialsSecretRef, spec.PoolRef}
+	return login{spec.Address, spec.Port, spec.Username, spec.CredentialsSecretRef, spec.PoolRef, spec.Bastion}
 }
 
 // secretOf returns the Secret that is used to log in to the host of an instance: its own,
-// else that of its pool, else none, which is the cluster-wide key. A host whose pool does not
+// else that of its pool, else none, which is the cluster-wide key.
+func secretOf(instance *windows.WindowsInstance, template windows.PoolTemplate) string {
+	if ref := cmp.Or(instance.Spec.CredentialsSecretRef, template.CredentialsSecretRef); ref != nil {
+		return ref.Name
+	}
+	return ""
+}
+
+// template returns that of the pool of an instance, which says what the instance does not say itself. It is empty where
+// nothing is left to say, and where there is no pool. A host whose pool does not
 // exist is not logged in to at all; whoever creates the pool later decides about the
 // credentials of hosts that they may not know of, so the most is required here.
-func (g credentialGuard) secretOf(ctx context.Context, instance *windows.WindowsInstance) (string, error) {
-	if ref := instance.Spec.CredentialsSecretRef; ref != nil {
-		return ref.Name, nil
-	}
+func (g credentialGuard) template(ctx context.Context, instance *windows.WindowsInstance) (windows.PoolTemplate, error) {
 	ref := instance.Spec.PoolRef
-	if ref == nil {
-		return "", nil
+	if ref == nil || instance.Spec.CredentialsSecretRef != nil && instance.Spec.Bastion != nil {
+		return windows.PoolTemplate{}, nil
 	}
 	obj, err := g.pools.Get(ctx, ref.Name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return windows.PoolTemplate{}, nil
 	}
 	if err != nil {
-		return "", apierrors.NewInternalError(fmt.Errorf("reading the credentials of pool %q: %w", ref.Name, err))
+		return windows.PoolTemplate{}, apierrors.NewInternalError(fmt.Errorf("reading the credentials of pool %q: %w", ref.Name, err))
 	}
 	pool, err := base.As[*windows.WindowsNodePool](obj)
-	if err != nil || pool.Spec.Template.CredentialsSecretRef == nil {
-		return "", err
+	if err != nil {
+		return windows.PoolTemplate{}, err
 	}
-	return pool.Spec.Template.CredentialsSecretRef.Name, nil
+	return pool.Spec.Template, nil
 }

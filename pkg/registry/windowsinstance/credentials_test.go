@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,12 +27,19 @@ func (fewPools) Get(_ context.Context, name string, _ *metav1.GetOptions) (runti
 	case "with":
 		pool.Spec.Template.CredentialsSecretRef = &windows.SecretReference{Name: "of-pool"}
 	case "without":
+	case "bastion":
+		pool.Spec.Template.CredentialsSecretRef = &windows.SecretReference{Name: "of-pool"}
+		pool.Spec.Template.Bastion = aBastion("jump-of-pool")
 	case "broken":
 		return nil, errors.New("storage is down")
 	default:
 		return nil, apierrors.NewNotFound(windows.Resource("windowsnodepools"), name)
 	}
 	return pool, nil
+}
+
+func aBastion(secret string) *windows.Bastion {
+	return &windows.Bastion{Address: "10.0.0.9", Port: 22, Username: "jump", HostKeys: []string{"a"}, CredentialsSecretRef: windows.SecretReference{Name: secret}}
 }
 
 // TestCredentialGuard changes each field of an instance and looks which right is asked for.
@@ -46,6 +54,16 @@ func TestCredentialGuard(t *testing.T) {
 		return func(i *windows.WindowsInstance) { i.Spec.PoolRef = &windows.PoolReference{Name: name} }
 	}
 	address := func(i *windows.WindowsInstance) { i.Spec.Address = "10.9.9.9" }
+	bastion := func(secret string, changes ...func(*windows.Bastion)) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			i.Spec.Bastion = aBastion(secret)
+			for _, c := range changes {
+				c(i.Spec.Bastion)
+			}
+		}
+	}
+	elsewhere := func(b *windows.Bastion) { b.Address = "10.0.0.10" }
+	otherKeys := func(b *windows.Bastion) { b.HostKeys = []string{"b"} }
 	type change = func(*windows.WindowsInstance)
 	for _, test := range []struct {
 		name          string
@@ -59,6 +77,23 @@ func TestCredentialGuard(t *testing.T) {
 		{"create in a pool with a Secret", nil, []change{pool("with")}, true, "get secrets/of-pool"},
 		{"create in a pool without", nil, []change{pool("without")}, true, clusterWide},
 		{"create in a pool that is not there", nil, []change{pool("gone")}, true, clusterWide},
+
+		{"create with a bastion", nil, []change{bastion("jump")}, true, clusterWide + ", get secrets/jump"},
+		{"create with a Secret and a bastion", nil, []change{secret("own"), bastion("jump")}, true, "get secrets/own, get secrets/jump"},
+		{"create in a pool with a bastion", nil, []change{pool("bastion")}, true, "get secrets/of-pool, get secrets/jump-of-pool"},
+		{"create with a Secret in a pool with a bastion", nil, []change{secret("own"), pool("bastion")}, true, "get secrets/own, get secrets/jump-of-pool"},
+		{"create with a bastion in a pool with one", nil, []change{bastion("jump"), pool("bastion")}, true, "get secrets/of-pool, get secrets/jump"},
+		{"create with both in a pool with both", nil, []change{secret("own"), bastion("jump"), pool("bastion")}, true, "get secrets/own, get secrets/jump"},
+
+		{"bastion set", nil, []change{bastion("jump")}, false, clusterWide + ", get secrets/jump"},
+		{"bastion removed", []change{bastion("jump")}, nil, false, clusterWide},
+		{"bastion removed in a pool with one", []change{bastion("jump"), pool("bastion")}, []change{pool("bastion")}, false, "get secrets/of-pool, get secrets/jump-of-pool"},
+		{"Secret of the bastion", []change{bastion("jump")}, []change{bastion("other")}, false, clusterWide + ", get secrets/other"},
+		{"address of the bastion", []change{bastion("jump")}, []change{bastion("jump", elsewhere)}, false, clusterWide + ", get secrets/jump"},
+		{"keys of the bastion", []change{bastion("jump")}, []change{bastion("jump", otherKeys)}, false, clusterWide + ", get secrets/jump"},
+		{"the bastion stays", []change{bastion("jump")}, []change{bastion("jump")}, false, nothing},
+		{"address behind a bastion", []change{bastion("jump")}, []change{bastion("jump"), address}, false, clusterWide + ", get secrets/jump"},
+		{"address behind a bastion of the pool", []change{pool("bastion")}, []change{pool("bastion"), address}, false, "get secrets/of-pool, get secrets/jump-of-pool"},
 
 		{"nothing changes", nil, nil, false, nothing},
 		{"address", nil, []change{address}, false, clusterWide},
@@ -104,15 +139,35 @@ func TestCredentialGuard(t *testing.T) {
 				if called != want || (err == nil) != want || !want && !apierrors.IsForbidden(err) {
 					t.Errorf("allowed %v: got %v, further checks were made: %v", allowed, err, called)
 				}
-				got := ""
+				var asked []string
 				for _, a := range recorder.asked {
-					got += a.GetVerb() + " " + a.GetResource() + "/" + a.GetName()
+					asked = append(asked, a.GetVerb()+" "+a.GetResource()+"/"+a.GetName())
 				}
-				if got != test.want {
-					t.Errorf("asked for %q, want %q", got, test.want)
+				wanted := test.want
+				if !allowed {
+					wanted, _, _ = strings.Cut(wanted, ", ") // the first no is enough
+				}
+				if got := strings.Join(asked, ", "); got != wanted {
+					t.Errorf("asked for %q, want %q", got, wanted)
 				}
 			}
 		})
+	}
+}
+
+// TestCredentialGuardOfBastion: the right to the credentials of the host is none to those of the bastion.
+func TestCredentialGuardOfBastion(t *testing.T) {
+	guard := credentialGuard{pools: fewPools{}, authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetName() == "own" {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	})}
+	instance := validInstance()
+	instance.Spec.CredentialsSecretRef, instance.Spec.Bastion = &windows.SecretReference{Name: "own"}, aBastion("jump")
+	const want = `its bastion would be logged in to with Secret "jump": that needs the verb get on secrets "jump" in namespace "default"`
+	if err := base.Guard(nil, guard.checkCreate)(as("jane"), instance); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

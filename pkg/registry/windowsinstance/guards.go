@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -59,28 +58,18 @@ func (g keyGuard) checkUpdate(ctx context.Context, instance, old *windows.Window
 			return err
 		}
 	}
-	if slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys) {
-		return nil
+	switch {
+	case !slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys):
+		return requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "changing spec.hostKeys")
+	case !slices.Equal(instance.Spec.Bastion.Keys(), old.Spec.Bastion.Keys()):
+		return requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "changing spec.bastion.hostKeys")
 	}
-	return requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "changing spec.hostKeys")
+	return nil
 }
 
 // requireVerb requires a right besides that to write instances: a verb on a resource that
 // exists in RBAC rules only, with the name of the instance, in its namespace. Action is what
 // requires it. It fails closed, see [base.Require].
 func requireVerb(ctx context.Context, a authorizer.Authorizer, instance *windows.WindowsInstance, verb, resource, action string) error {
-	user, _ := genericapirequest.UserFrom(ctx)
-	return base.Require(ctx, a, authorizer.AttributesRecord{
-		User:            user,
-		Verb:            verb,
-		Namespace:       instance.Namespace,
-		APIGroup:        v1alpha1.GroupName,
-		APIVersion:      v1alpha1.SchemeGroupVersion.Version,
-		Resource:        resource,
-		Name:            instance.Name,
-		ResourceRequest: true,
-	}, func(why string) error {
-		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
-			"%s needs the verb %q on %s.%s %q in namespace %q: %s", action, verb, resource, v1alpha1.GroupName, instance.Name, instance.Namespace, why))
-	})
+	return base.RequireVerb(ctx, a, windows.Resource("windowsinstances"), instance, verb, resource, action)
 }

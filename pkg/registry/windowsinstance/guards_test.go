@@ -94,6 +94,12 @@ func TestKeyGuard(t *testing.T) {
 	keys := func(lines ...string) func(*windows.WindowsInstance) {
 		return func(i *windows.WindowsInstance) { i.Spec.HostKeys = lines }
 	}
+	bastion := func(lines ...string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			i.Spec.Bastion = aBastion("jump")
+			i.Spec.Bastion.HostKeys = lines
+		}
+	}
 	machine := func(id string) func(*windows.WindowsInstance) {
 		return func(i *windows.WindowsInstance) {
 			keys("a")(i)
@@ -121,6 +127,11 @@ func TestKeyGuard(t *testing.T) {
 		{"another machine, allowed", as("jane"), keys("a"), machine("m"), recordingAuthorizer{decision: authorizer.DecisionAllow}, true, "", 0},
 		{"any machine again", as("jane"), machine("m"), keys("a"), recordingAuthorizer{}, false, "", 0},
 		{"the machine stays", as("jane"), machine("m"), machine("m"), recordingAuthorizer{}, false, "", 0},
+		{"keys of the bastion stay", as("jane"), bastion("a"), func(i *windows.WindowsInstance) { bastion("a")(i); i.Spec.Bastion.Port = 2222 }, recordingAuthorizer{}, false, "", 0},
+		{"keys of the bastion, allowed", as("jane"), bastion("a"), bastion("b"), recordingAuthorizer{decision: authorizer.DecisionAllow}, true, "", 0},
+		{"keys of the bastion, denied", as("jane"), bastion("a"), bastion("b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
+		{"bastion set, denied", as("jane"), keys(), bastion("a"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
+		{"bastion removed, denied", as("jane"), bastion("a"), keys(), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
 		{"nobody", context.Background(), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "no user", 403},
 		{"the authorizer fails", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow, err: errors.New("webhook is gone")}, true, "webhook is gone", 500},
 	} {

@@ -52,6 +52,12 @@ func validInstance() *windows.WindowsInstance {
 	}
 }
 
+func goodBastion() *windows.Bastion {
+	b := aBastion("jump")
+	b.HostKeys = []string{testHostKey}
+	return b
+}
+
 // TestDeclaredRules checks the rules that are declared on the type, as the server
 // applies them to a new and to a changed object.
 func TestDeclaredRules(t *testing.T) {
@@ -73,6 +79,18 @@ func TestDeclaredRules(t *testing.T) {
 			}
 		}, []string{"FieldValueTooMany spec.hostKeys"}},
 		{"credentials without a name", func(s *windows.WindowsInstanceSpec) { s.CredentialsSecretRef = &windows.SecretReference{} }, []string{"FieldValueRequired spec.credentialsSecretRef.name"}},
+		{"bastion", func(s *windows.WindowsInstanceSpec) { s.Bastion = goodBastion() }, nil},
+		{"bastion without anything", func(s *windows.WindowsInstanceSpec) { s.Bastion = &windows.Bastion{Port: 22} }, []string{
+			"FieldValueRequired spec.bastion.address", "FieldValueRequired spec.bastion.credentialsSecretRef.name",
+			"FieldValueRequired spec.bastion.hostKeys", "FieldValueRequired spec.bastion.username",
+		}},
+		{"bastion with a bad port", func(s *windows.WindowsInstanceSpec) { s.Bastion = goodBastion(); s.Bastion.Port = 65536 }, []string{"FieldValueInvalid spec.bastion.port"}},
+		{"bastion with many host keys", func(s *windows.WindowsInstanceSpec) {
+			s.Bastion = goodBastion()
+			for range 16 {
+				s.Bastion.HostKeys = append(s.Bastion.HostKeys, testHostKey)
+			}
+		}, []string{"FieldValueTooMany spec.bastion.hostKeys"}},
 		{"pool without a name", func(s *windows.WindowsInstanceSpec) { s.PoolRef = &windows.PoolReference{} }, []string{"FieldValueRequired spec.poolRef.name"}},
 		{"long provider ID", func(s *windows.WindowsInstanceSpec) { s.ProviderID = strings.Repeat("a", 513) }, []string{"FieldValueTooLong spec.providerID"}},
 		{"unknown removal policy", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{Policy: "Burn"} }, []string{"FieldValueNotSupported spec.removal.policy"}},

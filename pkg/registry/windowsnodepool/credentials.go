@@ -6,6 +6,7 @@ package windowsnodepool
 import (
 	"context"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -13,7 +14,7 @@ import (
 )
 
 // credentialGuard requires the right to use the credentials that a pool gives to its
-// hosts: when it is created, and whenever they change. That a new pool without a Secret
+// hosts, and those of its bastion, which decides with where they are sent: when it is created, and whenever they change. That a new pool without a Secret
 // requires the right to the cluster-wide key matters: instances that name the pool may
 // exist already, created by somebody who has no right to that key.
 type credentialGuard struct {
@@ -21,11 +22,18 @@ type credentialGuard struct {
 }
 
 func (g credentialGuard) checkCreate(ctx context.Context, pool *windows.WindowsNodePool) error {
-	return base.AuthorizeCredentials(ctx, g.authorizer, windows.Resource("windowsnodepools"), pool, secretOf(pool))
+	resource := windows.Resource("windowsnodepools")
+	if err := base.AuthorizeCredentials(ctx, g.authorizer, resource, pool, secretOf(pool)); err != nil {
+		return err
+	}
+	if bastion := pool.Spec.Template.Bastion; bastion != nil {
+		return base.AuthorizeBastion(ctx, g.authorizer, resource, pool, bastion.CredentialsSecretRef.Name)
+	}
+	return nil
 }
 
 func (g credentialGuard) checkUpdate(ctx context.Context, pool, old *windows.WindowsNodePool) error {
-	if secretOf(pool) == secretOf(old) {
+	if secretOf(pool) == secretOf(old) && apiequality.Semantic.DeepEqual(pool.Spec.Template.Bastion, old.Spec.Template.Bastion) {
 		return nil
 	}
 	return g.checkCreate(ctx, pool)

@@ -63,7 +63,7 @@ func NewStorage(o Options) (*Storage, error) {
 		return nil, fmt.Errorf("completing the store of windowsnodepools: %w", err)
 	}
 	return &Storage{
-		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}, atMost: base.AtMost[*windows.WindowsNodePool](store, o.MaxPerNamespace, o.Deleters)},
+		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, bastion: bastionGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}, atMost: base.AtMost[*windows.WindowsNodePool](store, o.MaxPerNamespace, o.Deleters)},
 		Status: base.NewStatusREST(store, statusStrategy{strategy}),
 		Scale:  &ScaleREST{pools: store, source: o.MachineSets},
 	}, nil
@@ -73,6 +73,7 @@ func NewStorage(o Options) (*Storage, error) {
 type REST struct {
 	*genericregistry.Store
 	credentials credentialGuard
+	bastion     bastionGuard
 	deletion    deleteGuard
 	atMost      func(ctx context.Context, pool *windows.WindowsNodePool) error
 }
@@ -89,14 +90,15 @@ func (*REST) ShortNames() []string { return []string{"wnp"} }
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
 
-// Create adds the checks of how many there may be, and of who may hand which credentials to the hosts of a pool.
+// Create adds the checks of how many there may be, of who may hand which credentials to the hosts of a pool, and of who may say
+// through what they are reached.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, base.Guard(validate, r.credentials.checkCreate, r.atMost), options)
+	return r.Store.Create(ctx, obj, base.Guard(validate, r.credentials.checkCreate, r.bastion.checkCreate, r.atMost), options)
 }
 
 // Update adds the same checks. Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate, r.atMost), base.GuardUpdate(update, r.credentials.checkUpdate), force, options)
+	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate, r.bastion.checkCreate, r.atMost), base.GuardUpdate(update, r.credentials.checkUpdate, r.bastion.checkUpdate), force, options)
 }
 
 // Delete adds the guard against deleting a pool that has hosts.

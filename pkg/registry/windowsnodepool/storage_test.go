@@ -137,6 +137,16 @@ func jane() context.Context {
 	return genericapirequest.WithUser(requestContext(""), &user.DefaultInfo{Name: "jane"})
 }
 
+func withBastion(name string, change func(*windows.Bastion)) *windows.WindowsNodePool {
+	pool := withSecret("key")
+	pool.Spec.Template.Bastion = &windows.Bastion{
+		Address: "10.0.0.9", Port: 22, Username: "jump", CredentialsSecretRef: windows.SecretReference{Name: name},
+		HostKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJXl0Yl1n9ZeKS5YSsDF1PAI1oRCiK9qXh1n3yXkQ0k6"},
+	}
+	change(pool.Spec.Template.Bastion)
+	return pool
+}
+
 func withSecret(name string) *windows.WindowsNodePool {
 	pool := validPool()
 	if name != "" {
@@ -149,6 +159,12 @@ func withSecret(name string) *windows.WindowsNodePool {
 // apply that creates the pool; without it nothing is written.
 func TestStorageAsksForCredentials(t *testing.T) {
 	const cluster, secret = "jane use windowscredentials/cluster in default", "jane get secrets/key in default"
+	const jump, trust = ", jane get secrets/jump in default", "jane trust windowshostkeys/p in default"
+	same := func(*windows.Bastion) {}
+	elsewhere := func(b *windows.Bastion) { b.Address = "10.0.0.10" }
+	otherKeys := func(b *windows.Bastion) {
+		b.HostKeys = append(b.HostKeys, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHGXhyV5QGq2KzJmVtN8xuDY7k0Rk5oKfGQ0zX8b3r2e")
+	}
 	for _, tt := range []struct {
 		name          string
 		create        bool
@@ -161,6 +177,14 @@ func TestStorageAsksForCredentials(t *testing.T) {
 		{"another Secret", false, withSecret("old"), withSecret("key"), secret},
 		{"no Secret any more", false, withSecret("old"), withSecret(""), cluster},
 		{"the same Secret", false, withSecret("key"), withSecret("key"), ""},
+		{"create with a bastion", true, nil, withBastion("jump", same), secret + jump + ", " + trust},
+		{"apply a new one with a bastion", false, nil, withBastion("jump", same), secret + jump + ", " + trust},
+		{"bastion set", false, withSecret("key"), withBastion("jump", same), secret + jump + ", " + trust},
+		{"bastion removed", false, withBastion("jump", same), withSecret("key"), secret + ", " + trust},
+		{"address of the bastion", false, withBastion("jump", same), withBastion("jump", elsewhere), secret + jump},
+		{"keys of the bastion", false, withBastion("jump", same), withBastion("jump", otherKeys), secret + jump + ", " + trust},
+		{"another Secret of the bastion", false, withBastion("old", same), withBastion("jump", same), secret + jump},
+		{"the same bastion", false, withBastion("jump", same), withBastion("jump", same), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, decision := range []authorizer.Decision{authorizer.DecisionAllow, authorizer.DecisionDeny} {
@@ -184,7 +208,10 @@ func TestStorageAsksForCredentials(t *testing.T) {
 				}
 				var want []string
 				if tt.want != "" {
-					want = []string{tt.want}
+					want = strings.Split(tt.want, ", ")
+					if decision == authorizer.DecisionDeny {
+						want = want[:1] // the first no is enough
+					}
 				}
 				if diff := cmp.Diff(want, s.asked); diff != "" {
 					t.Errorf("asked for (-want +got)\n%s", diff)

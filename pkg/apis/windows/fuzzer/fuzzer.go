@@ -27,6 +27,12 @@ func Funcs(serializer.CodecFactory) []any {
 				spec.Username = v1alpha1.DefaultUsername
 			}
 		},
+		func(b *windows.Bastion, c randfill.Continue) {
+			c.FillNoCustom(b)
+			if b.Port == 0 {
+				b.Port = v1alpha1.DefaultPort
+			}
+		},
 		func(o *windows.RemovalOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.Policy == "" {

@@ -22,6 +22,13 @@ func SetDefaults_WindowsInstanceSpec(spec *WindowsInstanceSpec) {
 	}
 }
 
+// SetDefaults_Bastion fills in what a user may leave out.
+func SetDefaults_Bastion(b *Bastion) {
+	if b.Port == 0 {
+		b.Port = DefaultPort
+	}
+}
+
 // SetDefaults_RemovalOptions fills in what a user may leave out.
 func SetDefaults_RemovalOptions(o *RemovalOptions) {
 	if o.Policy == "" {

@@ -46,6 +46,11 @@ func TestDefaults(t *testing.T) {
 			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"}},
 		},
 		{
+			"bastion of an instance",
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 1, Username: "u", Bastion: &v1alpha1.Bastion{}}},
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 1, Username: "u", Bastion: &v1alpha1.Bastion{Port: 22}}},
+		},
+		{
 			"instance with both",
 			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 2222, Username: "capi"}},
 			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 2222, Username: "capi"}},

@@ -79,6 +79,14 @@ type WindowsInstanceSpec struct {
 	// +optional
 	// +k8s:optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
+	// Bastion through which the host is reached. Empty: that of the pool; where that is empty too, the host is
+	// connected to directly. With a bastion, spec.address is resolved by the controller and the API server, and what it
+	// resolves to is the address of the host as the bastion sees it. Changing the host keys of the bastion of an
+	// existing instance, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name
+	// of the instance.
+	// +optional
+	// +k8s:optional
+	Bastion *Bastion `json:"bastion,omitempty"`
 	// Pool the host belongs to, in the same namespace. Empty: none.
 	// +optional
 	// +k8s:optional
@@ -149,6 +157,37 @@ type SecretReference struct {
 	// +k8s:required
 	// +k8s:maxLength=253
 	Name string `json:"name"`
+}
+
+// Bastion is an SSH server through which hosts are reached that cannot be connected to directly: a jump host. The controller
+// and the API server log in to it, have it connect to the address of the host, and log in to the host over that connection. The
+// host proves its own host key as always, and the bastion learns neither what is sent nor the credentials of the host.
+// +structType=atomic
+type Bastion struct {
+	// IPv4 address, IPv6 address or DNS name under which the bastion answers SSH. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Address string `json:"address"`
+	// TCP port of its SSH server. Default 22.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=1
+	// +k8s:maximum=65535
+	Port int32 `json:"port,omitempty"`
+	// User to log in to the bastion as. It needs to be allowed to forward connections to the hosts, and nothing else. Required.
+	// +k8s:required
+	// +k8s:maxLength=104
+	Username string `json:"username"`
+	// Public host keys that the bastion may present, each as in an OpenSSH known_hosts or authorized_keys line: type,
+	// space, base64. They are the only keys that are trusted: none is recorded at the first contact. Required.
+	// +listType=atomic
+	// +k8s:required
+	// +k8s:listType=atomic
+	// +k8s:maxItems=16
+	HostKeys []string `json:"hostKeys"`
+	// Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase
+	// when it is encrypted), or key password. Required.
+	CredentialsSecretRef SecretReference `json:"credentialsSecretRef"`
 }
 
 // PoolReference names a WindowsNodePool in the namespace of the object that refers to it.
@@ -224,6 +263,12 @@ type WindowsInstanceStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=64
 	HostIP string `json:"hostIP,omitempty"`
+	// Bastion through which that was, as address:port. What the addresses above are is then what the bastion says: outside
+	// of the namespace of the operator they do not prove which Node the host is. Empty: the host was connected to directly.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=264
+	Bastion string `json:"bastion,omitempty"`
 	// Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven
 	// to have them, else the first one that it presented.
 	// +optional

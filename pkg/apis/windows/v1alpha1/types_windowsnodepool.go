@@ -345,6 +345,12 @@ type PoolTemplate struct {
 	// +optional
 	// +k8s:optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
+	// Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change
+	// counts from the next connection on, and restarts nothing. Changing the host keys of the bastion of an existing
+	// pool, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the pool.
+	// +optional
+	// +k8s:optional
+	Bastion *Bastion `json:"bastion,omitempty"`
 	// Labels that the Nodes of the hosts have besides their own. A label that is removed
 	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
 	// those of kubernetes.io, cannot be set here.

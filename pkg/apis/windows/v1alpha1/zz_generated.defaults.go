@@ -33,6 +33,9 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 
 func SetObjectDefaults_WindowsInstance(in *WindowsInstance) {
 	SetDefaults_WindowsInstanceSpec(&in.Spec)
+	if in.Spec.Bastion != nil {
+		SetDefaults_Bastion(in.Spec.Bastion)
+	}
 	if in.Spec.Removal != nil {
 		SetDefaults_RemovalOptions(in.Spec.Removal)
 	}
@@ -150,6 +153,9 @@ func SetObjectDefaults_WindowsInstanceUncordon(in *WindowsInstanceUncordon) {
 }
 
 func SetObjectDefaults_WindowsNodePool(in *WindowsNodePool) {
+	if in.Spec.Template.Bastion != nil {
+		SetDefaults_Bastion(in.Spec.Template.Bastion)
+	}
 	SetDefaults_PoolUpdateStrategy(&in.Spec.UpdateStrategy)
 	if in.Spec.UpdateStrategy.Window != nil {
 		SetDefaults_MaintenanceWindow(in.Spec.UpdateStrategy.Window)

@@ -19,6 +19,11 @@ func (in AgentInspection) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Bastion) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Bastion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in BlockedPod) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.BlockedPod"
 }

@@ -235,6 +235,168 @@ func Validate_ActionStatus(
 	return errs
 }
 
+// Validate_Bastion validates an instance of Bastion according
+// to declarative validation rules in the API schema.
+func Validate_Bastion(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *Bastion) (errs field.ErrorList) {
+
+	{ // field Bastion.Address
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Bastion) *string {
+				return &oldObj.Address
+			})
+		errs = append(errs, fn(fldPath.Child("address"), &obj.Address, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Bastion.Port
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 65535); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 1); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Bastion) *int32 {
+				return &oldObj.Port
+			})
+		errs = append(errs, fn(fldPath.Child("port"), &obj.Port, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Bastion.Username
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 104); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Bastion) *string {
+				return &oldObj.Username
+			})
+		errs = append(errs, fn(fldPath.Child("username"), &obj.Username, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Bastion.HostKeys
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 16).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.RequiredSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Bastion) []string {
+				return oldObj.HostKeys
+			})
+		errs = append(errs, fn(fldPath.Child("hostKeys"), obj.HostKeys, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Bastion.CredentialsSecretRef
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *SecretReference,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_SecretReference(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Bastion) *SecretReference {
+				return &oldObj.CredentialsSecretRef
+			})
+		errs = append(errs, fn(fldPath.Child("credentialsSecretRef"), &obj.CredentialsSecretRef, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_BlockedPod validates an instance of BlockedPod according
 // to declarative validation rules in the API schema.
 func Validate_BlockedPod(
@@ -2321,6 +2483,36 @@ func Validate_PoolTemplate(
 		errs = append(errs, fn(fldPath.Child("credentialsSecretRef"), obj.CredentialsSecretRef, oldVal, oldObj != nil)...)
 	}
 
+	{ // field PoolTemplate.Bastion
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *Bastion,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_Bastion(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolTemplate) *Bastion {
+				return oldObj.Bastion
+			})
+		errs = append(errs, fn(fldPath.Child("bastion"), obj.Bastion, oldVal, oldObj != nil)...)
+	}
+
 	{ // field PoolTemplate.NodeLabels
 		fn := func(
 			fldPath *field.Path,
@@ -4013,6 +4205,36 @@ func Validate_WindowsInstanceSpec(
 		errs = append(errs, fn(fldPath.Child("credentialsSecretRef"), obj.CredentialsSecretRef, oldVal, oldObj != nil)...)
 	}
 
+	{ // field WindowsInstanceSpec.Bastion
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *Bastion,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_Bastion(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceSpec) *Bastion {
+				return oldObj.Bastion
+			})
+		errs = append(errs, fn(fldPath.Child("bastion"), obj.Bastion, oldVal, oldObj != nil)...)
+	}
+
 	{ // field WindowsInstanceSpec.PoolRef
 		fn := func(
 			fldPath *field.Path,
@@ -4241,6 +4463,37 @@ func Validate_WindowsInstanceStatus(
 				return &oldObj.HostIP
 			})
 		errs = append(errs, fn(fldPath.Child("hostIP"), &obj.HostIP, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceStatus.Bastion
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 264); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *string {
+				return &oldObj.Bastion
+			})
+		errs = append(errs, fn(fldPath.Child("bastion"), &obj.Bastion, oldVal, oldObj != nil)...)
 	}
 
 	{ // field WindowsInstanceStatus.HostKeys

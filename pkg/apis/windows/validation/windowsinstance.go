@@ -97,6 +97,7 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 	if ref := spec.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("credentialsSecretRef", "name"))...)
 	}
+	errs = append(errs, validateBastion(spec.Bastion, path.Child("bastion"))...)
 	if ref := spec.PoolRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("poolRef", "name"))...)
 	}

@@ -25,6 +25,12 @@ import (
 
 func TestValidateWindowsInstance(t *testing.T) {
 	ed25519Key := hostKey(t, ed25519Public(t))
+	bastion := func(change func(*windows.Bastion)) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			i.Spec.Bastion = validBastion(t)
+			change(i.Spec.Bastion)
+		}
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*windows.WindowsInstance)
@@ -88,6 +94,15 @@ func TestValidateWindowsInstance(t *testing.T) {
 		{"credentials: no name (declared as required)", func(i *windows.WindowsInstance) {
 			i.Spec.CredentialsSecretRef = &windows.SecretReference{}
 		}, nil},
+		{"bastion", bastion(func(*windows.Bastion) {}), nil},
+		{"bastion: by name", bastion(func(b *windows.Bastion) { b.Address = "jump.example.com" }), nil},
+		{"bastion: user of another system", bastion(func(b *windows.Bastion) { b.Username = "svc+jump" }), nil},
+		{"bastion: bad address", bastion(func(b *windows.Bastion) { b.Address = "jump:22" }), []string{"Invalid spec.bastion.address"}},
+		{"bastion: user with a line break", bastion(func(b *windows.Bastion) { b.Username = "a\nb" }), []string{"Invalid spec.bastion.username"}},
+		{"bastion: user with a space before", bastion(func(b *windows.Bastion) { b.Username = " a" }), []string{"Invalid spec.bastion.username"}},
+		{"bastion: bad key", bastion(func(b *windows.Bastion) { b.HostKeys = append(b.HostKeys, "nonsense") }), []string{"Invalid spec.bastion.hostKeys[1]"}},
+		{"bastion: short key", bastion(func(b *windows.Bastion) { b.HostKeys[0] = hostKey(t, rsaPublic(t, 1024)) }), []string{"Invalid spec.bastion.hostKeys[0]"}},
+		{"bastion: bad name of the Secret", bastion(func(b *windows.Bastion) { b.CredentialsSecretRef.Name = "../x" }), []string{"Invalid spec.bastion.credentialsSecretRef.name"}},
 		{"name of the node", func(i *windows.WindowsInstance) { i.Spec.NodeName = "win-worker-01" }, nil},
 		{"name of the node: too long", func(i *windows.WindowsInstance) { i.Spec.NodeName = "windows-worker-1" }, []string{"Invalid spec.nodeName"}},
 		{"name of the node: in capitals", func(i *windows.WindowsInstance) { i.Spec.NodeName = "WIN-1" }, []string{"Invalid spec.nodeName"}},
@@ -280,6 +295,13 @@ func username(s string) func(*windows.WindowsInstance) {
 
 func keys(lines ...string) func(*windows.WindowsInstance) {
 	return func(i *windows.WindowsInstance) { i.Spec.HostKeys = lines }
+}
+
+func validBastion(t *testing.T) *windows.Bastion {
+	t.Helper()
+	return &windows.Bastion{
+		Address: "10.0.0.9", Port: 22, Username: "jump", HostKeys: []string{hostKey(t, ed25519Public(t))}, CredentialsSecretRef: windows.SecretReference{Name: "jump"},
+	}
 }
 
 // check compares errors by type and field.

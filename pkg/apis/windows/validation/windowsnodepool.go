@@ -60,6 +60,7 @@ func validatePoolSpec(spec *windows.WindowsNodePoolSpec, path *field.Path) field
 	if ref := spec.Template.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("template", "credentialsSecretRef", "name"))...)
 	}
+	errs = append(errs, validateBastion(spec.Template.Bastion, path.Child("template", "bastion"))...)
 	errs = append(errs, validateUpdateStrategy(&spec.UpdateStrategy, path.Child("updateStrategy"))...)
 	if r := spec.Remediation; r != nil {
 		errs = append(errs, validateNumberOrPercent(r.MaxUnhealthy, path.Child("remediation", "maxUnhealthy"))...)

@@ -16,6 +16,8 @@ import (
 )
 
 func TestValidateWindowsNodePool(t *testing.T) {
+	bastion, broken := validBastion(t), validBastion(t)
+	broken.Address, broken.HostKeys = "a b", append(broken.HostKeys, "none")
 	named := func(name string) *windows.SourceReference { return &windows.SourceReference{Name: name} }
 	for _, test := range []struct {
 		name string
@@ -31,6 +33,10 @@ func TestValidateWindowsNodePool(t *testing.T) {
 			Source:   windows.PoolSource{ConfigMap: named("x")},
 			Template: windows.PoolTemplate{CredentialsSecretRef: &windows.SecretReference{Name: "a b"}},
 		}, []string{"Invalid spec.template.credentialsSecretRef.name"}},
+		{"bastion", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: named("x")}, Template: windows.PoolTemplate{Bastion: bastion}}, nil},
+		{"bad bastion", windows.WindowsNodePoolSpec{
+			Source: windows.PoolSource{ConfigMap: named("x")}, Template: windows.PoolTemplate{Bastion: broken},
+		}, []string{"Invalid spec.template.bastion.address", "Invalid spec.template.bastion.hostKeys[1]"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pool := &windows.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", ResourceVersion: "1"}, Spec: test.spec}

@@ -26,6 +26,31 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Bastion
+  map:
+    fields:
+    - name: address
+      type:
+        scalar: string
+      default: ""
+    - name: credentialsSecretRef
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference
+      default: {}
+    - name: hostKeys
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: port
+      type:
+        scalar: numeric
+    - name: username
+      type:
+        scalar: string
+      default: ""
+    elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.BlockedPod
   map:
     fields:
@@ -488,6 +513,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolTemplate
   map:
     fields:
+    - name: bastion
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Bastion
     - name: containerd
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ContainerdTemplate
@@ -632,6 +660,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: bastion
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Bastion
     - name: credentialsSecretRef
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference
@@ -671,6 +702,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: bastion
+      type:
+        scalar: string
     - name: conditions
       type:
         list:

@@ -13,6 +13,10 @@ type PoolTemplateApplyConfiguration struct {
 	// Secret in the namespace of the pool with the credentials to log in to its
 	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
+	// Bastion through which the hosts are reached that have none of their own. Empty: they are connected to directly. A change
+	// counts from the next connection on, and restarts nothing. Changing the host keys of the bastion of an existing
+	// pool, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name of the pool.
+	Bastion *BastionApplyConfiguration `json:"bastion,omitempty"`
 	// Labels that the Nodes of the hosts have besides their own. A label that is removed
 	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
 	// those of kubernetes.io, cannot be set here.
@@ -43,6 +47,14 @@ func PoolTemplate() *PoolTemplateApplyConfiguration {
 // If called multiple times, the CredentialsSecretRef field is set to the value of the last call.
 func (b *PoolTemplateApplyConfiguration) WithCredentialsSecretRef(value *SecretReferenceApplyConfiguration) *PoolTemplateApplyConfiguration {
 	b.CredentialsSecretRef = value
+	return b
+}
+
+// WithBastion sets the Bastion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bastion field is set to the value of the last call.
+func (b *PoolTemplateApplyConfiguration) WithBastion(value *BastionApplyConfiguration) *PoolTemplateApplyConfiguration {
+	b.Bastion = value
 	return b
 }
 

@@ -29,6 +29,12 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// Empty: the Secret of the pool; where that is empty too, the cluster-wide key
 	// (Secret cloud-private-key in the namespace of the controller).
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
+	// Bastion through which the host is reached. Empty: that of the pool; where that is empty too, the host is
+	// connected to directly. With a bastion, spec.address is resolved by the controller and the API server, and what it
+	// resolves to is the address of the host as the bastion sees it. Changing the host keys of the bastion of an
+	// existing instance, or adding or removing one, needs, besides update, the verb trust on windowshostkeys with the name
+	// of the instance.
+	Bastion *BastionApplyConfiguration `json:"bastion,omitempty"`
 	// Pool the host belongs to, in the same namespace. Empty: none.
 	PoolRef *PoolReferenceApplyConfiguration `json:"poolRef,omitempty"`
 	// While true the controller leaves the host alone: it neither connects to it
@@ -91,6 +97,14 @@ func (b *WindowsInstanceSpecApplyConfiguration) WithHostKeys(values ...string) *
 // If called multiple times, the CredentialsSecretRef field is set to the value of the last call.
 func (b *WindowsInstanceSpecApplyConfiguration) WithCredentialsSecretRef(value *SecretReferenceApplyConfiguration) *WindowsInstanceSpecApplyConfiguration {
 	b.CredentialsSecretRef = value
+	return b
+}
+
+// WithBastion sets the Bastion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bastion field is set to the value of the last call.
+func (b *WindowsInstanceSpecApplyConfiguration) WithBastion(value *BastionApplyConfiguration) *WindowsInstanceSpecApplyConfiguration {
+	b.Bastion = value
 	return b
 }
 

@@ -32,6 +32,9 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// IP address at which the host was logged in to: that of the connection, whatever else spec.address
 	// resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.
 	HostIP *string `json:"hostIP,omitempty"`
+	// Bastion through which that was, as address:port. What the addresses above are is then what the bastion says: outside
+	// of the namespace of the operator they do not prove which Node the host is. Empty: the host was connected to directly.
+	Bastion *string `json:"bastion,omitempty"`
 	// Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven
 	// to have them, else the first one that it presented.
 	HostKeys []HostKeyStatusApplyConfiguration `json:"hostKeys,omitempty"`
@@ -118,6 +121,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithAddresses(values ...string
 // If called multiple times, the HostIP field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithHostIP(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.HostIP = &value
+	return b
+}
+
+// WithBastion sets the Bastion field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bastion field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithBastion(value string) *WindowsInstanceStatusApplyConfiguration {
+	b.Bastion = &value
 	return b
 }
 
