@@ -28,7 +28,7 @@ type Options struct {
 	Pool *ssh.Pool
 	// ReadSecret returns the data of a Secret.
 	ReadSecret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
-	// ReadPool returns a pool, whose template may name the credentials of its hosts.
+	// ReadPool returns a pool, whose template may name the credentials and the bastion of its hosts.
 	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
 	// ClusterCredentials is the Secret with the cluster-wide key.
 	ClusterCredentials types.NamespacedName
@@ -56,11 +56,10 @@ func (c *Connector) Resolve(ctx context.Context, instance *v1alpha1.WindowsInsta
 }
 
 // HostKey returns the host key that the host presents; of several, one of a type that
-// is trusted already. It does not log in. Errors are [ssh.Error]s.
+// is trusted already. It does not log in to the host. Errors are [ssh.Error]s, and [CredentialsError]s where there is a bastion.
 func (c *Connector) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (Key, error) {
-	target := Address(instance)
-	var err error
-	if target.HostKeys, err = trustedKeys(instance); err != nil {
+	target, err := c.way(ctx, instance)
+	if err != nil {
 		return Key{}, err
 	}
 	key, err := c.options.Pool.HostKey(ctx, target)
@@ -74,6 +73,9 @@ func (c *Connector) HostKey(ctx context.Context, instance *v1alpha1.WindowsInsta
 type Peer struct {
 	// Address is where that was.
 	Address netip.Addr
+	// Bastion is what that was through, as [v1alpha1.Bastion.Endpoint] says it: Address is then what the bastion was told.
+	// Empty: directly.
+	Bastion string
 	// Key is the host key that it has proven to have.
 	Key Key
 	// Accepted is the fingerprint of the key of ours that it took. Empty: it took a password.
@@ -100,7 +102,7 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if err != nil {
 		return Peer{}, err
 	}
-	peer := Peer{Address: met.Address, Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint(), Certified: met.Certified}
+	peer := Peer{Address: met.Address, Bastion: endpointOf(target.Bastion), Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint(), Certified: met.Certified}
 	if wanted, ok := current.wanted(peer.Accepted); ok {
 		peer.Wanted = wanted.fingerprint()
 	}
@@ -127,7 +129,7 @@ func (c *Connector) Invalidate(target ssh.Target) {
 }
 
 // Address is where the host of an instance is contacted, for whom, and as whom: the target
-// without what is needed to log in.
+// without what is needed to reach it and to log in.
 func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
 	return ssh.Target{
 		Owner: instance.Namespace + "/" + instance.Name, Namespace: instance.Namespace,
@@ -135,7 +137,7 @@ func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
 	}
 }
 
-// Target is how to log in to the host of the instance: with its credentials and trusted host keys.
+// Target is how to log in to the host of the instance: with its credentials and trusted host keys, and through its bastion.
 func (c *Connector) Target(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Target, error) {
 	target, _, err := c.target(ctx, instance)
 	return target, err
@@ -143,10 +145,9 @@ func (c *Connector) Target(ctx context.Context, instance *v1alpha1.WindowsInstan
 
 // target is Target, and the credentials of the Secret.
 func (c *Connector) target(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Target, credentials, error) {
-	target := Address(instance)
 	var current credentials
-	var err error
-	if target.HostKeys, err = trustedKeys(instance); err != nil {
+	target, err := c.way(ctx, instance)
+	if err != nil {
 		return ssh.Target{}, current, err
 	}
 	if current, target.Credential, err = c.credential(ctx, instance); err != nil {

@@ -238,21 +238,12 @@ func remember[T any](in *map[string]T, id string, value T) {
 }
 
 func (c *Connector) credentialName(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, error) {
-	ref := instance.Spec.PoolRef
-	if instance.Spec.CredentialsSecretRef != nil || ref == nil {
+	if instance.Spec.CredentialsSecretRef != nil {
 		return SecretOf(instance, nil, c.options.ClusterCredentials), nil
 	}
-	pool, err := c.options.ReadPool(ctx, instance.Namespace, ref.Name)
-	// The cluster-wide key does not replace that of a pool: a user who may delete
-	// the pool could have it used for hosts that it is not for.
-	if apierrors.IsNotFound(err) {
-		return types.NamespacedName{}, &CredentialsError{
-			Secret: fmt.Sprintf("of pool %s/%s", instance.Namespace, ref.Name),
-			Err:    errors.New("the pool does not exist: create it, or remove spec.poolRef from the instance"),
-		}
-	}
+	pool, err := c.poolOf(ctx, instance)
 	if err != nil {
-		return types.NamespacedName{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
+		return types.NamespacedName{}, err
 	}
 	return SecretOf(instance, pool, c.options.ClusterCredentials), nil
 }

@@ -14,12 +14,19 @@ import (
 type CredentialsError struct {
 	// Secret is the namespace and name of the Secret; where they are not known, whose it is.
 	Secret string
+	// Bastion is the bastion that they are for, as address:port. Empty: they are for the host.
+	Bastion string
 	// Err says what is wrong with it. It never holds anything of its content.
 	Err error
 }
 
 // Error implements error.
-func (e *CredentialsError) Error() string { return fmt.Sprintf("Secret %s: %v", e.Secret, e.Err) }
+func (e *CredentialsError) Error() string {
+	if e.Bastion != "" {
+		return fmt.Sprintf("bastion %s: Secret %s: %v", e.Bastion, e.Secret, e.Err)
+	}
+	return fmt.Sprintf("Secret %s: %v", e.Secret, e.Err)
+}
 
 // Unwrap returns what is wrong.
 func (e *CredentialsError) Unwrap() error { return e.Err }

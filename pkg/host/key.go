@@ -59,6 +59,10 @@ func trustedKeys(instance *v1alpha1.WindowsInstance) ([]ssh.PublicKey, error) {
 			lines = append(lines, key.Type+" "+key.Key)
 		}
 	}
+	return parseKeys(lines)
+}
+
+func parseKeys(lines []string) ([]ssh.PublicKey, error) {
 	keys := make([]ssh.PublicKey, 0, len(lines))
 	for _, line := range lines {
 		key, err := ssh.ParseHostKey(line)

@@ -34,9 +34,8 @@ type Rotation struct {
 // Rotation says what the host of an instance needs, which was logged in to as a peer. It does not contact the host. Errors are
 // [CredentialsError]s.
 func (c *Connector) Rotation(ctx context.Context, instance *v1alpha1.WindowsInstance, peer Peer) (Rotation, error) {
-	target := Address(instance)
-	var err error
-	if target.HostKeys, err = trustedKeys(instance); err != nil {
+	target, err := c.way(ctx, instance)
+	if err != nil {
 		return Rotation{}, err
 	}
 	name, current, err := c.currentCredential(ctx, instance)

@@ -19,6 +19,10 @@ type Trace struct {
 	Target ssh.Target
 	// KeysErr is why no key of the host is trusted. Nil: those of Target are.
 	KeysErr error
+	// BastionErr is why it is not known whether there is a bastion, or nothing could be logged in to it with, which took
+	// BastionDuration to find out. Nil: that of Target, if it has one, is used.
+	BastionErr      error
+	BastionDuration time.Duration
 	// CredentialErr is why nothing could be logged in with, which took CredentialDuration to
 	// find out. Nil: there are credentials.
 	CredentialErr      error
@@ -28,14 +32,17 @@ type Trace struct {
 }
 
 // Trace tries each layer on the way to the host of the instance, up to an open session, over a
-// connection of its own. Without credentials it ends with the host key.
+// connection of its own. Without credentials it ends with the host key, and without those of a bastion before that.
 func (c *Connector) Trace(ctx context.Context, instance *v1alpha1.WindowsInstance) *Trace {
 	t := &Trace{Target: Address(instance)}
 	t.Target.HostKeys, t.KeysErr = trustedKeys(instance)
 	began := time.Now()
+	t.Target.Bastion, t.BastionErr = c.bastion(ctx, instance)
+	t.BastionDuration = time.Since(began)
+	began = time.Now()
 	t.current, t.Target.Credential, t.CredentialErr = c.credential(ctx, instance)
 	t.CredentialDuration = time.Since(began)
-	t.Trace = c.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutLogin: t.CredentialErr != nil})
+	t.Trace = c.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutBastion: t.BastionErr != nil, WithoutLogin: t.CredentialErr != nil})
 	return t
 }
 

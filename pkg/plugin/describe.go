@@ -137,6 +137,9 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 		{"Version:", orNone(status.Version)},
 		{"Revision:", revisionOf(status)},
 	}
+	if bastion := bastionOf(spec, status); bastion != "" {
+		rows = append(rows, []string{"Bastion:", bastion})
+	}
 	if spec.Removal != nil {
 		rows = append(rows, []string{"Removal:", removalOf(spec.Removal)})
 	}
@@ -169,6 +172,21 @@ func addressOf(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInsta
 		text += " (" + strings.Join(status.Addresses, ", ") + ")"
 	}
 	return text
+}
+
+// bastionOf is the bastion of the instance itself, else the one that its host was last reached through. Empty: none.
+func bastionOf(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInstanceStatus) string {
+	switch b := spec.Bastion; {
+	case b != nil:
+		return describeBastion(b)
+	case status.Bastion != "":
+		return status.Bastion + ", of the pool"
+	}
+	return ""
+}
+
+func describeBastion(b *v1alpha1.Bastion) string {
+	return fmt.Sprintf("%s, user %s, Secret %s", b.Endpoint(), b.Username, b.CredentialsSecretRef.Name)
 }
 
 func credentials(spec *v1alpha1.WindowsInstanceSpec) string {

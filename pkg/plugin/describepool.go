@@ -63,6 +63,9 @@ func describePool(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInsta
 		{"Restarts:", restartsOf(&pool.Spec.Restarts, now)},
 		{"Remediation:", remediationOf(pool.Spec.Remediation)},
 	}
+	if bastion := pool.Spec.Template.Bastion; bastion != nil {
+		rows = append(rows, []string{"Bastion:", describeBastion(bastion)})
+	}
 	b.WriteString(columns(rows) + "\n" + poolTree(pool, hosts))
 	describeConditions(&b, pool.Status.Conditions, now, needsAttentionOfPool)
 	describeEvents(&b, events, now)

@@ -66,7 +66,7 @@ func admitAs(h *identity.Host, node *corev1.Node) error {
 	case h.Node != node.Name || known == nil || known.UID != node.UID:
 		return fmt.Errorf("the host calls itself %s, but there is a Node of that name, which is not that of the host: "+
 			"rename the host, or delete the Node if it is a left-over", node.Name)
-	case h.Object.Status.MachineID == "" && !reports(node, h.Object.Status.FoundAt()):
+	case h.Object.Status.MachineID == "" && !reports(node, h.Object.Status.ProvenAt()):
 		return fmt.Errorf("the host calls itself %s, but the Node of that name does not report an address that the host is known to have: "+
 			"if it is a left-over of this host, delete it", node.Name)
 	case object.KubeletReports(node):

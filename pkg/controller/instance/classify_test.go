@@ -44,6 +44,11 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// onBastion is a failure on the way to a bastion.
+func onBastion(layer ssh.Layer, reason ssh.Reason) error {
+	return &ssh.Error{Layer: ssh.LayerBastion, Reason: reason, Address: "10.9.9.9:22", Err: &ssh.Error{Layer: layer, Reason: reason}}
+}
+
 func TestHung(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -54,6 +59,12 @@ func TestHung(t *testing.T) {
 		{"silent in the handshake", &ssh.Error{Layer: ssh.LayerHandshake, Reason: ssh.ReasonHandshakeTimedOut}, true},
 		{"silent in a session", &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonTimedOut}, true},
 		{"deadline of the probe", context.DeadlineExceeded, true},
+		{"bastion does not answer", onBastion(ssh.LayerConnect, ssh.ReasonConnectionTimedOut), true},
+		{"bastion is silent in the handshake", onBastion(ssh.LayerHandshake, ssh.ReasonHandshakeTimedOut), true},
+		{"bastion is silent in the login", onBastion(ssh.LayerAuth, ssh.ReasonTimedOut), true},
+		{"nobody waits any more for a bastion", &ssh.Error{Layer: ssh.LayerBastion, Reason: ssh.ReasonTimedOut}, true},
+		{"DNS is silent about a bastion", onBastion(ssh.LayerDNS, ssh.ReasonTimedOut), false},
+		{"bastion refuses", onBastion(ssh.LayerAuth, ssh.ReasonCredentialsRefused), false},
 		{"refused", &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}, false},
 		{"DNS is silent", &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonTimedOut}, false},
 	} {

@@ -28,6 +28,8 @@ import (
 type snapshot struct {
 	// instance is the object with the status that is recorded now.
 	instance *v1alpha1.WindowsInstance
+	// through is the bastion that the host is contacted through now. Empty: none.
+	through string
 	// paused says why nothing may be done on the host. Empty: it may.
 	paused string
 	// duplicate says which other instance stands for the host, or has to. Empty: none.
@@ -199,10 +201,13 @@ func (e *evaluation) moved() bool {
 // it is found at others.
 func (e *evaluation) addresses() {
 	o := e.observation
+	if !e.instance.Status.Identified() {
+		e.status.Bastion = o.foundThrough(e.through) // also before it is contacted: it tells hosts apart
+	}
 	if o == nil || e.instance.Status.Identified() && o.report == nil {
 		return
 	}
-	e.status.HostIP = o.foundAt()
+	e.status.HostIP, e.status.Bastion = o.foundAt(), o.foundThrough(e.through)
 	switch {
 	case len(o.addresses) > 0:
 		// A name server may give them in another order each time.
@@ -245,7 +250,7 @@ func (e *evaluation) sameMachine() bool {
 		return true
 	}
 	_, another := errors.AsType[*agentclient.AnotherHostError](o.err)
-	return !another && slices.Contains(e.instance.Status.FoundAt(), o.foundAt())
+	return !another && o.peer.Bastion == e.instance.Status.Bastion && slices.Contains(e.instance.Status.FoundAt(), o.foundAt())
 }
 
 // system records what the host says of itself.
@@ -312,7 +317,11 @@ func (e *evaluation) pass(condition string) {
 			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host was not contacted.")
 			return
 		}
-		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonSSHAnswers, "An SSH server answers on port %d.", e.instance.Spec.Port)
+		through := ""
+		if bastion := o.foundThrough(e.through); bastion != "" {
+			through = ", through bastion " + bastion
+		}
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonSSHAnswers, "An SSH server answers on port %d%s.", e.instance.Spec.Port, through)
 	case v1alpha1.ConditionHostKeyTrusted:
 		e.trusted()
 	case v1alpha1.ConditionAuthenticated:

@@ -152,6 +152,8 @@ type scriptedHost struct {
 	answers string
 	fail    map[diagnose.Stage]error
 	facts   *api.Facts
+	// through is the bastion that it is logged in to through. Empty: that of the instance, if it has one.
+	through string
 	// hang has every step but Resolve wait for the end of its context.
 	hang bool
 	// accepts is the fingerprint of the key that it accepts, wants that of its Secret.
@@ -245,7 +247,7 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err := verifyAs(h.key, instance); err != nil {
 		return host.Peer{}, err
 	}
-	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Key: h.key, Accepted: h.accepts, Certified: h.certified, Wanted: h.wants}, nil
+	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Bastion: cmp.Or(h.through, instance.Spec.Bastion.Endpoint()), Key: h.key, Accepted: h.accepts, Certified: h.certified, Wanted: h.wants}, nil
 }
 
 func (s *scriptedHosts) Rotation(_ context.Context, instance *v1alpha1.WindowsInstance, peer host.Peer) (host.Rotation, error) {

@@ -355,6 +355,12 @@ func TestContactDigest(t *testing.T) {
 		{"credentials", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) {
 			i.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "x"}
 		}, false},
+		{"bastion", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) {
+			i.Spec.Bastion = &v1alpha1.Bastion{Address: "x"}
+		}, false},
+		{"bastion of the pool", func(_ *v1alpha1.WindowsInstance, p *v1alpha1.WindowsNodePool) {
+			p.Spec.Template.Bastion = &v1alpha1.Bastion{Address: "x"}
+		}, false},
 		{"credentials of the pool", func(_ *v1alpha1.WindowsInstance, p *v1alpha1.WindowsNodePool) {
 			p.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "x"}
 		}, false},

@@ -97,6 +97,14 @@ func (o *observation) outcome() outcome {
 	return outcomeHealthy
 }
 
+// foundThrough is the bastion through which the host was logged in to, else the one that it is contacted through.
+func (o *observation) foundThrough(contact string) string {
+	if o == nil || !o.loggedIn {
+		return contact
+	}
+	return o.peer.Bastion
+}
+
 // foundAt is the address at which the host was logged in to. Empty: it was not.
 func (o *observation) foundAt() string {
 	if !o.peer.Address.IsValid() {
@@ -120,9 +128,11 @@ func contactDigest(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNod
 		HostKeys                          []string
 		Machine                           string
 		Pool, Credentials, PoolCredential string
+		Bastion                           *v1alpha1.Bastion
 	}{
 		Address: instance.Spec.Address, Username: instance.Spec.Username, Port: instance.Spec.Port,
 		HostKeys: instance.Spec.HostKeys, Machine: instance.Annotations[v1alpha1.MachineAnnotation],
+		Bastion: instance.BastionWith(pool),
 	}
 	if ref := instance.Spec.PoolRef; ref != nil {
 		contact.Pool = ref.Name

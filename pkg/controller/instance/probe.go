@@ -120,7 +120,7 @@ func (a *attempt) login(ctx context.Context) error {
 	if !reach.Tried && ctx.Err() == nil {
 		// Something was missing to try it, for example the Secret. Whether the host can
 		// be reached is worth knowing all the same, and comes first.
-		if askErr := a.askHostKey(ctx); askErr != nil {
+		if askErr := a.askHostKey(ctx); askErr != nil && diagnose.ReachOf(askErr).Tried {
 			a.seen.failed = diagnose.StageHostKey
 			return askErr
 		}

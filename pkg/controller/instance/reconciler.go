@@ -170,7 +170,8 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.Windo
 
 // snapshot gathers what decides about the status. It reads the cache only.
 func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
-	s := snapshot{instance: instance, now: r.clock.Now()}
+	s := snapshot{instance: instance, through: instance.BastionWith(pool).Endpoint(), now: r.clock.Now()}
+	at := routed(instance, known.last.foundThrough(s.through))
 	if field := object.PausedBy(instance, pool); field != "" {
 		s.paused = fmt.Sprintf("%s is true, so the controller does nothing on the host.", field)
 	}
@@ -178,7 +179,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		s.observation = known.last
 	}
 	if s.paused == "" {
-		seen := seenAs(instance, known.last)
+		seen := seenAs(at, known.last)
 		other, err := findDuplicate(ctx, r.client, seen, addressesOf(instance, known.last), r.Namespace)
 		if err != nil {
 			return snapshot{}, err
@@ -191,7 +192,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 	}
 	// Which Node a host is that was never logged in to, its instance only claims.
 	if s.duplicate == "" && (instance.Status.Identified() || s.observation != nil && s.observation.loggedIn) {
-		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, foundAt(instance, known.last))
+		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, foundAt(at, known.last))
 		if err != nil {
 			return snapshot{}, err
 		}
@@ -244,6 +245,18 @@ func seenAs(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Win
 	}
 	instance = instance.DeepCopy()
 	instance.Status.MachineID, instance.Status.Addresses, instance.Status.HostIP = seen.report.machineID, seen.addresses, seen.foundAt()
+	instance.Status.Bastion = seen.peer.Bastion
+	return instance
+}
+
+// routed is an instance whose host was not logged in to yet behind the bastion that it is contacted through: that of its pool is
+// not known otherwise before it is recorded, and an earlier one may still be.
+func routed(instance *v1alpha1.WindowsInstance, through string) *v1alpha1.WindowsInstance {
+	if instance.Status.Identified() || instance.Status.Bastion == through {
+		return instance
+	}
+	instance = instance.DeepCopy()
+	instance.Status.Bastion = through
 	return instance
 }
 
@@ -254,7 +267,10 @@ func foundAt(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Wi
 		return instance
 	}
 	instance = instance.DeepCopy()
-	instance.Status.Addresses, instance.Status.HostIP = seen.addresses, seen.foundAt()
+	instance.Status.Addresses, instance.Status.HostIP, instance.Status.Bastion = seen.addresses, seen.foundAt(), seen.peer.Bastion
+	if instance.Status.System == nil {
+		instance.Status.System = &seen.report.system // its name counts at once, too
+	}
 	return instance
 }
 
@@ -325,7 +341,7 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 		return reconcile.Result{RequeueAfter: wait}
 	}
 	keys := (&evaluation{snapshot: s, status: instance.Status}).keysOfWMCO()
-	r.probe(ctx, key, instance, known, keys)
+	r.probe(ctx, key, routed(instance, s.through), known, keys)
 	return reconcile.Result{}
 }
 

@@ -136,7 +136,7 @@ var endpointsChanged = predicate.Funcs{
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before), identity.Endpoints(after)) ||
 			!slices.Equal(hostnamesOf(before), hostnamesOf(after)) ||
-			before.Status.MachineID != after.Status.MachineID || before.Status.HostIP != after.Status.HostIP ||
+			before.Status.MachineID != after.Status.MachineID || before.Status.HostIP != after.Status.HostIP || before.Status.Bastion != after.Status.Bastion ||
 			!slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
 			before.Status.OfAnotherNamespace() != after.Status.OfAnotherNamespace() ||
 			before.Status.Identified() != after.Status.Identified() ||

@@ -202,7 +202,7 @@ func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 		meta.SetStatusCondition(&to.Status.Conditions, *c)
 	}
 	if s.heir.Status.MachineID == "" {
-		to.Status.Addresses, to.Status.HostIP = from.Addresses, from.HostIP // its own are those where it was not found yet
+		to.Status.Addresses, to.Status.HostIP, to.Status.Bastion = from.Addresses, from.HostIP, from.Bastion // its own are those where it was not found yet
 	}
 	if err := r.client.Status().Update(ctx, to); err != nil {
 		return fmt.Errorf("handing the host over to instance %s: %w", to.Name, err)

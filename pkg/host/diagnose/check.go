@@ -4,6 +4,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 // Layers of a check.
 const (
 	CheckResolve      = "Resolve"
+	CheckBastion      = "Bastion" // only where there is one
 	CheckConnect      = "Connect"
 	CheckHandshake    = "Handshake"
 	CheckHostKey      = "HostKey"
@@ -37,13 +39,16 @@ const (
 	CheckAPIServer    = "APIServer"
 )
 
-// checkLayers are the layers in their order, which begins with that of [ssh.Trace], each with
-// the stage that is blamed when its error says nothing.
-var checkLayers = []struct {
+// checkLayer is a layer, with the stage that is blamed when its error says nothing.
+type checkLayer struct {
 	name  string
 	stage Stage
-}{
+}
+
+// checkLayers are the layers in their order, which begins with that of [ssh.Trace].
+var checkLayers = []checkLayer{
 	{CheckResolve, StageResolve},
+	{CheckBastion, StageHostKey},
 	{CheckConnect, StageHostKey},
 	{CheckHandshake, StageHostKey},
 	{CheckHostKey, StageHostKey},
@@ -61,6 +66,8 @@ const checkTimeout = 30 * time.Second
 type check struct {
 	instance *v1alpha1.WindowsInstance
 	status   v1alpha1.WindowsInstanceCheckStatus
+	// layers are those that are tried.
+	layers []checkLayer
 	// ended says why no further layer is tried. Empty: it is.
 	ended string
 }
@@ -85,13 +92,12 @@ func NewChecker(hosts *host.Connector, agents *agentclient.Client, reach ReachAs
 func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	c := &check{instance: instance}
-	h.check(ctx, c)
-	layers := checkLayers
+	c := &check{instance: instance, layers: slices.Clone(checkLayers)}
 	if h.reach == nil {
-		layers = layers[:len(layers)-1]
+		c.drop(CheckAPIServer)
 	}
-	for _, l := range layers[len(c.status.Layers):] {
+	h.check(ctx, c)
+	for _, l := range c.layers[len(c.status.Layers):] {
 		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: l.name, Result: v1alpha1.CheckSkipped, Message: c.ended})
 	}
 	// A layer is skipped because one before it failed, or because the agent is not installed yet:
@@ -103,8 +109,11 @@ func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance)
 func (h *Checker) check(ctx context.Context, c *check) {
 	trace := h.hosts.Trace(ctx, c.instance)
 	defer trace.Close()
+	if trace.Target.Bastion == nil && trace.BastionErr == nil {
+		c.drop(CheckBastion)
+	}
 	for i, step := range trace.Steps {
-		name := checkLayers[i].name
+		name := c.layers[i].name
 		switch {
 		case name == CheckHostKey && trace.KeysErr != nil:
 			c.failed(name, step.Duration, v1alpha1.ReasonNotTried, fmt.Sprintf("No key is trusted: %s.", cause(trace.KeysErr)))
@@ -116,6 +125,10 @@ func (h *Checker) check(ctx context.Context, c *check) {
 		if c.ended != "" {
 			return
 		}
+	}
+	if trace.BastionErr != nil {
+		c.diagnosed(CheckBastion, trace.BastionDuration, trace.BastionErr, trace)
+		return
 	}
 	if trace.CredentialErr != nil {
 		c.diagnosed(CheckAuthenticate, trace.CredentialDuration, trace.CredentialErr, trace)
@@ -151,6 +164,11 @@ func (h *Checker) checkAgent(ctx context.Context, c *check, trace *host.Trace) {
 	}
 }
 
+// drop leaves a layer out.
+func (c *check) drop(name string) {
+	c.layers = slices.DeleteFunc(c.layers, func(l checkLayer) bool { return l.name == name })
+}
+
 func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {
 	layer.Message = answer.Line(layer.Message, answer.MaxText)
 	layer.Duration = metav1.Duration{Duration: took.Round(100 * time.Microsecond)}
@@ -173,7 +191,7 @@ func (c *check) failed(name string, took time.Duration, reason, message string) 
 
 // diagnosed is failed by an error. The trace may be nil.
 func (c *check) diagnosed(name string, took time.Duration, err error, trace *host.Trace) {
-	d := Diagnose(checkLayers[len(c.status.Layers)].stage, err, c.instance)
+	d := Diagnose(c.layers[len(c.status.Layers)].stage, err, c.instance)
 	message := d.Message
 	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonHostKeyUnknown && trace != nil && trace.HostKey != nil {
 		message = fmt.Sprintf("%s It presents %s.", message, host.KeyOf(trace.HostKey).Describe())
@@ -190,7 +208,13 @@ func (c *check) describe(name string, trace *host.Trace) string {
 			list[i] = address.Unmap().String()
 		}
 		return strings.Join(list, ", ")
+	case CheckBastion:
+		b := trace.Target.Bastion
+		return fmt.Sprintf("%s port %d (%s), %s, user %s", b.Address, cmp.Or(b.Port, ssh.DefaultPort), trace.Bastion.Address, host.KeyOf(trace.Bastion.HostKey).Describe(), b.User)
 	case CheckConnect:
+		if trace.Target.Bastion != nil {
+			return trace.Peer.String() + ", from the bastion"
+		}
 		return netip.AddrPortFrom(trace.Peer.Addr().Unmap(), trace.Peer.Port()).String()
 	case CheckHandshake:
 		return trace.ServerVersion // known only when logged in

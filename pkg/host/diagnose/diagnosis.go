@@ -71,8 +71,7 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 		return anotherMachine(another, instance)
 	}
 	if credentials, ok := errors.AsType[*host.CredentialsError](err); ok {
-		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing,
-			"There are no usable credentials: %s.", cause(credentials))
+		return credentialsMissing(credentials)
 	}
 	if d, ok := diagnoseDelivery(err, instance); ok {
 		return d
@@ -102,8 +101,13 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 		authenticated = v1alpha1.ConditionAuthenticated
 	)
 	to := host.Endpoint(instance)
-	if e.Reason == ssh.ReasonTimedOut {
+	switch {
+	case e.Layer == ssh.LayerBastion:
+		return diagnoseBastion(e, instance)
+	case e.Reason == ssh.ReasonTimedOut:
 		return diagnoseTimeout(at, e, instance)
+	case e.From != "":
+		return diagnoseFrom(e, instance)
 	}
 	switch e.Reason {
 	case ssh.ReasonNameNotResolved:
@@ -179,7 +183,7 @@ func diagnoseTimeout(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance)
 	case ssh.LayerDNS:
 		return diagnoseSilence(StageResolve, instance)
 	case ssh.LayerConnect:
-		return diagnoseSSH(at, &ssh.Error{Layer: e.Layer, Reason: ssh.ReasonConnectionTimedOut, Address: e.Address, Err: e.Err}, instance)
+		return diagnoseSSH(at, &ssh.Error{Layer: e.Layer, Reason: ssh.ReasonConnectionTimedOut, Address: e.Address, From: e.From, Err: e.Err}, instance)
 	case ssh.LayerHandshake, ssh.LayerHostKey:
 		return handshakeTimedOut(host.Endpoint(instance))
 	}
@@ -373,7 +377,7 @@ func diagnoseAgent(at Stage, agent *agentclient.Error, instance *v1alpha1.Window
 // error there is about the connection, whatever it was wanted for.
 func beforeSession(layer ssh.Layer) bool {
 	switch layer {
-	case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerHostKey, ssh.LayerAuth:
+	case ssh.LayerDNS, ssh.LayerBastion, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerHostKey, ssh.LayerAuth:
 		return true
 	}
 	return false

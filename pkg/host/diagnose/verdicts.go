@@ -23,6 +23,12 @@ func IsTransient(err error) bool {
 		return false
 	}
 	switch e.Layer {
+	case ssh.LayerBastion:
+		switch e.Reason {
+		case ssh.ReasonAddressRefused, ssh.ReasonHostKeyUnknown, ssh.ReasonHostKeyChanged, ssh.ReasonCredentialsRefused, ssh.ReasonForwardRefused:
+			return false
+		}
+		return true
 	case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerSession:
 		return e.Reason != ssh.ReasonAddressRefused
 	}
@@ -61,8 +67,15 @@ func IsInconclusive(err error) bool {
 // IsTimeout says whether an error is a deadline that passed while a host was waited for. One of
 // a name server alone is none.
 func IsTimeout(err error) bool {
-	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonTimedOut && e.Layer != ssh.LayerDNS {
-		return true
+	if e, ok := ssh.AsError(err); ok {
+		if inner := e.OnBastion(); inner != nil && inner.Layer != ssh.LayerDNS && (e.Reason == ssh.ReasonConnectionTimedOut || e.Reason == ssh.ReasonHandshakeTimedOut) {
+			return true // the conditions say less of a bastion
+		} else if inner != nil {
+			e = inner
+		}
+		if e.Reason == ssh.ReasonTimedOut && e.Layer != ssh.LayerDNS {
+			return true
+		}
 	}
 	return errors.Is(err, context.DeadlineExceeded)
 }

@@ -37,7 +37,7 @@ func getKnown(ctx context.Context, instances rest.Getter, name string) (*v1alpha
 // users cannot write, and holds while the instance is paused or deleted and no controller runs.
 //
 // What was changed in the spec since must not lead to another host: only keys that the host
-// has proven to have are trusted, whatever else spec.hostKeys names, and an address at which
+// has proven to have are trusted, whatever else spec.hostKeys names, and an address at which, or a bastion through which,
 // it was not found yet is refused. A name may lead elsewhere at any time; there it is the key
 // alone that counts.
 func known(instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, error) {
@@ -49,6 +49,8 @@ func known(instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, error
 		return nil, notKnown(instance, "")
 	case moved(instance):
 		return nil, notKnown(instance, fmt.Sprintf(" at spec.address (%s), but at %s", instance.Spec.Address, strings.Join(instance.Status.FoundAt(), ", ")))
+	case rerouted(instance):
+		return nil, notKnown(instance, fmt.Sprintf(" through spec.bastion (%s)", instance.Spec.Bastion.Endpoint()))
 	case len(instance.Spec.HostKeys) == 0:
 		return instance, nil
 	}
@@ -75,6 +77,12 @@ func moved(instance *v1alpha1.WindowsInstance) bool {
 	address, err := netip.ParseAddr(instance.Spec.Address)
 	known := instance.Status.FoundAt()
 	return err == nil && len(known) > 0 && !slices.Contains(known, address.Unmap().String())
+}
+
+// rerouted says whether the instance has a bastion of its own through which its host was not found. That of a pool is said by
+// those who may change the pool.
+func rerouted(instance *v1alpha1.WindowsInstance) bool {
+	return instance.Spec.Bastion != nil && instance.Spec.Bastion.Endpoint() != instance.Status.Bastion
 }
 
 // provenKeys are the keys recorded in the status that spec.hostKeys names, too: in the words of the

@@ -64,6 +64,11 @@ func TestKnown(t *testing.T) {
 			}
 		}
 	}
+	behind := func(address, found string) edit {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Spec.Bastion, i.Status.Bastion = &v1alpha1.Bastion{Address: address, Port: 22}, found
+		}
+	}
 	// As after a restore without the status.
 	lost := func(i *v1alpha1.WindowsInstance) {
 		i.Finalizers, i.Status = []string{v1alpha1.HostFinalizer}, v1alpha1.WindowsInstanceStatus{}
@@ -74,6 +79,9 @@ func TestKnown(t *testing.T) {
 		want string   // the message begins so; empty: it is served
 		keys []string // that are trusted then
 	}{
+		{"behind the bastion that it was found through", []edit{machine, behind("10.9.9.9", "10.9.9.9:22")}, "", nil},
+		{"behind another bastion", []edit{machine, behind("10.9.9.9", "10.9.9.8:22")}, "the controller has not logged in to this host yet through spec.bastion (10.9.9.9:22)", nil},
+		{"behind a bastion from now on", []edit{machine, behind("10.9.9.9", "")}, "the controller has not logged in to this host yet through spec.bastion (10.9.9.9:22)", nil},
 		{name: "created just now", want: "the controller has not logged in to this host yet; until it has, nobody else may; to try the way to the host: kubectl windows check w -n team-a"},
 		{name: "created paused", edit: []edit{paused, pinned(keyOfOther)}, want: "the controller has not logged in to this host yet: spec.paused is true, so the controller does nothing on the host; until"},
 		{name: "refuses the credentials", edit: []edit{

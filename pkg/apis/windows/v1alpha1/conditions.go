@@ -84,6 +84,13 @@ const (
 	// ReasonHandshakeFailed (Reachable=False): no algorithm in common.
 	ReasonHandshakeFailed = "HandshakeFailed"
 
+	// ReasonBastionUnreachable (Reachable=False): the bastion of the host cannot be reached, or breaks off before the login.
+	ReasonBastionUnreachable = "BastionUnreachable"
+	// ReasonBastionHostKeyChanged (Reachable=False): the bastion presents another host key than the pinned ones.
+	ReasonBastionHostKeyChanged = "BastionHostKeyChanged"
+	// ReasonBastionRefused (Reachable=False): the bastion refuses our credentials, or to connect to the host.
+	ReasonBastionRefused = "BastionRefused"
+
 	// ReasonPinned (HostKeyTrusted=True): the key is one of spec.hostKeys.
 	ReasonPinned = "Pinned"
 	// ReasonFirstUse (HostKeyTrusted=True): the key is the first one the host ever presented.

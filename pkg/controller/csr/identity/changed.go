@@ -15,7 +15,7 @@ import (
 type identity struct {
 	address        string
 	addresses      []string
-	found          string
+	found, through string
 	hostname, fqdn string
 	told, joins    string
 	node           string
@@ -26,7 +26,7 @@ type identity struct {
 
 func identityOf(instance *v1alpha1.WindowsInstance) identity {
 	id := identity{
-		address: instance.Spec.Address, addresses: instance.Status.Addresses, found: instance.Status.HostIP,
+		address: instance.Spec.Address, addresses: instance.Status.Addresses, found: instance.Status.HostIP, through: Through(instance),
 		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(), identified: instance.Status.Identified(),
 	}
 	if system := instance.Status.System; system != nil {

@@ -143,10 +143,10 @@ func (h *Host) confirm(nodeName string, addresses []netip.Addr) {
 }
 
 // DropClaims drops the addresses at which the host was not found, and which its machine does not have:
-// whoever names a host in spec, or has its name in DNS, says any address.
+// whoever names a host in spec, has its name in DNS, or has the bastion in front of it, says any address.
 func (h *Host) DropClaims(machine *machinev1beta1.Machine) {
 	proven := &Host{Object: h.Object, Sources: map[string]string{}}
-	for _, address := range h.Object.Status.FoundAt() {
+	for _, address := range h.Object.Status.ProvenAt() {
 		proven.add(address, "")
 	}
 	proven.addMachine(machine)

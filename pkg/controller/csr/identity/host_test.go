@@ -130,6 +130,7 @@ func TestChanged(t *testing.T) {
 		{name: "host name", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "w" }, want: true},
 		{name: "address", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = nil }, want: true},
 		{name: "where it is reached", edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "w2.example.com" }, want: true},
+		{name: "through what it is reached", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Bastion = atBastion }, want: true},
 		{name: "domain", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "w.example.com" }, want: true},
 		{name: "name of its platform", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.NodeName = "p" }, want: true},
 		{name: "joins", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Operation = &v1alpha1.Operation{JoinsAs: "p"} }, want: true},

@@ -88,7 +88,7 @@ func MachineNamed(ctx context.Context, reader client.Reader, instance *v1alpha1.
 		found := owner != nil && owner.UID == machine.UID
 		for _, address := range machine.Status.Addresses {
 			named = named || slices.Contains(policy.HostNames(address.Address), nodeName)
-			found = found || slices.Contains(instance.Status.FoundAt(), CanonicalAddress(address.Address))
+			found = found || slices.Contains(instance.Status.ProvenAt(), CanonicalAddress(address.Address))
 		}
 		if named && !found {
 			return machine, nil

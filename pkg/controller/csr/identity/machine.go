@@ -94,16 +94,28 @@ func Endpoints(instance *v1alpha1.WindowsInstance) []string {
 }
 
 // Contacts is where an instance is contacted, as far as IP addresses are known: those of its status,
-// and that in its spec.
+// and that in its spec. Behind two bastions the same address is that of two hosts.
 func Contacts(instance *v1alpha1.WindowsInstance) []string {
-	port := strconv.Itoa(int(instance.Spec.Port))
+	port, through := strconv.Itoa(int(instance.Spec.Port)), ""
+	if bastion := Through(instance); bastion != "" {
+		through = " through " + bastion
+	}
 	var out []string
 	for _, address := range addressesOf(instance) {
 		if _, err := netip.ParseAddr(address); err == nil {
-			out = append(out, net.JoinHostPort(CanonicalAddress(address), port))
+			out = append(out, net.JoinHostPort(CanonicalAddress(address), port)+through)
 		}
 	}
 	return out
+}
+
+// Through is the bastion behind which the addresses of an instance are: the one that its host was found through, else its own,
+// else that of its pool, which the status has from the first look at the instance on. Empty: none.
+func Through(instance *v1alpha1.WindowsInstance) string {
+	if own := instance.Spec.Bastion; own != nil && !instance.Status.Identified() {
+		return own.Endpoint()
+	}
+	return instance.Status.Bastion
 }
 
 // OfMachine is what [MachineIndex] holds of an instance: what hosts have in common that may be one

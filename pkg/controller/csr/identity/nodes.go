@@ -146,7 +146,7 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims 
 		if known := instance.Status.Node; known != nil && known.UID == node.UID {
 			return node
 		}
-		if !claims && !isAt(node, instance) {
+		if !claims && !isAt(node, instance) || instance.Status.Bastion != "" && !mayBeBehindBastion(node, host, claims) {
 			continue
 		}
 		if chosen == nil || host.IsNamed(node.Name) && !host.IsNamed(chosen.Name) ||
@@ -155,6 +155,16 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims 
 		}
 	}
 	return chosen
+}
+
+// mayBeBehindBastion says whether a Node may be the host of an instance that was found through a bastion. Its addresses are
+// those of another network, in which they may be those of other hosts, so that something else has to say it, too: the name, or
+// the provider. And they are what who has the bastion says. So without claims the host has to be joining by that name, which it
+// was given a certificate for, or the Node is labeled as that of a host of the namespace, which no kubelet can do.
+func mayBeBehindBastion(node *corev1.Node, host *Host, claims bool) bool {
+	id := host.Object.Spec.ProviderID
+	return (host.IsNamed(node.Name) || id != "" && node.Spec.ProviderID == id) &&
+		(claims || node.Name == joinsAs(host.Object) || node.Labels[v1alpha1.NamespaceLabel] == host.Object.Namespace)
 }
 
 // isAt says whether a Node reports an IP address at which the host of an instance was found, or is said to

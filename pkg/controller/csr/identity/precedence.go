@@ -64,14 +64,14 @@ func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 // two instances could configure it at the same time.
 func HasHostOf(instance, other *v1alpha1.WindowsInstance) bool {
 	return instance.Status.Identified() && (reaches(instance, other) ||
-		instance.Status.MachineID == "" && slices.ContainsFunc(instance.Status.FoundAt(), func(a string) bool {
+		instance.Status.MachineID == "" && Through(instance) == Through(other) && slices.ContainsFunc(instance.Status.FoundAt(), func(a string) bool {
 			return slices.Contains(OfInstance(other), addressIdentity(a))
 		}))
 }
 
 // reaches says whether the host of an instance is the one that another instance names. What counts
-// is where it was logged in to, and not what the spec claims, such as a provider ID: whoever has
-// one host gets no other one by that.
+// is where it was logged in to, and through what, and not what the spec claims, such as a provider ID: whoever has
+// one host, or a bastion, gets no other one by that.
 func reaches(instance, other *v1alpha1.WindowsInstance) bool {
 	if instance.Status.SameHost(&other.Status) {
 		return true
@@ -80,5 +80,5 @@ func reaches(instance, other *v1alpha1.WindowsInstance) bool {
 	// them is that of its host. Those of a host that has not said which machine it is are those of its name,
 	// whether it was found there or not.
 	found := instance.Status.FoundAt()
-	return instance.Status.MachineID != "" && len(found) == 1 && slices.Contains(OfInstance(other), addressIdentity(found[0]))
+	return instance.Status.MachineID != "" && len(found) == 1 && Through(instance) == Through(other) && slices.Contains(OfInstance(other), addressIdentity(found[0]))
 }
