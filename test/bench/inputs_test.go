@@ -14,6 +14,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,7 +72,12 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 		return source, []configv1.ImageMirror{configv1.ImageMirror(mirror)}
 	}
 	authorities := func(name string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: name}, Data: map[string]string{"ca-bundle.crt": string(authority(name))}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: name}, Data: map[string]string{"ca-bundle.crt": string(authority(name))}}
+	}
+	addAuthority := func(bundle, name string) func(context.Context) error {
+		return edit(admin, client.ObjectKey{Namespace: openshift.ManagedNamespace, Name: bundle}, &corev1.ConfigMap{}, func(o *corev1.ConfigMap) {
+			o.Data["ca-bundle.crt"] += string(authority(name))
+		})
 	}
 	cluster := client.ObjectKey{Name: "cluster"}
 	create := func(object client.Object) func(context.Context) error {
@@ -83,18 +89,12 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 	tags.Spec.ImageTagMirrors = make([]configv1.ImageTagMirrors, 1)
 	tags.Spec.ImageTagMirrors[0].Source, tags.Spec.ImageTagMirrors[0].Mirrors = mirror("docker.io", "registry.example.com/d")
 	return []input{
-		{"CA of the clients of kubelets (ControllerConfig)", edit(admin, client.ObjectKey{Name: "machine-config-controller"}, &mcfgv1.ControllerConfig{}, func(o *mcfgv1.ControllerConfig) {
-			o.Spec.KubeAPIServerServingCAData = append(o.Spec.KubeAPIServerServingCAData, authority("clients")...)
+		{"CA of the clients of kubelets (`kube-apiserver-client-ca`)", addAuthority(openshift.ClientCAName, "clients")},
+		{"CA of the API server (`kube-apiserver-server-ca`)", addAuthority(openshift.ServerCAName, "server")},
+		{"CA of an image registry (`image-registry-ca`)", create(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ManagedNamespace, Name: openshift.RegistryCAName}, Data: map[string]string{"registry.example.com": string(authority("registry"))},
 		})},
-		{"CA of the API server (`kubeconfig-data`)", edit(admin, client.ObjectKey{Namespace: openshift.MachineConfigNamespace, Name: "kubeconfig-data"}, &corev1.ConfigMap{}, func(o *corev1.ConfigMap) {
-			o.BinaryData["ca-bundle.crt"] = append(o.BinaryData["ca-bundle.crt"], authority("server")...)
-		})},
-		{"CA of an image registry (ControllerConfig)", edit(admin, client.ObjectKey{Name: "machine-config-controller"}, &mcfgv1.ControllerConfig{}, func(o *mcfgv1.ControllerConfig) {
-			o.Spec.ImageRegistryBundleUserData = append(o.Spec.ImageRegistryBundleUserData, mcfgv1.ImageRegistryBundle{File: "registry.example.com", Data: authority("registry")})
-		})},
-		{"additional trust bundle (ControllerConfig)", edit(admin, client.ObjectKey{Name: "machine-config-controller"}, &mcfgv1.ControllerConfig{}, func(o *mcfgv1.ControllerConfig) {
-			o.Spec.AdditionalTrustBundle = authority("additional")
-		})},
+		{"additional trust bundle (`user-ca-bundle`)", create(authorities(openshift.UserCAName))},
 		{"mirror by digest (ImageDigestMirrorSet)", create(digests)},
 		{"mirror by tag (ImageTagMirrorSet)", create(tags)},
 		{"insecure registry (Image config)", edit(admin, cluster, &configv1.Image{}, func(o *configv1.Image) {
@@ -106,27 +106,18 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 		{"credentials of a mirror (pull secret)", edit(admin, client.ObjectKey{Namespace: "openshift-config", Name: "pull-secret"}, &corev1.Secret{}, func(o *corev1.Secret) {
 			o.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"registry.example.com":{"auth":"b3RoZXI6cGFzc3dvcmQ="}}}`)
 		})},
-		{"setting of kubelets (MachineConfig of pool `worker`)", func(ctx context.Context) error {
-			rendered, err := openshift.RenderedWorker(openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 300}})
-			if err != nil {
-				return err
-			}
-			if err := admin.Create(ctx, rendered); err != nil {
-				return err
-			}
-			return edit(admin, client.ObjectKey{Name: "worker"}, &mcfgv1.MachineConfigPool{}, func(o *mcfgv1.MachineConfigPool) {
-				o.Spec.Configuration.Name = rendered.Name
-			})(ctx)
-		}},
+		{"setting of kubelets (KubeletConfig of pool `worker`)", create(&mcfgv1.KubeletConfig{
+			ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Spec: mcfgv1.KubeletConfigSpec{
+				MachineConfigPoolSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pools.operator.machineconfiguration.openshift.io/worker": ""}},
+				KubeletConfig:             &runtime.RawExtension{Raw: []byte(`{"maxPods":300}`)},
+			},
+		})},
 		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":301}}}}`)},
 		{"rotation of logs (pool)", c.patchPool(`{"spec":{"template":{"logRotation":{"maxSize":"50Mi"}}}}`)},
 		// The real network operator always has authorities of its own; its stand-in has those of the administrator.
 		{"proxy and its authority (Proxy, `trusted-ca`)", func(ctx context.Context) error {
-			if err := admin.Create(ctx, authorities("user-ca-bundle")); err != nil {
-				return err
-			}
 			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) {
-				o.Spec.HTTPProxy, o.Spec.TrustedCA.Name = "http://proxy.example.com:3128", "user-ca-bundle"
+				o.Spec.HTTPProxy, o.Spec.TrustedCA.Name = "http://proxy.example.com:3128", openshift.UserCAName
 			})(ctx)
 		}},
 		{"another authority of the proxy (`trusted-ca`)", func(ctx context.Context) error {

@@ -83,6 +83,10 @@ func TestOpenShiftPlatforms(t *testing.T) {
 				want = "ocp-entry.example.internal"
 			}
 			entry.mustBeNode(t, o, want)
+			if os.Getenv(platformsVariable) == "all" {
+				o.administer(t)
+				openShiftInputs(t, o, entry, p.cloud)
+			}
 		})
 	}
 }

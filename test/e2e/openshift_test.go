@@ -6,10 +6,7 @@
 package e2e
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +20,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
@@ -42,13 +38,9 @@ import (
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
-	authority := newAuthority(t, "proxy.example.com")
-	o.create(t, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-config", Name: "user-ca-bundle"}, Data: map[string]string{"ca-bundle.crt": authority},
-	})
-	o.create(t, mirrored("first", "quay.example.com/team", "registry.example.com/first"))
+	authority := o.administer(t)
 	update(t, o, "cluster", func(p *configv1.Proxy) {
-		p.Spec.HTTPProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3128", ".example.com", "user-ca-bundle"
+		p.Spec.HTTPProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3128", ".example.com", openshift.UserCAName
 	})
 
 	h := o.newHost(t, system.Namespace, "ocp-entry", winhost.Options{})
@@ -65,12 +57,26 @@ func TestOpenShift(t *testing.T) {
 		t.Errorf("nothing is to be done, and the plan says %+v", plan)
 	}
 	t.Run("metrics", func(t *testing.T) { openShiftMetrics(t, o, h) })
-	t.Run("rotation", func(t *testing.T) { openShiftRotation(t, o, h) })
 	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
-	t.Run("roll back", func(t *testing.T) { openShiftRollBack(t, o, h) })
-	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
-	t.Run("trusted-ca", func(t *testing.T) { openShiftTrust(t, o, authority) })
+	openShiftInputs(t, o, h, "")
+	t.Run("clone", func(t *testing.T) { openShiftClone(t, o, h) })
+	t.Run("trusted-ca", func(t *testing.T) { openShiftTrust(t, o) })
 	t.Run("user data", func(t *testing.T) { openShiftUserData(t, o) })
+}
+
+// openShiftClone has somebody add a host that was cloned from another one: it is told from that, and nothing is changed on either.
+func openShiftClone(t *testing.T, o *openShiftSite, h *siteHost) {
+	node, mustStay := h.node(t, h.name).UID, undisturbed(t, h.subject())
+	clone := o.newHost(t, system.Namespace, h.name, winhost.Options{})
+	clone.name = "ocp-clone"
+	o.addEntry(t, clone)
+	i := clone.waitReason(t, v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonHostnameTaken)
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionPreflightPassed), "would become Node "+h.name, "Instance "+h.name, "Rename-Computer -NewName NEW-NAME -Restart")
+	clone.mustHaveOnlyTheAgent(t)
+	mustStay.mustHold(t)
+	if now := h.node(t, h.name).UID; now != node {
+		t.Errorf("the Node is another one: %s, before %s", now, node)
+	}
 }
 
 // openShiftUserData has somebody change and delete what new Machines run: it is there again at once, also for Cluster API
@@ -126,7 +132,7 @@ func openShiftUserData(t *testing.T, o *openShiftSite) {
 
 // openShiftTrust has somebody delete the ConfigMap with the authorities of the cluster: it is made again, so that
 // OpenShift writes them again.
-func openShiftTrust(t *testing.T, o *openShiftSite, authority string) {
+func openShiftTrust(t *testing.T, o *openShiftSite) {
 	configMaps := o.Kube.CoreV1().ConfigMaps(system.Namespace)
 	before, err := configMaps.Get(t.Context(), "trusted-ca", metav1.GetOptions{})
 	if err != nil {
@@ -137,113 +143,11 @@ func openShiftTrust(t *testing.T, o *openShiftSite, authority string) {
 	}
 	eventually(t, "the authorities are there again", func() error {
 		now, err := configMaps.Get(t.Context(), before.Name, metav1.GetOptions{})
-		if err == nil && (now.UID == before.UID || now.Data["ca-bundle.crt"] != authority) {
+		if err == nil && (now.UID == before.UID || now.Data["ca-bundle.crt"] != o.authorities(t, openshift.ConfigNamespace, openshift.UserCAName)) {
 			err = fmt.Errorf("it has %q", now.Data)
 		}
 		return err
 	})
-}
-
-// openShiftBroken has somebody break inputs, one after the other: the host says which, stays as it is, and goes on when
-// that is repaired.
-func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
-	before, starts := h.waitReady(t), h.kubelets.Load()
-	rendered := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name
-	authorities := object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData
-	for _, input := range []struct {
-		name          string
-		broke, repair func()
-		want          []string
-	}{
-		{
-			"a configuration of workers that is not there",
-			func() {
-				update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "rendered-worker-none" })
-			},
-			func() {
-				update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = rendered })
-			},
-			[]string{"there is no MachineConfig rendered-worker-none", "oc get clusteroperator machine-config"},
-		},
-		{
-			"authorities that are none",
-			func() {
-				update(t, o, "machine-config-controller", func(c *mcfgv1.ControllerConfig) { c.Spec.KubeAPIServerServingCAData = []byte("none") })
-			},
-			func() {
-				update(t, o, "machine-config-controller", func(c *mcfgv1.ControllerConfig) { c.Spec.KubeAPIServerServingCAData = authorities })
-			},
-			[]string{"the CA of the clients of kubelets cannot be read: ControllerConfig machine-config-controller", "kube-apiserver-client-ca"},
-		},
-		{
-			"another network",
-			func() {
-				update(t, o, "cluster", func(n *configv1.Network) { n.Spec.NetworkType, n.Status.NetworkType = "OpenShiftSDN", "OpenShiftSDN" })
-			},
-			func() {
-				update(t, o, "cluster", func(n *configv1.Network) { n.Spec.NetworkType, n.Status.NetworkType = "OVNKubernetes", "OVNKubernetes" })
-			},
-			[]string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
-		},
-	} {
-		input.broke()
-		i := h.wait(t, input.name+": it is said", func(i *v1alpha1.WindowsInstance) error {
-			if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate); c == nil || c.Reason != v1alpha1.ReasonInputsMissing {
-				return errors.New(describeConditions(i))
-			}
-			return nil
-		})
-		mustSay(t, messageOf(t, i, v1alpha1.ConditionUpToDate), input.want...)
-		input.repair()
-		h.wait(t, input.name+": it goes on", func(i *v1alpha1.WindowsInstance) error {
-			if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionUpToDate) {
-				return errors.New(describeConditions(i))
-			}
-			return nil
-		})
-	}
-	if i := h.waitReady(t); i.Status.CurrentRevision != before.Status.CurrentRevision || h.kubelets.Load() != starts {
-		t.Errorf("the revision is %s, it was %s, and the kubelet was started %d times", i.Status.CurrentRevision, before.Status.CurrentRevision, h.kubelets.Load()-starts)
-	}
-}
-
-// openShiftRotation has OpenShift rotate the authority of the clients of kubelets, and an administrator add a mirror
-// and say which registries are insecure and blocked: nothing of it restarts anything.
-func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
-	before, starts, restarts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load(), h.host.Restarts()
-	var next string
-	for range 3 { // in a row
-		next = newAuthority(t, "kube-apiserver-to-kubelet-signer")
-		update(t, o, "machine-config-controller", func(config *mcfgv1.ControllerConfig) {
-			config.Spec.KubeAPIServerServingCAData = append(config.Spec.KubeAPIServerServingCAData, next...)
-		})
-	}
-	o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second"))
-	update(t, o, "cluster", func(image *configv1.Image) {
-		image.Spec.RegistrySources = configv1.RegistrySources{
-			InsecureRegistries: []string{"registry.example.com"}, BlockedRegistries: []string{"bad.example.com", "quay.example.com/bad"},
-		}
-	})
-	eventually(t, "all of it reaches the host", func() error {
-		if got := h.read(t, wmco.KubeletCAPath); !strings.HasSuffix(got, next) {
-			return errors.New("its kubelet has no other authority")
-		}
-		if got := h.read(t, wmco.RegistriesDir+`\docker.io\hosts.toml`); !strings.Contains(got, `"http://registry.example.com/v2/second"`) || !strings.Contains(got, "skip_verify = true") {
-			return fmt.Errorf("it has no other mirror that is insecure: %s", got)
-		}
-		if got := h.read(t, wmco.RegistriesDir+`\bad.example.com\hosts.toml`); !strings.Contains(got, `capabilities = ["push"]`) {
-			return fmt.Errorf("it may pull from a registry that is blocked: %s", got)
-		}
-		return nil
-	})
-	i := h.waitRevision(t, before)
-	mustSay(t, meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate).Message, "quay.example.com/bad is not blocked")
-	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactNone {
-		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
-	}
-	if h.kubelets.Load() != starts || h.host.Restarts() != restarts {
-		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-starts, h.host.Restarts()-restarts)
-	}
 }
 
 // openShiftServerRotation has OpenShift add an authority of the API server, before that gets a certificate of it: the
@@ -251,15 +155,7 @@ func openShiftRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 func openShiftServerRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 	before, starts, node := h.waitReady(t), h.kubelets.Load(), h.node(t, h.name).UID
 	next := newAuthority(t, "kube-apiserver-lb-signer")
-	bundles := o.Kube.CoreV1().ConfigMaps(openshift.MachineConfigNamespace)
-	bundle, err := bundles.Get(t.Context(), "kubeconfig-data", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bundle.BinaryData["ca-bundle.crt"] = append(bundle.BinaryData["ca-bundle.crt"], next...)
-	if _, err := bundles.Update(t.Context(), bundle, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, o.authorities(t, openshift.ManagedNamespace, openshift.ServerCAName)+next)
 	i := h.waitRevision(t, before.Status.DesiredRevision)
 	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
 		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
@@ -275,38 +171,6 @@ func openShiftServerRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 	}
 	if n := h.kubelets.Load() - starts; n != 1 || h.node(t, h.name).UID != node {
 		t.Errorf("the kubelet was started %d times, and the Node is another: %t", n, h.node(t, h.name).UID != node)
-	}
-}
-
-// openShiftRollBack has an administrator change how kubelets are configured, and take that back: the pool of the workers
-// has its earlier configuration again, which is not the newest one.
-func openShiftRollBack(t *testing.T, o *openShiftSite, h *siteHost) {
-	first := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name
-	second, err := openshift.RenderedWorker(openshift.Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 110}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.create(t, second)
-	for _, want := range []struct {
-		rendered string
-		maxPods  int64
-		impact   v1alpha1.ChangeImpact
-	}{{second.Name, 110, v1alpha1.ImpactDrain}, {first, 250, v1alpha1.ImpactRestart}} {
-		before, starts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load()
-		update(t, o, "worker", func(pool *mcfgv1.MachineConfigPool) { pool.Spec.Configuration.Name = want.rendered })
-		i := h.waitRevision(t, before)
-		if op := i.Status.Operation; op.Impact != want.impact {
-			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
-		}
-		if n := h.kubelets.Load() - starts; n != 1 {
-			t.Errorf("the kubelet was started %d times, want once", n)
-		}
-		eventually(t, "the Node takes as many pods", func() error {
-			if n := h.node(t, h.name).Status.Allocatable.Pods().Value(); n != want.maxPods {
-				return fmt.Errorf("it takes %d", n)
-			}
-			return nil
-		})
 	}
 }
 
@@ -487,10 +351,7 @@ func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var settings struct {
-		Environment  map[string]string
-		Certificates map[string]bool
-	}
+	var settings struct{ Environment map[string]string }
 	if err := json.Unmarshal(text, &settings); err != nil {
 		t.Fatal(err)
 	}
@@ -498,9 +359,7 @@ func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
 		t.Errorf("HTTP_PROXY is %q, want %q", got, want)
 	}
 	mustSay(t, settings.Environment["NO_PROXY"], ".cluster.local", ".example.com")
-	block, _ := pem.Decode([]byte(authority))
-	digest := sha256.Sum256(block.Bytes)
-	if !settings.Certificates["root/"+hex.EncodeToString(digest[:])] {
-		t.Errorf("the host trusts %v, and not what its administrator trusts", settings.Certificates)
+	if err := h.trusts(t, authority); err != nil {
+		t.Errorf("it does not trust what its administrator trusts: %v", err)
 	}
 }

@@ -191,7 +191,7 @@ func (machineApprover) renews(ctx context.Context, c client.Client, parsed *x509
 	}
 	roots := x509.NewCertPool()
 	authorities := &corev1.ConfigMap{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: managedNamespace, Name: kubeletCAName}, authorities); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: ManagedNamespace, Name: kubeletCAName}, authorities); err != nil {
 		return err
 	}
 	roots.AppendCertsFromPEM([]byte(authorities.Data["ca-bundle.crt"]))

@@ -6,9 +6,8 @@ package openshift
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/go-logr/logr"
 	configv1 "github.com/openshift/api/config/v1"
@@ -35,20 +34,25 @@ var Resources = []string{
 	"networks.operator.openshift.io",
 	"machines.machine.openshift.io", "machinesets.machine.openshift.io",
 	"controllerconfigs.machineconfiguration.openshift.io", "machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io",
+	"kubeletconfigs.machineconfiguration.openshift.io",
 }
 
 // Namespaces of the cluster that our programs and its operators use.
-var Namespaces = []string{MachineConfigNamespace, configNamespace, NetworkOperatorNamespace, managedNamespace, "openshift-machine-api"}
+var Namespaces = []string{MachineConfigNamespace, ConfigNamespace, NetworkOperatorNamespace, ManagedNamespace, "openshift-machine-api"}
 
 // NetworkOperatorNamespace is that of the network operator.
 const NetworkOperatorNamespace = "openshift-network-operator"
 
-// managedNamespace is where operators publish what others of the cluster use, and kubeletCAName the ConfigMap there with
-// the authorities of what kubelets serve with.
+// Namespaces of what the cluster is configured with.
 const (
-	managedNamespace = "openshift-config-managed"
-	kubeletCAName    = "csr-controller-ca"
+	// ConfigNamespace is where administrators put what they set.
+	ConfigNamespace = "openshift-config"
+	// ManagedNamespace is where operators publish what others of the cluster use.
+	ManagedNamespace = "openshift-config-managed"
 )
+
+// kubeletCAName is the ConfigMap in [ManagedNamespace] with the authorities of what kubelets serve with.
+const kubeletCAName = "csr-controller-ca"
 
 // MachineConfigNamespace is that of the Machine Config Operator.
 const MachineConfigNamespace = "openshift-machine-config-operator"
@@ -68,8 +72,6 @@ type Cluster struct {
 	ServiceNetwork string
 	// DNS is the address of the Service of the cluster DNS. Required.
 	DNS string
-	// Worker is what its workers are configured with, besides the platform.
-	Worker Worker
 }
 
 // AddToScheme adds the kinds that a cluster has.
@@ -130,34 +132,32 @@ func (o Cluster) Install(ctx context.Context, c client.Client) error {
 
 // Objects are those of the cluster but its namespaces, in the order in which they are created.
 func (o Cluster) Objects() ([]client.Object, error) {
-	o.Worker.Platform = o.Platform
-	if o.Worker.KubeletConfig == nil {
-		o.Worker.KubeletConfig = map[string]any{"clusterDNS": []string{o.DNS}}
-	}
-	rendered, err := RenderedWorker(o.Worker)
+	pullSecret := []byte(`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)
+	controller := o.controllerConfig()
+	configs, err := o.machineConfigs(controller, pullSecret)
 	if err != nil {
 		return nil, err
 	}
+	authorities := func(name string, bundle []byte) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagedNamespace, Name: name}, Data: map[string]string{trustedCAKey: string(bundle)}}
+	}
 	named := metav1.ObjectMeta{Name: clusterName}
-	return append(bootstrapper(), []client.Object{
+	return slices.Concat(bootstrapper(), configs, []client.Object{
 		o.infrastructure(), o.network(), o.operatorNetwork(),
 		&configv1.Proxy{ObjectMeta: named, Spec: configv1.ProxySpec{TrustedCA: configv1.ConfigMapNameReference{}}},
 		&configv1.APIServer{ObjectMeta: named, Spec: configv1.APIServerSpec{Audit: configv1.Audit{Profile: configv1.DefaultAuditProfileType}}},
 		&configv1.Image{ObjectMeta: named},
-		rendered, workerPool(rendered.Name), o.controllerConfig(),
+		controller,
 		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: MachineConfigNamespace, Name: "kubeconfig-data"},
-			BinaryData: map[string][]byte{"ca-bundle.crt": o.APIServerCA}, // the only one that is binary
+			ObjectMeta: metav1.ObjectMeta{Namespace: MachineConfigNamespace, Name: bootstrapCAName},
+			BinaryData: map[string][]byte{trustedCAKey: o.APIServerCA}, // the only one that is binary
 		},
 		&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: configNamespace, Name: "pull-secret"}, Type: corev1.SecretTypeDockerConfigJson,
-			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: pullSecretKey.Namespace, Name: pullSecretKey.Name}, Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: pullSecret},
 		},
-		&corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: managedNamespace, Name: kubeletCAName},
-			Data:       map[string]string{"ca-bundle.crt": string(o.ClientCA)},
-		},
-	}...), nil
+		authorities(ClientCAName, o.ClientCA), authorities(ServerCAName, o.APIServerCA), authorities(kubeletCAName, o.ClientCA),
+	}), nil
 }
 
 func (o Cluster) infrastructure() *configv1.Infrastructure {
@@ -236,33 +236,44 @@ func (o Cluster) operatorNetwork() *operatorv1.Network {
 	return n
 }
 
-// RenderedWorker is the MachineConfig that the Machine Config Operator renders for workers; its name
-// has a digest of what is in it.
-func RenderedWorker(w Worker) (*mcfgv1.MachineConfig, error) {
-	raw, err := w.Ignition()
+// newPool is the pool of a role, which has no configuration yet.
+func newPool(role string) *mcfgv1.MachineConfigPool {
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: role, Labels: map[string]string{poolLabel + role: ""}}}
+	pool.Spec = mcfgv1.MachineConfigPoolSpec{
+		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{RoleLabel: role}},
+		NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/" + role: ""}},
+	}
+	return pool
+}
+
+// CustomPool is a pool of an administrator for a role: what workers have, and what is for that role alone.
+func CustomPool(role string) *mcfgv1.MachineConfigPool {
+	pool := newPool(role)
+	pool.Spec.MachineConfigSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: RoleLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{workerRole, role}},
+	}}
+	return pool
+}
+
+// machineConfigs are the pools and what the Machine Config Operator renders for them.
+func (o Cluster) machineConfigs(controller *mcfgv1.ControllerConfig, pullSecret []byte) ([]client.Object, error) {
+	in := machineConfigInputs{platform: o.Platform, controller: controller, pullSecret: pullSecret, pools: []mcfgv1.MachineConfigPool{*newPool(masterRole), *newPool(workerRole)}}
+	out, err := render(in)
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.Sum256(raw)
-	config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-" + hex.EncodeToString(digest[:16])}}
-	config.Spec.Config.Raw = raw
-	config.Spec.OSImageURL = "registry.example.com/os@sha256:" + hex.EncodeToString(digest[:])
-	return config, nil
-}
-
-// workerPool is the pool of workers, which have that configuration.
-func workerPool(rendered string) *mcfgv1.MachineConfigPool {
-	configuration := mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: corev1.ObjectReference{
-		APIVersion: mcfgv1.SchemeGroupVersion.String(), Kind: "MachineConfig", Name: rendered,
-	}}
-	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
-	pool.Spec = mcfgv1.MachineConfigPoolSpec{
-		Configuration:         configuration,
-		MachineConfigSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"machineconfiguration.openshift.io/role": "worker"}},
-		NodeSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}},
+	var objects []client.Object
+	for _, generated := range out.generated {
+		objects = append(objects, generated)
 	}
-	pool.Status = mcfgv1.MachineConfigPoolStatus{Configuration: configuration}
-	return pool
+	for i := range in.pools {
+		pool := &in.pools[i]
+		rendered := out.rendered[pool.Name]
+		pool.Spec.Configuration = configurationOf(rendered.Name, out.sources[pool.Name])
+		pool.Status.Configuration = pool.Spec.Configuration
+		objects = append(objects, rendered, pool)
+	}
+	return objects, nil
 }
 
 // controllerConfig is what the Machine Config Operator renders from. Fields that it has nothing for are null.
@@ -274,7 +285,7 @@ func (o Cluster) controllerConfig() *mcfgv1.ControllerConfig {
 		Spec: configv1.DNSSpec{BaseDomain: "demo.example.com"},
 	}
 	return &mcfgv1.ControllerConfig{
-		ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"},
+		ObjectMeta: metav1.ObjectMeta{Name: controllerConfigName},
 		Spec: mcfgv1.ControllerConfigSpec{
 			ClusterDNSIP: cmp.Or(o.DNS, "172.30.0.10"), CloudProviderConfig: "", KubeAPIServerServingCAData: o.ClientCA, RootCAData: o.APIServerCA,
 			IPFamilies: mcfgv1.IPFamiliesIPv4, NetworkType: string(operatorv1.NetworkTypeOVNKubernetes), Images: map[string]string{}, OSImageURL: "registry.example.com/os:1",

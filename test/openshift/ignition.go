@@ -4,6 +4,7 @@
 package openshift
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	ign3 "github.com/coreos/ignition/v2/config/v3_5"
 	ignition "github.com/coreos/ignition/v2/config/v3_5/types"
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/vincent-petithory/dataurl"
@@ -22,6 +24,8 @@ import (
 type Worker struct {
 	// Platform of the cluster. Required.
 	Platform configv1.PlatformType
+	// Role of the nodes. Empty: worker.
+	Role string
 	// KubeletConfig is what an administrator has set in a KubeletConfig, as lines of kubelet.conf.
 	// It wins over the defaults.
 	KubeletConfig map[string]any
@@ -39,44 +43,115 @@ type Worker struct {
 // Ignition returns the configuration of workers as the field spec.config of their rendered
 // MachineConfig has it.
 func (w Worker) Ignition() ([]byte, error) {
-	p, ok := platforms[w.Platform]
-	if !ok {
-		return nil, fmt.Errorf("platform %q is not known", w.Platform)
-	}
-	config := ignition.Config{Ignition: ignition.Ignition{Version: ignition.MaxVersion.String()}}
-	kubelet, err := w.kubeletConf()
+	base, err := w.base()
 	if err != nil {
 		return nil, err
 	}
+	kubelet, err := w.kubelet()
+	if err != nil {
+		return nil, err
+	}
+	generated, err := w.generated()
+	if err != nil {
+		return nil, err
+	}
+	return encode(merge(base, kubelet, generated, configOf(w.ExtraFiles)))
+}
+
+// base is what the template 00-worker has: everything but the kubelet.
+func (w Worker) base() (ignition.Config, error) {
+	p, ok := platforms[w.Platform]
+	if !ok {
+		return ignition.Config{}, fmt.Errorf("platform %q is not known", w.Platform)
+	}
 	contents := map[string]ignition.Resource{
-		"/etc/kubernetes/cloud.conf": percent(p.cloudConf),
-		// What the controller of KubeletConfigs generates is in base64, other files are not.
-		"/etc/kubernetes/kubelet.conf":    base64(kubelet),
-		"/etc/node-sizing-enabled.env":    percent(w.nodeSizing()),
+		"/etc/kubernetes/cloud.conf":      percent(p.cloudConf),
 		"/etc/mco/proxy.env":              percent("# Proxy environment variables will be populated in this file\n"),
-		"/etc/containers/registries.conf": percent("unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]\n"),
+		"/etc/containers/registries.conf": percent(searchedRegistries),
 		"/var/lib/kubelet/config.json":    percent(`{"auths":{}}`),
 	}
 	if p.credentials != "" {
 		contents["/etc/kubernetes/credential-providers/"+p.credentials+".yaml"] = percent(p.credentialsConfig)
 	}
-	if w.LogLevel != 0 {
-		contents["/etc/systemd/system/kubelet.service.d/20-logging.conf"] = base64(fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", w.LogLevel))
-	}
-	maps.Copy(contents, w.ExtraFiles)
-	for file, resource := range contents {
-		config.Storage.Files = append(config.Storage.Files, ignition.File{
-			Node:          ignition.Node{Path: file, Overwrite: ptr.To(true)},
-			FileEmbedded1: ignition.FileEmbedded1{Contents: resource, Mode: ptr.To(0o644)},
-		})
-	}
-	slices.SortFunc(config.Storage.Files, func(a, b ignition.File) int { return strings.Compare(a.Path, b.Path) })
+	config := configOf(contents)
 	config.Systemd.Units = []ignition.Unit{
 		{Name: "crio.service", Dropins: []ignition.Dropin{{Name: "10-mco-default-madv.conf", Contents: ptr.To("[Service]\nEnvironment=\"GODEBUG=x509ignoreCN=0,madvdontneed=1\"\n")}}},
-		{Name: "kubelet.service", Enabled: ptr.To(true), Contents: ptr.To(w.kubeletUnit(p)), Dropins: dropins(p)},
 		// Ten units of a worker have no contents at all.
 		{Name: "kubelet-auto-node-size.service", Enabled: ptr.To(true)},
 	}
+	return config, nil
+}
+
+// kubelet is what the template 01-worker-kubelet has.
+func (w Worker) kubelet() (ignition.Config, error) {
+	p, ok := platforms[w.Platform]
+	if !ok {
+		return ignition.Config{}, fmt.Errorf("platform %q is not known", w.Platform)
+	}
+	conf, err := yaml.Marshal(defaultKubeletConf())
+	if err != nil {
+		return ignition.Config{}, fmt.Errorf("encode the configuration of a kubelet: %w", err)
+	}
+	config := configOf(map[string]ignition.Resource{kubeletConfPath: percent(string(conf)), nodeSizingPath: percent(nodeSizing(nil))})
+	config.Systemd.Units = []ignition.Unit{{Name: "kubelet.service", Enabled: ptr.To(true), Contents: ptr.To(w.kubeletUnit(p)), Dropins: dropins(p)}}
+	return config, nil
+}
+
+// generated is what the controllers of kubelets generate: kubelet.conf as a whole, and the rest of a KubeletConfig.
+func (w Worker) generated() (ignition.Config, error) {
+	conf := defaultKubeletConf()
+	conf["featureGates"] = featureGates
+	override(conf, w.KubeletConfig)
+	encoded, err := yaml.Marshal(conf)
+	if err != nil {
+		return ignition.Config{}, fmt.Errorf("encode the configuration of a kubelet: %w", err)
+	}
+	contents := map[string]ignition.Resource{kubeletConfPath: base64(string(encoded))}
+	if len(w.SystemReserved) > 0 {
+		contents[nodeSizingPath] = base64(nodeSizing(w.SystemReserved))
+	}
+	if w.LogLevel != 0 {
+		contents["/etc/systemd/system/kubelet.service.d/20-logging.conf"] = base64(fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", w.LogLevel))
+	}
+	return configOf(contents), nil
+}
+
+// Files of workers, and the beginning of the one that says where they pull images from.
+const (
+	kubeletConfPath    = "/etc/kubernetes/kubelet.conf"
+	nodeSizingPath     = "/etc/node-sizing-enabled.env"
+	searchedRegistries = "unqualified-search-registries = [\"registry.access.redhat.com\", \"docker.io\"]\n"
+)
+
+// configOf is a configuration with files, by path.
+func configOf(contents map[string]ignition.Resource) ignition.Config {
+	config := ignition.Config{Ignition: ignition.Ignition{Version: ignition.MaxVersion.String()}}
+	for _, file := range slices.Sorted(maps.Keys(contents)) {
+		config.Storage.Files = append(config.Storage.Files, ignition.File{
+			Node:          ignition.Node{Path: file, Overwrite: ptr.To(true)},
+			FileEmbedded1: ignition.FileEmbedded1{Contents: contents[file], Mode: ptr.To(0o644)},
+		})
+	}
+	return config
+}
+
+// merge merges configurations; later ones win, file by file and unit by unit.
+func merge(configs ...ignition.Config) ignition.Config {
+	var merged ignition.Config
+	for _, config := range configs {
+		for i := range config.Storage.Files {
+			// Else a file would keep the compression of the content that it replaces.
+			if contents := &config.Storage.Files[i].Contents; contents.Compression == nil {
+				contents.Compression = ptr.To("")
+			}
+		}
+		merged = ign3.Merge(merged, config)
+	}
+	slices.SortFunc(merged.Storage.Files, func(a, b ignition.File) int { return strings.Compare(a.Path, b.Path) })
+	return merged
+}
+
+func encode(config ignition.Config) ([]byte, error) {
 	encoded, err := json.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("encode a configuration of Ignition: %w", err)
@@ -114,7 +189,7 @@ func (w Worker) kubeletUnit(p platform) string {
 	lines := []string{
 		"--config=/etc/kubernetes/kubelet.conf", "--bootstrap-kubeconfig=/etc/kubernetes/kubeconfig", "--kubeconfig=/var/lib/kubelet/kubeconfig",
 		"--container-runtime-endpoint=/var/run/crio/crio.sock", "--runtime-cgroups=/system.slice/crio.service",
-		"--node-labels=node-role.kubernetes.io/worker,node.openshift.io/os_id=${ID},${CUSTOM_KUBELET_LABELS}",
+		"--node-labels=node-role.kubernetes.io/" + cmp.Or(w.Role, "worker") + ",node.openshift.io/os_id=${ID},${CUSTOM_KUBELET_LABELS}",
 	}
 	if p.onPrem {
 		lines = append(lines, "--node-ip=${KUBELET_NODE_IP}", "--address=${KUBELET_NODE_IP}")
@@ -152,18 +227,19 @@ func (w Worker) cloudProvider(p platform) string {
 	return ""
 }
 
-// nodeSizing returns the file from which a script on a worker learns what to reserve.
-func (w Worker) nodeSizing() string {
-	if len(w.SystemReserved) == 0 {
-		return "NODE_SIZING_ENABLED=true\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n"
-	}
-	return fmt.Sprintf("NODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=%s\nSYSTEM_RESERVED_CPU=%s\nSYSTEM_RESERVED_ES=%s\n",
-		w.SystemReserved["memory"], w.SystemReserved["cpu"], w.SystemReserved["ephemeral-storage"])
+// nodeSizing returns the file from which a script on a worker learns what to reserve. What somebody reserves only a part of is
+// completed by these defaults. Empty: nobody reserves anything.
+func nodeSizing(reserved map[string]string) string {
+	return fmt.Sprintf("NODE_SIZING_ENABLED=%t\nSYSTEM_RESERVED_MEMORY=%s\nSYSTEM_RESERVED_CPU=%s\nSYSTEM_RESERVED_ES=%s\n", len(reserved) == 0,
+		cmp.Or(reserved["memory"], "1Gi"), cmp.Or(reserved["cpu"], "500m"), cmp.Or(reserved["ephemeral-storage"], "1Gi"))
 }
 
-// kubeletConf returns the configuration of the kubelet with the zero values that its controller writes.
-func (w Worker) kubeletConf() (string, error) {
-	conf := map[string]any{
+// featureGates of a kubelet of OpenShift. Nearly all are its own.
+var featureGates = map[string]any{"MachineAPIMigration": false, "GatewayAPI": true, "RotateKubeletServerCertificate": true}
+
+// defaultKubeletConf returns the configuration of the kubelet with the zero values that its controller writes.
+func defaultKubeletConf() map[string]any {
+	return map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"authentication": map[string]any{"x509": map[string]any{"clientCAFile": "/etc/kubernetes/kubelet-ca.crt"}, "anonymous": map[string]any{"enabled": false}, "webhook": map[string]any{"cacheTTL": "0s"}},
 		"authorization":  map[string]any{"webhook": map[string]any{"cacheAuthorizedTTL": "0s", "cacheUnauthorizedTTL": "0s"}},
@@ -174,12 +250,18 @@ func (w Worker) kubeletConf() (string, error) {
 		"kubeAPIQPS": 50, "kubeAPIBurst": 100, "serializeImagePulls": false, "rotateCertificates": true, "serverTLSBootstrap": true,
 		"tlsMinVersion": "VersionTLS12", "tlsCipherSuites": []string{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"},
 		"imageMinimumGCAge": "0s", "imageMaximumGCAge": "0s", "syncFrequency": "0s", "runtimeRequestTimeout": "0s",
-		"featureGates": map[string]bool{"MachineAPIMigration": false, "GatewayAPI": true, "RotateKubeletServerCertificate": true},
 	}
-	maps.Copy(conf, w.KubeletConfig)
-	encoded, err := yaml.Marshal(conf)
-	if err != nil {
-		return "", fmt.Errorf("encode the configuration of a kubelet: %w", err)
+}
+
+// override puts values over those that are there. Settings within a setting are put over one by one.
+func override(settings, values map[string]any) {
+	for name, value := range values {
+		within, nested := value.(map[string]any)
+		if of, ok := settings[name].(map[string]any); ok && nested {
+			of = maps.Clone(of)
+			override(of, within)
+			value = of
+		}
+		settings[name] = value
 	}
-	return string(encoded), nil
 }

@@ -82,6 +82,7 @@ func TestInputsAreWatched(t *testing.T) {
 	}
 
 	rendered := object[mcfgv1.MachineConfigPool](t, w, client.ObjectKey{Name: "worker"}).Spec.Configuration.Name
+	next := rendered + "f"
 	for _, tt := range []struct {
 		name   string
 		change func()
@@ -98,18 +99,20 @@ func TestInputsAreWatched(t *testing.T) {
 			})
 		}, ""},
 		{"configuration of workers", func() {
-			next, err := RenderedWorker(Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 110}})
+			raw, err := Worker{Platform: configv1.NonePlatformType, KubeletConfig: map[string]any{"maxPods": 110}}.Ignition()
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.create(t, next)
-			edit(t, w, client.ObjectKey{Name: "worker"}, func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = next.Name })
+			config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: next}}
+			config.Spec.Config.Raw = raw
+			w.create(t, config)
+			w.target(t, next)
 		}, ""},
 		{"configuration of workers that is not there", func() {
-			edit(t, w, client.ObjectKey{Name: "worker"}, func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "rendered-worker-none" })
+			w.target(t, "rendered-worker-none")
 		}, "there is no MachineConfig rendered-worker-none"},
 		{"the earlier one", func() {
-			edit(t, w, client.ObjectKey{Name: "worker"}, func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = rendered })
+			w.target(t, rendered)
 		}, ""},
 		{"mirror", func() {
 			set := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
@@ -252,6 +255,18 @@ func (w *watched) create(t *testing.T, object client.Object) {
 func (w *watched) update(t *testing.T, object client.Object) {
 	t.Helper()
 	if err := w.admin.Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// target has the pool of the workers name a configuration, which all of them have.
+func (w *watched) target(t *testing.T, name string) {
+	t.Helper()
+	worker := client.ObjectKey{Name: "worker"}
+	edit(t, w, worker, func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = name })
+	pool := object[mcfgv1.MachineConfigPool](t, w, worker)
+	pool.Status.Configuration.Name = name
+	if err := w.admin.Status().Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -68,6 +68,7 @@ func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 		each(mgr, "cloud", &corev1.Node{}, initialize),
 		each(mgr, "certificates of nodes", &certificatesv1.CertificateSigningRequest{}, machineApprover{maxAge: o.MaxMachineAge}.approve),
 		keepToken(mgr),
+		machineConfigOperator{client: mgr.GetClient()}.setup(mgr),
 		machineController{client: mgr.GetClient(), kube: clients}.setup(mgr),
 	)
 	if err != nil {

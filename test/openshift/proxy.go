@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	configNamespace = "openshift-config"
-	trustedCAKey    = "ca-bundle.crt"
+	trustedCAKey = "ca-bundle.crt"
 	// injectTrustedCALabel of a ConfigMap asks for the authorities that the cluster trusts.
 	injectTrustedCALabel = "config.openshift.io/inject-trusted-cabundle"
 )
@@ -51,7 +50,7 @@ func injectTrustedCA(ctx context.Context, c client.Client, config *corev1.Config
 		return err
 	}
 	if name := proxy.Spec.TrustedCA.Name; name != "" {
-		if err := c.Get(ctx, client.ObjectKey{Namespace: configNamespace, Name: name}, trusted); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: ConfigNamespace, Name: name}, trusted); err != nil {
 			return err
 		}
 	}

@@ -537,23 +537,6 @@ func TestOtherPlatforms(t *testing.T) {
 	}
 }
 
-// While the pool of the workers is paused, hosts are configured as these are, and not as they will be.
-func TestPausedWorkers(t *testing.T) {
-	next := workers(openshift.Worker{Platform: configv1.VSpherePlatformType, KubeletConfig: map[string]any{"maxPods": 111}})
-	next.Name = "rendered-worker-11111111111111111111111111111111"
-	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
-	pool.Spec.Configuration.Name, pool.Status.Configuration.Name = next.Name, renderedWorker
-	for _, paused := range []bool{true, false} {
-		pool.Spec.Paused = paused
-		config := summarize(t, read(t, settings(), append(replaced(openShiftCluster(), pool), next)), cluster.Host{Instance: instance()}).Files[`C:\k\kubelet.conf`]
-		if strings.Contains(config, `"maxPods":111`) == paused {
-			t.Errorf("with a pool that is paused: %t, the kubelet has\n%s", paused, config)
-		}
-	}
-	pool.Spec.Paused, pool.Status.Configuration.Name = true, "" // before its workers have any
-	read(t, settings(), append(replaced(openShiftCluster(), pool), next))
-}
-
 // What an administrator sets for workers holds for Windows hosts, and what a pool sets wins.
 func TestWorkersConfigureKubelets(t *testing.T) {
 	objects := replaced(openShiftCluster(), workers(openshift.Worker{

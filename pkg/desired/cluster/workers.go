@@ -4,9 +4,11 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,10 +25,9 @@ import (
 // to it may have names and MachineConfigs that begin with the same word.
 const workerPool = "worker"
 
-// readWorkers reads how the kubelets of OpenShift's own workers are configured: by the
-// MachineConfig that their pool should have now. That is not the newest one, as a change may be
-// taken back. While the pool is paused it is the one that its workers have: whoever pauses it wants no node to
-// change.
+// readWorkers reads how the kubelets of OpenShift's own workers are configured: by the MachineConfig that all of them
+// have. That is neither the newest one, as a change may be taken back, nor that which their pool is on its way to: one with which
+// a worker breaks ends there, and a pool that is paused on the way changes no host. See decision 48.
 func (r *reader) readWorkers(ctx context.Context) error {
 	if !r.openShift {
 		return nil
@@ -39,10 +40,8 @@ func (r *reader) readWorkers(ctx context.Context) error {
 		}
 		return err
 	}
-	name := pool.Spec.Configuration.Name
-	if pool.Spec.Paused && pool.Status.Configuration.Name != "" {
-		name = pool.Status.Configuration.Name
-	}
+	// A pool that is new has none in its status.
+	name := cmp.Or(pool.Status.Configuration.Name, pool.Spec.Configuration.Name)
 	if name == "" {
 		r.find("MachineConfigPool "+workerPool+" has no configuration yet", "wait until the Machine Config Operator has rendered one: oc get machineconfigpool "+workerPool)
 		return nil
@@ -59,7 +58,32 @@ func (r *reader) readWorkers(ctx context.Context) error {
 		r.find(fmt.Sprintf("MachineConfig %s cannot be used (%s)", name, oneLine(err)), "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from")
 		return nil
 	}
-	return r.takeWorker(name, worker)
+	if err := r.takeWorker(name, worker); err != nil {
+		return err
+	}
+	return r.readNextWorkers(ctx, name, pool.Spec.Configuration.Name, worker)
+}
+
+// readNextWorkers warns where the pool of the workers is on its way from one MachineConfig to the next one and that means something for
+// hosts. Most are about Linux only.
+func (r *reader) readNextWorkers(ctx context.Context, name, next string, worker *machineconfig.Worker) error {
+	if next == "" || next == name {
+		return nil
+	}
+	object, known := &mcfgv1.MachineConfig{}, len(r.findings)
+	found, err := r.get(ctx, "MachineConfig", "", next, object)
+	r.findings = r.findings[:known] // what is next may be missing
+	if !found {
+		return err
+	}
+	becomes, err := machineconfig.Parse(object.Spec.Config.Raw)
+	switch {
+	case err != nil:
+		r.warnings = append(r.warnings, fmt.Sprintf("MachineConfig %s, which MachineConfigPool %s is on its way to, cannot be used for hosts (%s): correct the MachineConfig, KubeletConfig or profile of TLS that it comes from before all workers have it", next, workerPool, oneLine(err)))
+	case !reflect.DeepEqual(becomes, worker):
+		r.warnings = append(r.warnings, fmt.Sprintf("the host follows MachineConfigPool %s from MachineConfig %s to %s when all workers have that: oc get machineconfigpool %s", workerPool, name, next, workerPool))
+	}
+	return nil
 }
 
 // takeWorker takes what holds for Windows hosts, too.

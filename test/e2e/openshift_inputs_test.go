@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/vincent-petithory/dataurl"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/openshift"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// clusterInput is something of a cluster that hosts are configured with.
+type clusterInput struct {
+	name string
+	// change changes it, or breaks it.
+	change func()
+	// has returns nil once a host has what follows.
+	has func(t *testing.T, h *siteHost) error
+	// said is what a host says while it is broken, and repair ends that.
+	said   []string
+	repair func()
+}
+
+// openShiftInputs has somebody change, break and repair the inputs of a host. What costs the same is changed at once: each
+// change is followed, and what costs nothing starts nothing.
+// The host is one of the ConfigMap, on a cloud if it is not empty; see administer.
+func openShiftInputs(t *testing.T, o *openShiftSite, h *siteHost, cloud string) {
+	t.Run("change", func(t *testing.T) { openShiftChanges(t, o, h) })
+	t.Run("workers", func(t *testing.T) { openShiftWorkers(t, o, h) })
+	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
+	t.Run("without", func(t *testing.T) { openShiftWithout(t, o, h, cloud) })
+}
+
+// administer is what an administrator has set before there are hosts: an authority, which it returns, and a mirror.
+func (o *openShiftSite) administer(t *testing.T) string {
+	t.Helper()
+	authority := newAuthority(t, "proxy.example.com")
+	o.create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: openshift.UserCAName}, Data: map[string]string{"ca-bundle.crt": authority},
+	})
+	o.create(t, mirrored("first", "quay.example.com/team", "registry.example.com/first"))
+	return authority
+}
+
+// openShiftChanges changes all that costs nothing at once, among it the authority of the clients of kubelets, which OpenShift rotates
+// three times in a row.
+func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
+	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName)
+	var bundle string
+	image, own, user := newAuthority(t, "administrator.example.com"), newAuthority(t, "registry.example.com"), newAuthority(t, "user.example.com")
+	inputs := []clusterInput{
+		{
+			name: "authority of the clients of kubelets",
+			change: func() {
+				former := clients
+				for range 3 {
+					next := newAuthority(t, "kube-apiserver-to-kubelet-signer")
+					for _, bundle = range []string{former + next, next} { // both, until all have the new one
+						o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, bundle)
+					}
+					former = next
+				}
+				bundle = clients + former // the API server of the test keeps its certificate
+				o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, bundle)
+			},
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				return mustBe(h.read(t, wmco.KubeletCAPath), bundle)
+			},
+		},
+		{
+			name: "authority of a registry of the administrator",
+			change: func() {
+				o.create(t, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: "registry-cas"}, Data: map[string]string{"registry.example.com..5000": image},
+				})
+				update(t, o, "cluster", func(i *configv1.Image) { i.Spec.AdditionalTrustedCA.Name = "registry-cas" })
+			},
+			has: func(t *testing.T, h *siteHost) error { t.Helper(); return h.trusts(t, image) },
+		},
+		{
+			name: "authority of the registry of the cluster",
+			change: func() {
+				o.create(t, &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ManagedNamespace, Name: openshift.RegistryCAName},
+					Data:       map[string]string{"image-registry.openshift-image-registry.svc..5000": own},
+				})
+			},
+			has: func(t *testing.T, h *siteHost) error { t.Helper(); return h.trusts(t, own) },
+		},
+		{
+			name: "authority of users",
+			change: func() {
+				o.setAuthorities(t, openshift.ConfigNamespace, openshift.UserCAName, o.authorities(t, openshift.ConfigNamespace, openshift.UserCAName)+user)
+			},
+			has: func(t *testing.T, h *siteHost) error { t.Helper(); return h.trusts(t, user) },
+		},
+		{
+			name:   "mirror by digest, and an insecure registry",
+			change: func() { o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second")) },
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				return mustHave(h.read(t, wmco.RegistriesDir+`\docker.io\hosts.toml`), `"http://registry.example.com/v2/second"`, "skip_verify = true")
+			},
+		},
+		{
+			name: "mirror by tag",
+			change: func() {
+				o.create(t, &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "third"}, Spec: configv1.ImageTagMirrorSetSpec{
+					ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "ghcr.io/third", Mirrors: []configv1.ImageMirror{"registry.example.com/tags"}}},
+				}})
+			},
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				return mustHave(h.read(t, wmco.RegistriesDir+`\ghcr.io\hosts.toml`), "registry.example.com/v2/tags")
+			},
+		},
+		{
+			name: "insecure and blocked registries",
+			change: func() {
+				update(t, o, "cluster", func(image *configv1.Image) {
+					image.Spec.RegistrySources = configv1.RegistrySources{
+						InsecureRegistries: []string{"registry.example.com"}, BlockedRegistries: []string{"bad.example.com", "quay.example.com/bad"},
+					}
+				})
+			},
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				return mustHave(h.read(t, wmco.RegistriesDir+`\bad.example.com\hosts.toml`), `capabilities = ["push"]`)
+			},
+		},
+		{
+			name: "credentials of a mirror",
+			change: func() {
+				o.setPullSecret(t, `{"auths":{"registry.example.com":{"auth":"b3RoZXI6cGFzc3dvcmQ="}}}`)
+			},
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				return mustHave(h.read(t, wmco.RegistriesDir+`\quay.example.com\hosts.toml`), "Basic b3RoZXI6cGFzc3dvcmQ=")
+			},
+		},
+	}
+	before, starts, restarts := h.waitReady(t), h.kubelets.Load(), h.host.Restarts()
+	for _, input := range inputs {
+		input.change()
+	}
+	for _, input := range inputs {
+		eventually(t, input.name+" reaches the host", func() error { return input.has(t, h) })
+	}
+	i := h.waitRevision(t, before.Status.DesiredRevision)
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionUpToDate), "quay.example.com/bad is not blocked")
+	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactNone {
+		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
+	}
+	if h.kubelets.Load() != starts || h.host.Restarts() != restarts {
+		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-starts, h.host.Restarts()-restarts)
+	}
+}
+
+// openShiftWorkers has an administrator change how kubelets are configured, and take that back: hosts follow the pool of the workers
+// when these have followed, not while it is on its way or paused, and not to the newest configuration.
+func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
+	first := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name
+	linux := o.newLinuxNode(t, "ocp-linux", first)
+	before, starts := h.waitReady(t), h.kubelets.Load()
+	update(t, o, "cluster", func(a *configv1.APIServer) {
+		a.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType, Modern: &configv1.ModernTLSProfile{}}
+	})
+	kubelets := &mcfgv1.KubeletConfig{ObjectMeta: metav1.ObjectMeta{Name: "fewer-pods"}, Spec: mcfgv1.KubeletConfigSpec{
+		MachineConfigPoolSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pools.operator.machineconfiguration.openshift.io/worker": ""}},
+		KubeletConfig:             &runtime.RawExtension{Raw: []byte(`{"maxPods":110}`)},
+	}}
+	o.create(t, kubelets)
+	second := ""
+	eventually(t, "the pool has a configuration with both", func() error {
+		pool := object[mcfgv1.MachineConfigPool](t, o, "worker")
+		second = pool.Spec.Configuration.Name
+		if !slices.ContainsFunc(pool.Spec.Configuration.Source, func(r corev1.ObjectReference) bool { return r.Name == "99-worker-generated-kubelet" }) {
+			return fmt.Errorf("it is rendered from %v", pool.Spec.Configuration.Source)
+		}
+		if pool.Status.Configuration.Name != first || pool.Status.UpdatedMachineCount != 0 {
+			return fmt.Errorf("its workers have %s", pool.Status.Configuration.Name)
+		}
+		return nil
+	})
+	follows := func(from, to string) {
+		t.Helper()
+		h.wait(t, "it says that it follows when the workers have", func(i *v1alpha1.WindowsInstance) error {
+			if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate); c == nil || !strings.Contains(c.Message, from+" to "+to+" when all workers have that") {
+				return errors.New(describeConditions(i))
+			}
+			return nil
+		})
+	}
+	follows(first, second)
+	update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+	follows(first, second)
+	if i := h.waitReady(t); i.Status.CurrentRevision != before.Status.CurrentRevision || h.kubelets.Load() != starts {
+		t.Errorf("workers are on their way, and the host has revision %s, before %s; its kubelet was started %d times", i.Status.CurrentRevision, before.Status.CurrentRevision, h.kubelets.Load()-starts)
+	}
+	update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
+	for _, want := range []struct {
+		name, tls string
+		maxPods   int32
+		impact    v1alpha1.ChangeImpact
+		change    func()
+	}{
+		{second, "VersionTLS13", 110, v1alpha1.ImpactDrain, func() {}},
+		{first, "VersionTLS12", 250, v1alpha1.ImpactRestart, func() {
+			update(t, o, "cluster", func(a *configv1.APIServer) { a.Spec.TLSSecurityProfile = nil })
+			if err := o.client.Delete(t.Context(), kubelets); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		before, starts, restarts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load(), h.host.Restarts()
+		want.change()
+		linux.follow(t, o, want.name)
+		i := h.waitRevision(t, before)
+		if op := i.Status.Operation; op.Impact != want.impact || h.kubelets.Load()-starts != 1 || h.host.Restarts() != restarts {
+			t.Errorf("the impact is %q, want %q; the kubelet was started %d times, want once, and the host %d times\n%s", op.Impact, want.impact, h.kubelets.Load()-starts, h.host.Restarts()-restarts, describeSteps(op))
+		}
+		var kubelet kubeletv1beta1.KubeletConfiguration
+		if err := json.Unmarshal([]byte(h.read(t, wmco.KubeletConfigPath)), &kubelet); err != nil {
+			t.Fatal(err)
+		}
+		if kubelet.MaxPods != want.maxPods || kubelet.TLSMinVersion != want.tls || len(kubelet.TLSCipherSuites) == 0 {
+			t.Errorf("the kubelet takes %d pods, and has %s with %q", kubelet.MaxPods, kubelet.TLSMinVersion, kubelet.TLSCipherSuites)
+		}
+		eventually(t, "the Node takes as many pods", func() error {
+			if n := h.node(t, h.get(t).Status.Node.Name).Status.Allocatable.Pods().Value(); n != int64(want.maxPods) {
+				return fmt.Errorf("it takes %d", n)
+			}
+			return nil
+		})
+	}
+	if err := o.Kube.CoreV1().Nodes().Delete(t.Context(), "ocp-linux", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openShiftBroken has somebody break inputs that no host can be a node without: the host names all of them, stays as it is, and goes on
+// when they are repaired.
+func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
+	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName)
+	own := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "99-zz-own", Labels: map[string]string{openshift.RoleLabel: "worker"}}}
+	own.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.conf","overwrite":true,"contents":{"source":%q}}]}}`,
+		dataurl.EncodeBytes([]byte("tlsMinVersion: VersionTLS14\n")))
+	networkType := func(kind string) func() {
+		return func() {
+			update(t, o, "cluster", func(n *configv1.Network) { n.Spec.NetworkType, n.Status.NetworkType = kind, kind })
+		}
+	}
+	h.mustSayAndStay(t, []clusterInput{
+		{
+			name: "configuration of workers", change: func() { o.create(t, own) },
+			repair: func() {
+				if err := o.client.Delete(t.Context(), own); err != nil {
+					t.Fatal(err)
+				}
+			},
+			said: []string{"MachineConfig rendered-worker-", `tlsMinVersion "VersionTLS14" is not one of`, "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from"},
+		},
+		{
+			name:   "authority of the clients of kubelets",
+			change: func() { o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, "none") },
+			repair: func() { o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, clients) },
+			said:   []string{"the CA of the clients of kubelets cannot be read: ControllerConfig machine-config-controller", "kube-apiserver-client-ca"},
+		},
+		{
+			name: "type of the network", change: networkType("OpenShiftSDN"), repair: networkType("OVNKubernetes"),
+			said: []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
+		},
+	}, func() {})
+}
+
+// openShiftWithout has somebody break inputs that a host can be a node without: the host stays as it is, another one joins without them,
+// and both have them when they are repaired.
+func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string) {
+	registries := &corev1.ConfigMap{}
+	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: openshift.ConfigNamespace, Name: "registry-cas"}, registries); err != nil {
+		t.Fatal(err)
+	}
+	good := maps.Clone(registries.Data)
+	setRegistries := func(data map[string]string) func() {
+		return func() {
+			registries.Data, registries.ResourceVersion = data, ""
+			if err := o.client.Update(t.Context(), registries); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var other *siteHost
+	h.mustSayAndStay(t, []clusterInput{
+		{
+			name: "authority of a registry", change: setRegistries(map[string]string{"registry.example.com..5000": "none"}), repair: setRegistries(good),
+			said: []string{"hosts cannot be given the authorities of registry.example.com:5000: ControllerConfig machine-config-controller", "correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config"},
+		},
+		{
+			name: "pull secret",
+			change: func() {
+				if err := o.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: "pull-secret"}}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			repair: func() { o.setPullSecret(t, `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`) },
+			said:   []string{"Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
+		},
+	}, func() {
+		other = o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
+		o.addEntry(t, other)
+		mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "the host does without it: hosts cannot be given the authorities of registry.example.com:5000")
+		if err := other.trusts(t, good["registry.example.com..5000"]); err == nil {
+			t.Error("it trusts what cannot be read")
+		}
+	})
+	for _, host := range []*siteHost{h, other} {
+		host.waitReady(t)
+		if err := host.trusts(t, good["registry.example.com..5000"]); err != nil {
+			t.Error(err)
+		}
+		if err := mustHave(host.read(t, wmco.RegistriesDir+`\quay.example.com\hosts.toml`), "Basic dXNlcjpwYXNzd29yZA=="); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// addEntry adds a host to the ConfigMap.
+func (o *openShiftSite) addEntry(t *testing.T, h *siteHost) {
+	t.Helper()
+	source := &corev1.ConfigMap{}
+	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: system.Namespace, Name: sourceName}, source); err != nil {
+		t.Fatal(err)
+	}
+	source.Data[h.host.Address()] = entryFor(h.host, "name="+h.name)
+	if err := o.client.Update(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustSayAndStay breaks inputs, does something meanwhile, and repairs them: the host says what of each is wrong, and is not touched
+// before they are repaired.
+func (h *siteHost) mustSayAndStay(t *testing.T, inputs []clusterInput, meanwhile func()) {
+	t.Helper()
+	before, starts := h.waitReady(t), h.kubelets.Load()
+	for _, input := range inputs {
+		input.change()
+	}
+	h.wait(t, "it says what is broken", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate)
+		if c == nil || c.Reason != v1alpha1.ReasonInputsMissing {
+			return errors.New(describeConditions(i))
+		}
+		for _, input := range inputs {
+			if err := mustHave(c.Message, input.said...); err != nil {
+				return fmt.Errorf("%s: %w", input.name, err)
+			}
+		}
+		return nil
+	})
+	meanwhile()
+	if i := h.get(t); i.Status.CurrentRevision != before.Status.CurrentRevision || i.Status.Operation.ID != before.Status.Operation.ID || h.kubelets.Load() != starts {
+		t.Errorf("the host was touched: %s\n%s", describeConditions(i), describeOperation(i))
+	}
+	for _, input := range inputs {
+		input.repair()
+	}
+	h.wait(t, "it goes on", func(i *v1alpha1.WindowsInstance) error {
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionUpToDate) {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	h.waitReady(t)
+	if h.kubelets.Load() != starts {
+		t.Errorf("the kubelet was started %d times", h.kubelets.Load()-starts)
+	}
+}
+
+// linuxNode is a worker of OpenShift's own, whose daemon the test plays.
+type linuxNode struct{ name string }
+
+func (o *openShiftSite) newLinuxNode(t *testing.T, name, config string) linuxNode {
+	t.Helper()
+	o.create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelOSStable: "linux"},
+		Annotations: map[string]string{openshift.CurrentConfigAnnotation: config, openshift.DesiredConfigAnnotation: config},
+	}})
+	eventually(t, "the pool has that Node", func() error {
+		if n := object[mcfgv1.MachineConfigPool](t, o, "worker").Status.MachineCount; n != 1 {
+			return fmt.Errorf("it has %d", n)
+		}
+		return nil
+	})
+	return linuxNode{name}
+}
+
+// follow waits until the Node should have a configuration, and says that it has.
+func (n linuxNode) follow(t *testing.T, o *openShiftSite, config string) {
+	t.Helper()
+	eventually(t, "the Linux Node should have "+config, func() error {
+		node, err := o.Kube.CoreV1().Nodes().Get(t.Context(), n.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got := node.Annotations[openshift.DesiredConfigAnnotation]; got != config {
+			return fmt.Errorf("it should have %s", got)
+		}
+		node.Annotations[openshift.CurrentConfigAnnotation] = config
+		return o.client.Update(t.Context(), node)
+	})
+}
+
+// authorities are those of a ConfigMap.
+func (o *openShiftSite) authorities(t *testing.T, namespace, name string) string {
+	t.Helper()
+	config := &corev1.ConfigMap{}
+	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, config); err != nil {
+		t.Fatal(err)
+	}
+	return config.Data["ca-bundle.crt"]
+}
+
+// setAuthorities changes those of a ConfigMap.
+func (o *openShiftSite) setAuthorities(t *testing.T, namespace, name, bundle string) {
+	t.Helper()
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"ca-bundle.crt": bundle}}
+	if err := o.client.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setPullSecret changes the pull secret, or makes it.
+func (o *openShiftSite) setPullSecret(t *testing.T, text string) {
+	t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: "pull-secret"}, Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(text)},
+	}
+	err := o.client.Update(t.Context(), secret)
+	if err != nil && client.IgnoreNotFound(err) == nil {
+		err = o.client.Create(t.Context(), secret)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trusts returns nil if the host trusts the authority.
+func (h *siteHost) trusts(t *testing.T, authority string) error {
+	t.Helper()
+	block, _ := pem.Decode([]byte(authority))
+	digest := sha256.Sum256(block.Bytes)
+	if name := "Certificates: root/" + hex.EncodeToString(digest[:]); settingsOf(t, h.local(t, `C:\`)+".json")[name] != "true" {
+		return fmt.Errorf("it has no %s", name)
+	}
+	return nil
+}
+
+// mustBe returns an error unless a text is another one.
+func mustBe(got, want string) error {
+	if got != want {
+		return fmt.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
+	return nil
+}
+
+// mustHave returns an error unless a text has all parts.
+func mustHave(text string, parts ...string) error {
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			return fmt.Errorf("there is no %q in\n%s", part, text)
+		}
+	}
+	return nil
+}
