@@ -185,7 +185,7 @@ the drain and installed after it. Where none wait the host is left as it is.`,
 	d.addFlags(cmd, "drain-timeout")
 	a.beCareful(e, cmd, "reboot")
 	cmd.Flags().StringVar(&mode, "mode", string(v1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
-	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready. Not set: an hour with --mode=IfPending or --install-updates.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready. Not set: an hour with --mode=IfPending or --install-updates, and for a host that waits for a restart.")
 	cmd.Flags().StringVar(&install, "install-updates", string(v1alpha1.InstallNone), "None, Security or All: updates of Windows to install before the restart.")
 	completeWords(cmd, "mode", "Graceful", "IfPending", "Force")
 	completeWords(cmd, "install-updates", "None", "Security", "All")

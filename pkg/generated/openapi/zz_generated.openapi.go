@@ -2497,7 +2497,7 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install or mode IfPending.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install, mode IfPending, or a host whose condition RebootRequired is True.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},
@@ -4019,7 +4019,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install or mode IfPending.",
+							Description: "Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with updates to install, mode IfPending, or a host whose condition RebootRequired is True.",
 							Minimum:     ptr.To[float64](1),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},

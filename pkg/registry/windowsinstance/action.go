@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -208,9 +209,23 @@ func recordOperation(t v1alpha1.OperationType, drain *v1alpha1.DrainOptions, reb
 	random := rand.String(v1alpha1.OperationIDLength)
 	return func(instance *windows.WindowsInstance, user string, now time.Time) error {
 		o := v1alpha1.NewOperation(t, random, v1alpha1.OriginUser, user, now)
-		o.Drain, o.Reboot = drain, reboot
+		o.Drain, o.Reboot = drain, withTimeout(instance, reboot)
 		return record(instance, o)
 	}
+}
+
+// withTimeout returns the options of a reboot with the time that the host gets. Windows, which waits for a restart mostly because of
+// updates, completes them meanwhile.
+func withTimeout(instance *windows.WindowsInstance, reboot *v1alpha1.RebootOptions) *v1alpha1.RebootOptions {
+	if reboot == nil || reboot.TimeoutSeconds != nil {
+		return reboot
+	}
+	reboot = reboot.DeepCopy()
+	reboot.TimeoutSeconds = new(int64(v1alpha1.DefaultRebootTimeoutSeconds))
+	if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionRebootRequired) {
+		reboot.TimeoutSeconds = new(int64(v1alpha1.DefaultUpdateTimeoutSeconds))
+	}
+	return reboot
 }
 
 // specPath is where the options of every action are.

@@ -150,3 +150,37 @@ func TestPreconditions(t *testing.T) {
 		})
 	}
 }
+
+// TestTimeOfReboots: a host that waits for a restart gets the time that updates of Windows take, unless somebody says how long.
+func TestTimeOfReboots(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		mode  v1alpha1.RebootMode
+		waits metav1.ConditionStatus
+		given *int64
+		want  int64
+	}{
+		{"a host that waits for nothing", v1alpha1.RebootGraceful, metav1.ConditionFalse, nil, 1200},
+		{"nobody knows", v1alpha1.RebootGraceful, metav1.ConditionUnknown, nil, 1200},
+		{"a host that waits for a restart", v1alpha1.RebootGraceful, metav1.ConditionTrue, nil, 3600},
+		{"the same at once", v1alpha1.RebootForce, metav1.ConditionTrue, nil, 3600},
+		{"somebody says how long", v1alpha1.RebootGraceful, metav1.ConditionTrue, new(int64(60)), 60},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			options := &v1alpha1.RebootOptions{Mode: test.mode, TimeoutSeconds: test.given}
+			change := recordOperation(v1alpha1.OperationReboot, nil, options)
+			instance := validInstance()
+			instance.Status.MachineID = "m/w"
+			instance.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRebootRequired, Status: test.waits}}
+			if err := change(instance, "alice", noon); err != nil {
+				t.Fatal(err)
+			}
+			if got := instance.Status.Operation.Reboot.TimeoutSeconds; got == nil || *got != test.want {
+				t.Errorf("it gets %v seconds, want %d", got, test.want)
+			}
+			if options.TimeoutSeconds != test.given {
+				t.Error("the request was changed, which may be recorded again")
+			}
+		})
+	}
+}

@@ -105,7 +105,7 @@ func Funcs(serializer.CodecFactory) []any {
 		func(o *windows.RebootOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.TimeoutSeconds == nil {
-				o.TimeoutSeconds = new(int64(v1alpha1.DefaultRebootTimeoutSeconds))
+				o.TimeoutSeconds = new(int64(v1alpha1.DefaultUpdateTimeoutSeconds))
 			}
 		},
 		func(spec *windows.WindowsInstanceRebootSpec, c randfill.Continue) {

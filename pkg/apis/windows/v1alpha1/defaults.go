@@ -143,12 +143,10 @@ func SetDefaults_WindowsInstanceRebootSpec(spec *WindowsInstanceRebootSpec) {
 	}
 }
 
-// SetDefaults_RebootOptions fills in what a user may leave out.
+// SetDefaults_RebootOptions fills in what a user may leave out. Other restarts get their time when they are recorded, as it
+// depends on whether the host waits for one.
 func SetDefaults_RebootOptions(o *RebootOptions) {
-	if o.TimeoutSeconds == nil {
-		o.TimeoutSeconds = new(int64(DefaultRebootTimeoutSeconds))
-		if o.InstallsUpdates() || o.Mode == RebootIfPending {
-			o.TimeoutSeconds = new(int64(DefaultUpdateTimeoutSeconds))
-		}
+	if o.TimeoutSeconds == nil && (o.InstallsUpdates() || o.Mode == RebootIfPending) {
+		o.TimeoutSeconds = new(int64(DefaultUpdateTimeoutSeconds))
 	}
 }

@@ -69,9 +69,9 @@ func TestDefaults(t *testing.T) {
 			}},
 		},
 		{
-			"reboot",
+			"reboot, whose time depends on the host",
 			&v1alpha1.WindowsInstanceReboot{Spec: v1alpha1.WindowsInstanceRebootSpec{RebootOptions: v1alpha1.RebootOptions{Mode: v1alpha1.RebootForce}}},
-			&v1alpha1.WindowsInstanceReboot{Spec: v1alpha1.WindowsInstanceRebootSpec{RebootOptions: v1alpha1.RebootOptions{Mode: v1alpha1.RebootForce, TimeoutSeconds: new(int64(1200))}}},
+			&v1alpha1.WindowsInstanceReboot{Spec: v1alpha1.WindowsInstanceRebootSpec{RebootOptions: v1alpha1.RebootOptions{Mode: v1alpha1.RebootForce}}},
 		},
 		{
 			"reboot of a host that Windows has something to install on",

@@ -361,7 +361,7 @@ type RebootOptions struct {
 	// +k8s:optional
 	InstallUpdates WindowsUpdatesInstall `json:"installUpdates,omitempty"`
 	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
-	// updates to install or mode IfPending.
+	// updates to install, mode IfPending, or a host whose condition RebootRequired is True.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=1

@@ -21,7 +21,7 @@ type RebootOptionsApplyConfiguration struct {
 	// wait the host is left as it is. Not allowed with a mode other than Graceful. Empty: the same as None.
 	InstallUpdates *windowsv1alpha1.WindowsUpdatesInstall `json:"installUpdates,omitempty"`
 	// Seconds that the host gets from its restart until its Node is ready. Default 1200, and 3600 with
-	// updates to install or mode IfPending.
+	// updates to install, mode IfPending, or a host whose condition RebootRequired is True.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }
 
