@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	certutil "k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -67,21 +68,38 @@ var authority = func() []byte {
 	return authority
 }()
 
+// haveRendered gives all MachineConfigs of a cluster that were rendered for workers the configuration of one.
+func haveRendered(objects []client.Object, worker openshift.Worker) error {
+	raw, err := worker.Ignition()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if config, ok := object.(*mcfgv1.MachineConfig); ok && strings.HasPrefix(config.Name, "rendered-worker-") {
+			config.Spec.Config.Raw = raw
+		}
+	}
+	return nil
+}
+
 // hostFiles are the files, by path, that are configured on a host of AWS whose cluster has workers with these files.
 // The kubelets there name the configuration of the credential provider, and that of the cloud if there is one, as before
 // release 4.16.
 func hostFiles(sources map[string]string) (map[string]string, error) {
 	const platform = configv1.AWSPlatformType
 	_, hasCloudConfig := sources["/etc/kubernetes/cloud.conf"]
-	worker := openshift.Worker{CloudConfigFlag: hasCloudConfig, ExtraFiles: map[string]ignition.Resource{}}
+	worker := openshift.Worker{Platform: platform, CloudConfigFlag: hasCloudConfig, ExtraFiles: map[string]ignition.Resource{}}
 	for path, source := range sources {
 		worker.ExtraFiles[path] = ignition.Resource{Source: &source}
 	}
 	objects, err := (openshift.Cluster{
 		Platform: platform, APIServerURL: "https://api-int.c.example.com:6443", APIServerCA: authority, ClientCA: authority,
-		ServiceNetwork: "172.30.0.0/16", DNS: "172.30.0.10", Worker: worker,
+		ServiceNetwork: "172.30.0.0/16", DNS: "172.30.0.10",
 	}).Objects()
 	if err != nil {
+		return nil, err
+	}
+	if err := haveRendered(objects, worker); err != nil {
 		return nil, err
 	}
 	c, err := clusterOf(append(objects, &corev1.Secret{
