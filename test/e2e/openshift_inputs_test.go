@@ -191,6 +191,13 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 	update(t, o, "cluster", func(a *configv1.APIServer) {
 		a.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType, Modern: &configv1.ModernTLSProfile{}}
 	})
+	// One after the other: a configuration with the latter only would be another one.
+	eventually(t, "the pool has a configuration with the profile", func() error {
+		if name := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name; name == first {
+			return fmt.Errorf("it is still to have %s", name)
+		}
+		return nil
+	})
 	kubelets := &mcfgv1.KubeletConfig{ObjectMeta: metav1.ObjectMeta{Name: "fewer-pods"}, Spec: mcfgv1.KubeletConfigSpec{
 		MachineConfigPoolSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pools.operator.machineconfiguration.openshift.io/worker": ""}},
 		KubeletConfig:             &runtime.RawExtension{Raw: []byte(`{"maxPods":110}`)},
