@@ -71,20 +71,21 @@ func (i identity) certified(at time.Time) bool {
 	return i.certificate != nil && i.certificate.Begun(at) && !i.certificate.Expired(at)
 }
 
-// remark is what people should know of its certificate, where that is not accepted for a user: a sentence. Empty: nothing.
-func (i identity) remark(secret, user string, at time.Time) string {
+// remark is what people should know of its certificate, where that is not accepted for an account: a sentence. Empty: nothing.
+func (i identity) remark(secret string, of account, at time.Time) string {
 	if i.certificate == nil {
 		return ""
 	}
 	file := i.file + certificateSuffix
-	sign := fmt.Sprintf("sign the key again and write %s into the Secret: ssh-keygen -s AUTHORITY -I windows-instance-api -n '%s' -V +52w %s.pub", file, strings.ReplaceAll(user, "'", `'\''`), i.file)
+	sign := fmt.Sprintf("sign the key again and write %s into the Secret: %s", file, of.sign(i.file))
 	switch {
 	case i.certificate.Expired(at):
 		return fmt.Sprintf("The certificate %s of Secret %s expired at %s, so it is not used: %s", file, secret, i.certificate.Before().Format(time.RFC3339), sign)
 	case !i.certificate.Begun(at):
 		return fmt.Sprintf("The certificate %s of Secret %s is not valid before %s, so it is not used: check the clock of the machine that signed it, or %s", file, secret, i.certificate.After().Format(time.RFC3339), sign)
-	case !i.certificate.Names(user):
-		return fmt.Sprintf("The certificate %s of Secret %s does not name user %s (ssh-keygen -L -f %s): %s; or name one of its principals in AuthorizedPrincipalsFile of the host", file, secret, user, file, sign)
+	case !of.isOf(i.certificate.Principals()):
+		return fmt.Sprintf("The certificate %s of Secret %s does not have the principal %s, which user %s is for sshd (ssh-keygen -L -f %s): %s; or name one of its principals in AuthorizedPrincipalsFile of the server",
+			file, secret, of.principal, of.user, file, sign)
 	}
 	return ""
 }
@@ -110,11 +111,11 @@ func (c credentials) wanted(accepted string) (i identity, ok bool) {
 	return c.identities[0], true
 }
 
-// remark is what people should know of certificates that are not accepted for a user. Empty: nothing.
-func (c credentials) remark(secret, user string, at time.Time) string {
+// remark is what people should know of certificates that are not accepted for an account. Empty: nothing.
+func (c credentials) remark(secret string, of account, at time.Time) string {
 	var remarks []string
 	for _, i := range c.identities {
-		if remark := i.remark(secret, user, at); remark != "" {
+		if remark := i.remark(secret, of, at); remark != "" {
 			remarks = append(remarks, remark+".")
 		}
 	}

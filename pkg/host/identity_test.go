@@ -22,10 +22,10 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/opensshd"
 )
 
-// certificateBy is the certificate of a key, signed by an authority, that does not expire and is for Administrator.
+// certificateBy is the certificate of a key, signed by an authority, that does not expire and is for administrator.
 func certificateBy(t *testing.T, authority ssh.Signer, key ssh.PublicKey, change func(*ssh.Certificate)) []byte {
 	t.Helper()
-	c := &ssh.Certificate{Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"Administrator"}, ValidBefore: ssh.CertTimeInfinity}
+	c := &ssh.Certificate{Key: key, CertType: ssh.UserCert, ValidPrincipals: []string{"administrator"}, ValidBefore: ssh.CertTimeInfinity}
 	if change != nil {
 		change(c)
 	}
@@ -130,7 +130,7 @@ func tooMany() map[string][]byte {
 func TestRemarks(t *testing.T) {
 	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	signer := hosttest.NewKey(t)
-	const sign = "sign the key again and write private-key.pem-cert.pub into the Secret: ssh-keygen -s AUTHORITY -I windows-instance-api -n 'Administrator' -V +52w private-key.pem.pub"
+	const sign = "sign the key again and write private-key.pem-cert.pub into the Secret: ssh-keygen -s AUTHORITY -I windows-instance-api -n 'administrator' -V +52w private-key.pem.pub"
 	for _, test := range []struct {
 		name   string
 		change func(*ssh.Certificate)
@@ -139,10 +139,11 @@ func TestRemarks(t *testing.T) {
 		{"nothing", nil, ""},
 		{"expired", func(c *ssh.Certificate) { c.ValidBefore = uint64(at.Unix()) }, "The certificate private-key.pem-cert.pub of Secret ns/key expired at 2026-03-05T12:00:00Z, so it is not used: " + sign + "."},
 		{"not valid yet", func(c *ssh.Certificate) { c.ValidAfter = uint64(at.Unix()) + 1 }, "The certificate private-key.pem-cert.pub of Secret ns/key is not valid before 2026-03-05T12:00:01Z, so it is not used: check the clock of the machine that signed it, or " + sign + "."},
-		{"of another user", func(c *ssh.Certificate) { c.ValidPrincipals = []string{"core"} }, "The certificate private-key.pem-cert.pub of Secret ns/key does not name user Administrator (ssh-keygen -L -f private-key.pem-cert.pub): " + sign + "; or name one of its principals in AuthorizedPrincipalsFile of the host."},
+		{"as the user is written", func(c *ssh.Certificate) { c.ValidPrincipals = []string{"Administrator"} }, "The certificate private-key.pem-cert.pub of Secret ns/key does not have the principal administrator, which user Administrator is for sshd (ssh-keygen -L -f private-key.pem-cert.pub): " + sign + "; or name one of its principals in AuthorizedPrincipalsFile of the server."},
+		{"of another user", func(c *ssh.Certificate) { c.ValidPrincipals = []string{"core"} }, "The certificate private-key.pem-cert.pub of Secret ns/key does not have the principal administrator, which user Administrator is for sshd (ssh-keygen -L -f private-key.pem-cert.pub): " + sign + "; or name one of its principals in AuthorizedPrincipalsFile of the server."},
 	} {
 		c := credentials{identities: []identity{{file: keyPrivateKey, signer: signer, certificate: signed(t, signer, test.change)}, {file: "private-key-old.pem", signer: signer}}}
-		if got := c.remark("ns/key", "Administrator", at); got != test.want {
+		if got := c.remark("ns/key", onHost("Administrator"), at); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -223,7 +224,7 @@ func TestCertificates(t *testing.T) {
 		{name: "before the key", sshd: both, change: valid, now: at, certified: true},
 		{name: "expired meanwhile", sshd: only, change: valid, now: until, refused: true, remark: "expired at " + until.Format(time.RFC3339)},
 		{name: "expired meanwhile, and the key is accepted", sshd: both, change: valid, now: until, remark: "expired at " + until.Format(time.RFC3339)},
-		{name: "of another user", sshd: only, change: nil, now: at, refused: true, remark: "does not name user " + only.User},
+		{name: "of another user", sshd: only, change: nil, now: at, refused: true, remark: "does not have the principal " + only.User},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.Secrets["operator/cloud-private-key"] = map[string][]byte{"private-key.pem": private, "private-key.pem-cert.pub": certificateBy(t, authority, signer.PublicKey(), test.change)}

@@ -164,8 +164,8 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 	switch {
 	case r.certified && errors.As(r.err, &agent) && agent.Step == agentclient.StepRefused:
 		return fmt.Sprintf("The host could not be given key %s: it accepts a certificate of the former key, and has no key in the files from which sshd takes keys by default. "+
-			"Sign the new key, and write the certificate into the Secret under private-key.pem-cert.pub: ssh-keygen -s AUTHORITY -I windows-instance-api -n '%s' -V +52w private-key.pem.pub. "+
-			"Until then the host is logged in to with the former certificate, as long as that is valid.", r.key.Fingerprint(), strings.ReplaceAll(instance.Spec.Username, "'", `'\''`))
+			"Sign the new key, and write the certificate into the Secret under private-key.pem-cert.pub: %s. "+
+			"Until then the host is logged in to with the former certificate, as long as that is valid.", r.key.Fingerprint(), host.SignCommand(instance.Spec.Username))
 	case errors.As(r.err, &notProven):
 		what = "it was added and the host does not accept it: see the log of sshd on the host (Get-WinEvent OpenSSH/Operational), PubkeyAcceptedAlgorithms in its sshd_config, and who may write to the file. The former key stays"
 	case errors.As(r.err, &agent):

@@ -283,7 +283,7 @@ func TestRotateKeyWithoutCertificate(t *testing.T) {
 	})
 	f.again("win-1")
 	m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
-	if !strings.Contains(m, "it accepts a certificate of the former key") || !strings.Contains(m, "ssh-keygen -s AUTHORITY -I windows-instance-api -n 'Administrator' -V +52w private-key.pem.pub") {
+	if !strings.Contains(m, "it accepts a certificate of the former key") || !strings.Contains(m, "ssh-keygen -s AUTHORITY -I windows-instance-api -n 'administrator' -V +52w private-key.pem.pub") {
 		t.Errorf("it says %q", m)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -87,11 +85,9 @@ func (c *Certificate) Before() time.Time {
 	return timeOf(c.signed.ValidBefore)
 }
 
-// Names says whether the certificate is for a user by name. Hosts may be configured to take other names for theirs. Windows
-// does not distinguish capital letters.
-func (c *Certificate) Names(user string) bool {
-	return slices.ContainsFunc(c.signed.ValidPrincipals, func(p string) bool { return strings.EqualFold(p, user) })
-}
+// Principals are the names of the users that the certificate is for. None: sshd takes it for nobody. Servers may be configured to
+// take other names for those of their users.
+func (c *Certificate) Principals() []string { return c.signed.ValidPrincipals }
 
 // seconds is a time as certificates have it.
 func seconds(at time.Time) uint64 { return uint64(max(at.Unix(), 0)) }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// anyDomain stands, in a command for people, for the name of a domain that they know and we do not.
+const anyDomain = "DOMAIN"
+
+// account is who is logged in as.
+type account struct {
+	// user is the name that sshd gets.
+	user string
+	// principal is the name that sshd makes of it, and which a certificate must have, letter by letter, unless the server has an
+	// AuthorizedPrincipalsFile. With anyDomain in front it is known only what follows that.
+	principal string
+}
+
+// onHost is an account of Windows. Win32-OpenSSH makes its name lower case, and that of a domain domain\user
+// with the short name of the domain (contrib/win32/win32compat/pwd.c), before it compares it with those of a certificate.
+func onHost(username string) account {
+	name := strings.ToLower(username)
+	if user, _, found := strings.Cut(name, "@"); found && !strings.Contains(name, `\`) {
+		name = anyDomain + `\` + user
+	}
+	return account{user: username, principal: name}
+}
+
+// onBastion is an account of a server that takes names as they are.
+func onBastion(username string) account { return account{user: username, principal: username} }
+
+// isOf says whether a certificate for principals is for the account.
+func (a account) isOf(principals []string) bool {
+	user, found := strings.CutPrefix(a.principal, anyDomain+`\`)
+	if !found {
+		return slices.Contains(principals, a.principal)
+	}
+	return slices.ContainsFunc(principals, func(p string) bool {
+		domain, name, found := strings.Cut(p, `\`)
+		return found && name == user && domain == strings.ToLower(domain)
+	})
+}
+
+// sign is the command that signs the private key in a key of a Secret for the account.
+func (a account) sign(file string) string {
+	command := fmt.Sprintf("ssh-keygen -s AUTHORITY -I windows-instance-api -n '%s' -V +52w %s.pub", strings.ReplaceAll(a.principal, "'", `'\''`), file)
+	if strings.HasPrefix(a.principal, anyDomain+`\`) {
+		command += " (" + anyDomain + " is the short name of the domain in lower case, as whoami prints it on the host)"
+	}
+	return command
+}
+
+// SignCommand is the command that signs private-key.pem for a user of hosts, as whom these compare the principals of certificates.
+func SignCommand(username string) string { return onHost(username).sign(keyPrivateKey) }
