@@ -62,7 +62,7 @@ func diagnoseBastion(e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis
 	case ssh.ReasonHostKeyChanged:
 		return bastionKeyChanged(e, instance)
 	case ssh.ReasonCredentialsRefused:
-		return failed(reachable, refused, "Bastion %s does not accept the credentials for its user: authorize the public key of the Secret there, or correct username and credentialsSecretRef in %s.", at, field)
+		return remarked(failed(reachable, refused, "Bastion %s does not accept the credentials for its user: authorize the public key of the Secret there, or correct username and credentialsSecretRef in %s.", at, field), e)
 	case ssh.ReasonForwardRefused:
 		return failed(reachable, refused, "Bastion %s lets its user in and does not connect to %s: %s. Allow it: see AllowTcpForwarding and PermitOpen in the sshd_config of the bastion, and restrict, no-port-forwarding and permitopen before the key in the authorized_keys of the user.", at, host.Endpoint(instance), cause(why))
 	case ssh.ReasonSessionRefused:

@@ -4,9 +4,12 @@
 package diagnose
 
 import (
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
+
+	gossh "golang.org/x/crypto/ssh"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -65,6 +68,7 @@ func TestDiagnoseBastion(t *testing.T) {
 		}, false},
 		{"a key of no type", onBastion(ssh.LayerHostKey, ssh.ReasonHostKeyChanged, &ssh.HostKeyError{Pinned: changed.Pinned}), own, "Reachable/BastionHostKeyChanged", []string{"no host key of a pinned type", "correct hostKeys in spec.bastion"}, false},
 		{"credentials", onBastion(ssh.LayerAuth, ssh.ReasonCredentialsRefused, boom), own, "Reachable/BastionRefused", []string{"does not accept the credentials", "credentialsSecretRef in spec.bastion"}, false},
+		{"an expired certificate", &ssh.Error{Layer: ssh.LayerBastion, Reason: ssh.ReasonCredentialsRefused, Address: atBastion, Err: boom, Remark: "The certificate has expired."}, own, "Reachable/BastionRefused", []string{"in spec.bastion. The certificate has expired."}, false},
 		{"prohibited", atItself(ssh.ReasonForwardRefused, boom), own, "Reachable/BastionRefused", []string{"does not connect to 10.1.42.1:22: boom", "AllowTcpForwarding", "PermitOpen"}, false},
 		{"no room", atItself(ssh.ReasonSessionRefused, boom), own, "Reachable/BastionRefused", []string{"no room for another connection"}, true},
 		{"no Secret", &host.CredentialsError{Secret: "team/jump", Bastion: atBastion, Err: boom}, own, "Authenticated/CredentialsMissing", []string{"for bastion " + atBastion + ": Secret team/jump: boom.", "not contacted"}, false},
@@ -93,12 +97,31 @@ func TestDiagnoseBastion(t *testing.T) {
 	}
 }
 
+// expired is the data of a Secret with a private key and a certificate of it that is not valid any more.
+func expired(t *testing.T, private []byte) map[string][]byte {
+	t.Helper()
+	signer, err := gossh.ParsePrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &gossh.Certificate{Key: signer.PublicKey(), CertType: gossh.UserCert, ValidBefore: 1}
+	if err := c.SignCert(rand.Reader, signer); err != nil {
+		t.Fatal(err)
+	}
+	return map[string][]byte{"private-key.pem": private, "private-key.pem-cert.pub": gossh.MarshalAuthorizedKey(c)}
+}
+
 // TestCheckThroughBastion: a bastion is a layer before that of the port.
 func TestCheckThroughBastion(t *testing.T) {
 	private, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
+	strange, _, err := winhost.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const expiredCertificate = "The certificate private-key.pem-cert.pub of Secret default/jump expired at 1970-01-01T00:00:01Z"
 	for _, tt := range []struct {
 		name   string
 		config []string
@@ -109,6 +132,8 @@ func TestCheckThroughBastion(t *testing.T) {
 		{name: "works", want: "everything", says: ", user "},
 		{name: "does not forward", config: []string{"AllowTcpForwarding no"}, want: "Bastion BastionRefused", says: "AllowTcpForwarding"},
 		{name: "another key", change: func(s *site) { s.Instance.Spec.Bastion.HostKeys = []string{hostsite.Line(hostKeyOf(t, "other"))} }, want: "Bastion BastionHostKeyChanged", says: "kubectl patch"},
+		{name: "a certificate that has expired, and the key is refused", change: func(s *site) { s.Secrets["default/jump"] = expired(t, strange) }, want: "Bastion BastionRefused", says: expiredCertificate},
+		{name: "a certificate that has expired, and the key is accepted", change: func(s *site) { s.Secrets["default/jump"] = expired(t, private) }, want: "everything", says: expiredCertificate},
 		{name: "no Secret", change: func(s *site) { delete(s.Secrets, "default/jump") }, want: "Bastion CredentialsMissing", says: "default/jump"},
 		{name: "no name of the host", change: func(s *site) { s.Instance.Spec.Address = "nowhere.invalid" }, want: "Resolve NameNotResolved", says: ""},
 		{name: "closed port of the host", change: func(s *site) { s.SetFault(t, winhost.Fault{RefuseTCP: true}) }, want: "Connect ConnectionRefused"},

@@ -210,7 +210,8 @@ func (c *check) describe(name string, trace *host.Trace) string {
 		return strings.Join(list, ", ")
 	case CheckBastion:
 		b := trace.Target.Bastion
-		return fmt.Sprintf("%s port %d (%s), %s, user %s", b.Address, cmp.Or(b.Port, ssh.DefaultPort), trace.Bastion.Address, host.KeyOf(trace.Bastion.HostKey).Describe(), b.User)
+		text := fmt.Sprintf("%s port %d (%s), %s, user %s", b.Address, cmp.Or(b.Port, ssh.DefaultPort), trace.Bastion.Address, host.KeyOf(trace.Bastion.HostKey).Describe(), b.User)
+		return unlessCertified(text, b.Credential, trace.Bastion.Certified)
 	case CheckConnect:
 		if trace.Target.Bastion != nil {
 			return trace.Peer.String() + ", from the bastion"
@@ -225,12 +226,17 @@ func (c *check) describe(name string, trace *host.Trace) string {
 		return host.KeyOf(trace.HostKey).Describe() + ", recorded in status.hostKeys"
 	case CheckAuthenticate:
 		text := "user " + c.instance.Spec.Username + ", " + trace.AcceptedCredential()
-		if remark := trace.Target.Credential.Remark; remark != "" && !trace.Certified {
-			text += ". " + remark
-		}
-		return text
+		return unlessCertified(text, trace.Target.Credential, trace.Certified)
 	}
 	return ""
+}
+
+// unlessCertified is what is said of a login, with the remark on its certificates if the server took none of them.
+func unlessCertified(text string, of ssh.Credential, certified bool) string {
+	if of.Remark == "" || certified {
+		return text
+	}
+	return text + ". " + of.Remark
 }
 
 // severityOrder puts errors first.

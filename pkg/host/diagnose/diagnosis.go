@@ -146,12 +146,8 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 	case ssh.ReasonHostKeyChanged:
 		return diagnoseHostKey(e, instance)
 	case ssh.ReasonCredentialsRefused:
-		d := failed(authenticated, v1alpha1.ReasonCredentialsRefused,
-			"%s does not accept the credentials for user %s: for an administrator the public key belongs in C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username)
-		if e.Remark != "" {
-			d.Message += " " + e.Remark
-		}
-		return d
+		return remarked(failed(authenticated, v1alpha1.ReasonCredentialsRefused,
+			"%s does not accept the credentials for user %s: for an administrator the public key belongs in C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username), e)
 	case ssh.ReasonSessionRefused:
 		return failed(authenticated, v1alpha1.ReasonSessionRefused,
 			"%s accepts the credentials of user %s and then refuses a session: %s. Check MaxSessions, ForceCommand and the DefaultShell of OpenSSH.", to, instance.Spec.Username, cause(e.Err))
@@ -405,4 +401,12 @@ func cause(err error) string {
 	}
 	text := strings.Join(strings.Fields(localEnd.ReplaceAllString(err.Error(), "")), " ")
 	return strings.TrimRight(answer.Line(text, maxCause), ".")
+}
+
+// remarked is a diagnosis of refused credentials with what is known to be wrong with them.
+func remarked(d Diagnosis, e *ssh.Error) Diagnosis {
+	if e.Remark != "" {
+		d.Message += " " + e.Remark
+	}
+	return d
 }

@@ -124,7 +124,7 @@ func (p *Pool) loginToBastion(ctx context.Context, t Target, pr *progress) (*hop
 func onBastion(err error, endpoint string) *Error {
 	out := &Error{Layer: LayerBastion, Reason: ReasonHandshakeFailed, Address: endpoint, Err: err}
 	if inner, ok := AsError(err); ok {
-		out.Reason = inner.Reason
+		out.Reason, out.Remark = inner.Reason, inner.Remark
 	}
 	return out
 }
