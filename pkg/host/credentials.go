@@ -68,16 +68,6 @@ func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.Wi
 	return name, current, err
 }
 
-// PublicKey returns the public key of a Secret with credentials, that of private-key.pem if it has several; the zero Key if it has a
-// password only. Errors are [CredentialsError]s.
-func (c *Connector) PublicKey(ctx context.Context, secret types.NamespacedName) (Key, error) {
-	current, err := c.readCredentials(ctx, secret)
-	if err != nil || len(current.identities) == 0 {
-		return Key{}, err
-	}
-	return current.identities[0].key(), nil
-}
-
 // readCredentials reads the credentials that a Secret has now.
 func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedName) (credentials, error) {
 	data, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)

@@ -50,6 +50,8 @@ type identity struct {
 	signer ssh.Signer
 	// certificate is that of the key. Nil: it has none.
 	certificate *ssh.Certificate
+	// encrypted: the key in the Secret needs a passphrase.
+	encrypted bool
 }
 
 // key is its public key.
@@ -211,7 +213,7 @@ func parseIdentity(data map[string][]byte, id, file string) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("key %s: %w", file, err)
 	}
-	i := identity{of: id, file: file, signer: signer}
+	i := identity{of: id, file: file, signer: signer, encrypted: encrypted(data[file])}
 	if text := data[file+certificateSuffix]; len(text) > 0 {
 		if i.certificate, err = ssh.ParseCertificate(text, signer); err != nil {
 			return identity{}, fmt.Errorf("key %s%s: %w", file, certificateSuffix, err)

@@ -121,28 +121,6 @@ func keepOne(t *testing.T, data map[string][]byte) KeptCredential {
 	return kept[0]
 }
 
-// TestPublicKeyOfSecret: the key of a Secret is known without its private half, and a Secret without a key has none.
-func TestPublicKeyOfSecret(t *testing.T) {
-	s := newSite(t, winhost.InProcessOptions{})
-	name := hostsite.ClusterCredentials
-	want, err := ParseKey(keepOne(t, s.Secrets[name.String()]).PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.connector.PublicKey(t.Context(), name); err != nil || got != want {
-		t.Errorf("got %s, %v", got, err)
-	}
-	s.Secrets[name.String()] = map[string][]byte{"password": []byte("x")}
-	if got, err := s.connector.PublicKey(t.Context(), name); err != nil || !got.IsZero() {
-		t.Errorf("of a password: %s, %v", got, err)
-	}
-	delete(s.Secrets, name.String())
-	var unusable *CredentialsError
-	if _, err := s.connector.PublicKey(t.Context(), name); !errors.As(err, &unusable) {
-		t.Errorf("of none: %v", err)
-	}
-}
-
 // TestFormerKeys: what is kept is read for hosts that may need it, and for no others.
 func TestFormerKeys(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})

@@ -111,9 +111,9 @@ type scriptedHost struct {
 	// released says that the host was given up, and left is what it says of itself then.
 	released bool
 	left     *api.Left
-	// accepts is the fingerprint of the key that the host accepts, and key the one that WMCO has.
-	accepts string
-	key     host.Key
+	// key is the one that WMCO has. Unless it is nil, peer is who the host logs in, which refuses the bare key then.
+	key  host.Key
+	peer *host.Peer
 	// keeps is which programs the last Apply was to keep.
 	keeps      []string
 	forced     bool
@@ -161,16 +161,25 @@ func (h *scriptedHost) id() string { return fmt.Sprintf("boot-%d", h.boots) }
 func (h *scriptedHost) Login(ctx context.Context, _ *v1alpha1.WindowsInstance) (host.Peer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return host.Peer{Accepted: h.accepts}, h.ask(ctx, "Login")
+	return *cmp.Or(h.peer, &host.Peer{}), h.ask(ctx, "Login")
 }
 
-func (h *scriptedHost) PublicKey(ctx context.Context, secret types.NamespacedName) (host.Key, error) {
+func (h *scriptedHost) LoginBare(ctx context.Context, _ *v1alpha1.WindowsInstance, secret types.NamespacedName) (*host.Peer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "LoginBare"); err != nil || h.peer != nil || secret != keySecret {
+		return nil, err
+	}
+	return &host.Peer{Accepted: h.key.Fingerprint()}, nil
+}
+
+func (h *scriptedHost) BareKey(ctx context.Context, secret types.NamespacedName) (host.Key, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if secret != keySecret {
 		return host.Key{}, fmt.Errorf("secret %s was read", secret)
 	}
-	return h.key, h.ask(ctx, "PublicKey")
+	return h.key, h.ask(ctx, "BareKey")
 }
 
 func (h *scriptedHost) Release(ctx context.Context, _ *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error) {

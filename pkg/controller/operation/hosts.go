@@ -54,9 +54,11 @@ type Hosts interface {
 	Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error)
 	// Release has the agent give the host up, which stays as it is. Errors are as those of Apply.
 	Release(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error)
-	// PublicKey returns the public key of a Secret with credentials, the zero Key if that has a password only. It does not
-	// contact a host.
-	PublicKey(ctx context.Context, secret types.NamespacedName) (host.Key, error)
+	// BareKey returns the public key of private-key.pem of a Secret with credentials, which must not be encrypted; the zero Key if
+	// the Secret has a password only. It does not contact a host.
+	BareKey(ctx context.Context, secret types.NamespacedName) (host.Key, error)
+	// LoginBare is Login with nothing but that key. Nil: the host refuses it.
+	LoginBare(ctx context.Context, instance *v1alpha1.WindowsInstance, secret types.NamespacedName) (*host.Peer, error)
 	// RestartServices restarts the services of the configuration that the host has. Errors are as those of Apply.
 	RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those

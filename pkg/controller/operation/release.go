@@ -81,32 +81,45 @@ func (e *execution) nodeToRelease(ctx context.Context) (*corev1.Node, error) {
 // keySecret is the Secret with the key that WMCO logs in to all hosts with.
 var keySecret = types.NamespacedName{Namespace: wmco.Namespace, Name: wmco.PrivateKeySecret}
 
-// ensureKeyOfWMCO makes sure that the host accepts the key of WMCO, which deletes the Machines of hosts that do not.
+// ensureKeyOfWMCO makes sure that the host accepts the key of WMCO by itself, as WMCO offers nothing else, and deletes the Machines of
+// hosts that do not.
 func (e *execution) ensureKeyOfWMCO(ctx context.Context) error {
 	key, err := e.keyOfWMCO(ctx)
 	if err != nil {
 		return err
 	}
-	peer, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (host.Peer, error) {
-		return e.Hosts.Login(ctx, e.instance)
+	bare, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (*host.Peer, error) {
+		return e.Hosts.LoginBare(ctx, e.instance, keySecret)
 	})
 	switch {
 	case err != nil:
-		return e.blame(ctx, "the host cannot be logged in to", err)
-	case peer.Accepted == key.Fingerprint():
+		return e.blame(ctx, "the host cannot be logged in to with the key of the Windows Machine Config Operator", err)
+	case bare != nil:
 		return nil
-	case peer.Accepted == "":
-		return fmt.Errorf("the host accepts a password, and the Windows Machine Config Operator logs in with key %s of Secret %s only. Have the host accept that key, and take the password out of its credentials", key.Fingerprint(), keySecret)
 	}
-	return fmt.Errorf("the host accepts key %s, and the Windows Machine Config Operator logs in with key %s of Secret %s only, and deletes Machines that refuse it. "+
-		"Have the host accept that key: remove credentialsSecretRef of the instance and its pool, or wait until its key was replaced, see kubectl windows describe %s -n %s",
-		peer.Accepted, key.Fingerprint(), keySecret, e.instance.Name, e.instance.Namespace)
+	peer, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (host.Peer, error) {
+		return e.Hosts.Login(ctx, e.instance)
+	})
+	if err != nil {
+		return e.blame(ctx, "the host cannot be logged in to", err)
+	}
+	accepts := "key " + peer.Accepted
+	switch {
+	case peer.Accepted == "":
+		accepts = "a password"
+	case peer.Certified:
+		accepts = "a certificate of key " + peer.Accepted
+	}
+	return fmt.Errorf("the host accepts %s, and the Windows Machine Config Operator logs in with nothing but key %s, private-key.pem of Secret %s, and deletes Machines that refuse it. "+
+		`Have the host accept that key as well: open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: `+
+		`Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`,
+		accepts, key.Fingerprint(), keySecret, e.instance.Name, e.instance.Namespace, key)
 }
 
 // keyOfWMCO is the key that WMCO logs in with. Trouble with the API server passes.
 func (e *execution) keyOfWMCO(ctx context.Context) (key host.Key, err error) {
 	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
-		key, err = e.Hosts.PublicKey(ctx, keySecret)
+		key, err = e.Hosts.BareKey(ctx, keySecret)
 		return err
 	})
 	switch {

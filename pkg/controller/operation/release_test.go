@@ -39,7 +39,7 @@ func releasing(t *testing.T, changes ...change) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.host.key, f.host.accepts, f.host.left = key, key.Fingerprint(), &api.Left{}
+	f.host.key, f.host.left = key, &api.Left{}
 	f.isOurs()
 	return f
 }
@@ -166,10 +166,15 @@ func TestReleaseIsRefused(t *testing.T) {
 		set  func(*fixture)
 		want string
 	}{
-		"the host has another key":       {func(f *fixture) { f.host.accepts = "SHA256:other" }, "and deletes Machines that refuse it"},
-		"the host takes a password":      {func(f *fixture) { f.host.accepts = "" }, "The host accepts a password, and the Windows Machine Config Operator logs in with key SHA256:CwsFg5tPpr08Kl9tMa2Ei+7zWld+dkep6sCVfm/Uo/8 of Secret openshift-windows-machine-config-operator/cloud-private-key only. Have the host accept that key, and take the password out of its credentials. Nothing was changed."},
+		"the host has another key": {func(f *fixture) { f.host.peer = &host.Peer{Accepted: "SHA256:other"} }, "The host accepts key SHA256:other, and the Windows Machine Config Operator logs in with nothing but key " +
+			"SHA256:CwsFg5tPpr08Kl9tMa2Ei+7zWld+dkep6sCVfm/Uo/8, private-key.pem of Secret openshift-windows-machine-config-operator/cloud-private-key, and deletes Machines that refuse it. " +
+			"Have the host accept that key as well: open a shell on the host (kubectl windows exec -it win-1 -n windows-hosts -- powershell) and add the key to the file that its sshd reads, by default: " +
+			`Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE4qJS2mKXYrE7qkYBHcGu2D0pVxLeHg8Gc8dOQ5vGvN'. Nothing was changed.`},
+		"the host has a certificate":     {func(f *fixture) { f.host.peer = &host.Peer{Accepted: f.host.key.Fingerprint(), Certified: true} }, "The host accepts a certificate of key SHA256:CwsFg5tPpr08Kl9tMa2Ei+7zWld+dkep6sCVfm/Uo/8, and"},
+		"the host takes a password":      {func(f *fixture) { f.host.peer = &host.Peer{} }, "The host accepts a password, and"},
+		"the host is not there":          {func(f *fixture) { f.failWith("LoginBare", errLost) }, "with the key of the Windows Machine Config Operator: "},
 		"there is no key":                {func(f *fixture) { f.host.key = host.Key{} }, "has no key"},
-		"the key cannot be read":         {func(f *fixture) { f.failWith("PublicKey", errors.New("denied")) }, "t is not known which key"},
+		"the key cannot be read":         {func(f *fixture) { f.failWith("BareKey", errors.New("denied")) }, "t is not known which key"},
 		"the Node was deleted":           {func(f *fixture) { f.isNoNode() }, "has no Node"},
 		"the host fails":                 {func(f *fixture) { f.host.servicesFail = "access is denied" }, "cannot be released: access is denied. Its pods run as before."},
 		"the host is not to be touched":  {(*fixture).pauses, "spec.paused is true"},
