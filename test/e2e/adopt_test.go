@@ -126,6 +126,13 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s is there after the update: %v", path, err)
 		}
 	}
+	// WMCO finds the host in its ConfigMap, of which this operator does not make another instance: a pool of that name has another source.
+	if _, err := o.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Create(t.Context(), &v1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Name: wmco.InstancesConfigMap}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, Data: map[string]string{h.host.Address(): "username=" + h.host.User()}})
 	h.giveBack(t)
 	if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
 		t.Fatalf("adopt once more: %d, %s%s", code, stdout, stderr)
@@ -174,9 +181,9 @@ func (h *siteHost) giveBack(t *testing.T) {
 	}
 	now := h.node(t, h.name)
 	_, ours := now.Labels[v1alpha1.NamespaceLabel]
-	_, byoh := now.Labels[wmco.BYOHLabel] // the ConfigMap of WMCO does not have the host
+	byoh := now.Labels[wmco.BYOHLabel] == "true"
 	version := now.Annotations[wmco.VersionAnnotation]
-	if ours || byoh || now.UID != node.UID || version == "" || version == "11.0.0" || len(now.Annotations[wmco.PublicKeyHashAnnotation]) != 64 || now.Spec.Unschedulable {
+	if ours || !byoh || now.UID != node.UID || version == "" || version == "11.0.0" || len(now.Annotations[wmco.PublicKeyHashAnnotation]) != 64 || now.Spec.Unschedulable {
 		t.Errorf("the Node has labels %v and annotations %v", now.Labels, now.Annotations)
 	}
 	if _, err := h.Kube.CoreV1().ConfigMaps(system.Namespace).Get(t.Context(), "windows-services-"+version, metav1.GetOptions{}); err != nil {
@@ -211,7 +218,7 @@ func (h *siteHost) waitConfigured(t *testing.T, reason string) {
 // newWMCOHost starts a host that is a Node which WMCO has made. It has no instance yet.
 func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 	t.Helper()
-	h := o.newHost(t, o.namespace(t, name), name, winhost.Options{})
+	h := o.newHost(t, o.namespace(t, name), name, winhost.Options{Port: 22}) // where WMCO connects to
 	if err := h.theirs(t).Remove(wmco.KubeletConfigPath); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,6 +115,8 @@ type scriptedHost struct {
 	// key is the one that WMCO has. Unless it is nil, peer is who the host logs in, which refuses the bare key then.
 	key  host.Key
 	peer *host.Peer
+	// names are the addresses that names stand for.
+	names map[string]string
 	// keeps is which programs the last Apply was to keep.
 	keeps      []string
 	forced     bool
@@ -171,6 +174,19 @@ func (h *scriptedHost) LoginBare(ctx context.Context, _ *v1alpha1.WindowsInstanc
 		return nil, err
 	}
 	return &host.Peer{Accepted: h.key.Fingerprint()}, nil
+}
+
+func (h *scriptedHost) Resolve(ctx context.Context, i *v1alpha1.WindowsInstance) ([]netip.Addr, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Resolve"); err != nil {
+		return nil, err
+	}
+	address, err := netip.ParseAddr(h.names[i.Spec.Address])
+	if err != nil {
+		return nil, errRefusedPort
+	}
+	return []netip.Addr{address}, nil
 }
 
 func (h *scriptedHost) BareKey(ctx context.Context, secret types.NamespacedName) (host.Key, error) {

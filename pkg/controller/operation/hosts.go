@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,6 +55,8 @@ type Hosts interface {
 	Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error)
 	// Release has the agent give the host up, which stays as it is. Errors are as those of Apply.
 	Release(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error)
+	// Resolve returns the addresses that the address of an instance stands for. It does not contact the host.
+	Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error)
 	// BareKey returns the public key of private-key.pem of a Secret with credentials, which must not be encrypted; the zero Key if
 	// the Secret has a password only. It does not contact a host.
 	BareKey(ctx context.Context, secret types.NamespacedName) (host.Key, error)

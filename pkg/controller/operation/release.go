@@ -31,7 +31,14 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	if _, err := e.nodeToRelease(ctx); err != nil {
+	node, err := e.nodeToRelease(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if _, err := e.listedForWMCO(ctx, node); err != nil {
+		return result{}, err
+	}
+	if err := e.ensureReachableForWMCO(ctx); err != nil {
 		return result{}, err
 	}
 	if err := e.ensureKeyOfWMCO(ctx); err != nil {
@@ -144,12 +151,15 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	listed, err := e.listedForWMCO(ctx, node)
+	if err != nil {
+		return result{}, err
+	}
 	lifted, err := e.liftCordons(ctx, node)
 	if err != nil {
 		return result{}, err
 	}
-	known := knownToWMCO(e.instance)
-	labels, annotations := object.Release(node, e.Version, wmco.PublicKeyHash(key.String()), known)
+	labels, annotations := object.Release(node, e.Version, wmco.PublicKeyHash(key.String()), listed)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID, "labels": labels, "annotations": annotations}})
 	if err != nil {
 		return result{}, err
@@ -182,7 +192,7 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if version := node.Annotations[wmco.VersionAnnotation]; version != e.Version {
 		message += fmt.Sprintf(" Its annotation %s=%s is not ours, and stays.", wmco.VersionAnnotation, version)
 	}
-	return result{message: message + " " + describeTakingOn(e.instance, known)}, nil
+	return result{message: message + " " + describeTakingOn}, nil
 }
 
 // liftCordons makes the Node schedulable again if an operation of ours that failed has left it cordoned, and returns whether one had. A
@@ -204,19 +214,8 @@ func (e *execution) liftCordons(ctx context.Context, node *corev1.Node) (lifted 
 	return lifted, nil
 }
 
-// knownToWMCO says whether WMCO finds the host among its inputs: Machines, and the entries of its ConfigMap.
-func knownToWMCO(i *v1alpha1.WindowsInstance) bool {
-	return machineReference(i) != nil || i.Namespace == wmco.Namespace && configMapOf(i) == wmco.InstancesConfigMap
-}
-
 // describeTakingOn says how WMCO comes to have the host.
-func describeTakingOn(i *v1alpha1.WindowsInstance, known bool) string {
-	if !known {
-		return fmt.Sprintf("The Windows Machine Config Operator leaves the host alone until ConfigMap %s in namespace %s has an entry for it: %s: username=%s",
-			wmco.InstancesConfigMap, wmco.Namespace, i.Spec.Address, i.Spec.Username)
-	}
-	return fmt.Sprintf("The Windows Machine Config Operator takes the host on, with a drain, when it runs: oc scale deployment %s -n %s --replicas=1", wmco.Deployment, wmco.Namespace)
-}
+const describeTakingOn = "The Windows Machine Config Operator takes the host on, with a drain, when it runs: oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1"
 
 // describeReleased says how the host was left.
 func describeReleased(done *api.Result) string {

@@ -13,8 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -41,7 +44,23 @@ func releasing(t *testing.T, changes ...change) *fixture {
 	}
 	f.host.key, f.host.left = key, &api.Left{}
 	f.isOurs()
+	node := f.node()
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: testNode}, {Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	f.updateNode(node)
 	return f
+}
+
+// noMachine has the host be that of no Machine.
+func noMachine(i *v1alpha1.WindowsInstance) { i.OwnerReferences = nil }
+
+// lists gives the ConfigMap of WMCO an entry.
+func (f *fixture) lists(key, value string) {
+	f.t.Helper()
+	if _, err := f.kube.CoreV1().ConfigMaps(wmco.Namespace).Create(f.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: wmco.InstancesConfigMap}, Data: map[string]string{"10.9.9.9": "username=x", "elsewhere": "username=x", key: value},
+	}, metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // isOurs gives the Node what it has for a host that we have configured, and what others have given it.
@@ -64,7 +83,7 @@ func (f *fixture) checkReleased(op *v1alpha1.Operation) {
 		f.t.Errorf("the status is %+v", status)
 	}
 	node := f.node()
-	if diff := cmp.Diff(map[string]string{wmco.BYOHLabel: "true", "node-role.kubernetes.io/worker": "", "team": "a"}, node.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"node-role.kubernetes.io/worker": "", "team": "a"}, node.Labels); diff != "" {
 		f.t.Errorf("labels (-want +got)\n%s", diff)
 	}
 	want := map[string]string{
@@ -135,28 +154,96 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseLeavesTheNodeOfOthers: a drain that somebody asked for stays, and so does a version that we have not written. A Node that WMCO
-// would not find among its inputs loses the label by which it would clean the host.
+// TestReleaseLeavesTheNodeOfOthers: a drain that somebody asked for stays, and so does a version that we have not written.
 func TestReleaseLeavesTheNodeOfOthers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "all of it", func(t *testing.T) {
-		f := releasing(t, func(i *v1alpha1.WindowsInstance) { i.OwnerReferences = nil })
+		f := releasing(t)
 		node := f.node()
 		node.Spec.Unschedulable = true
 		node.Annotations[drain.CordonedByAnnotation], node.Annotations[wmco.VersionAnnotation] = "op-0 (asked for by bob)", "11.0.0"
 		f.updateNode(node)
 		op := f.finish()
 		node = f.node()
-		_, byoh := node.Labels[wmco.BYOHLabel]
-		if op.Phase != v1alpha1.OperationSucceeded || !node.Spec.Unschedulable || node.Annotations[drain.CordonedByAnnotation] == "" || node.Annotations[wmco.VersionAnnotation] != "11.0.0" || byoh || object.Ours(node) {
+		if op.Phase != v1alpha1.OperationSucceeded || !node.Spec.Unschedulable || node.Annotations[drain.CordonedByAnnotation] == "" || node.Annotations[wmco.VersionAnnotation] != "11.0.0" || object.Ours(node) {
 			t.Errorf("it is %s: %s: %+v", op.Phase, op.Message, node)
 		}
-		for _, want := range []string{"windowsmachineconfig.openshift.io/version=11.0.0 is not ours", "ConfigMap windows-instances in namespace openshift-windows-machine-config-operator has an entry for it: 10.0.0.1: username=Administrator"} {
-			if !strings.Contains(op.Message, want) {
-				t.Errorf("%q is missing in %q", want, op.Message)
-			}
+		if want := "windowsmachineconfig.openshift.io/version=11.0.0 is not ours"; !strings.Contains(op.Message, want) {
+			t.Errorf("%q is missing in %q", want, op.Message)
 		}
 	})
+}
+
+// TestReleaseByEntry: WMCO finds the Node of an entry by its addresses and its label. A host that it would not find, or not log in to,
+// is not released.
+func TestReleaseByEntry(t *testing.T) {
+	t.Parallel()
+	const add = "oc patch configmap windows-instances -n openshift-windows-machine-config-operator --type=merge -p "
+	for name, tt := range map[string]struct {
+		change  change
+		set     func(*fixture)
+		refused string
+	}{
+		"by address": {set: func(f *fixture) { f.lists("10.0.0.1", "username=Administrator") }},
+		"by name": {set: func(f *fixture) {
+			f.lists("win.example.com", "username=Administrator")
+			f.host.names = map[string]string{"win.example.com": "10.0.0.1", "elsewhere": "10.9.9.8"}
+		}},
+		"by a Machine and an entry": {change: func(*v1alpha1.WindowsInstance) {}, set: func(f *fixture) { f.lists("10.0.0.1", "username=Administrator") }},
+		"its name is not known at present": {
+			change:  func(i *v1alpha1.WindowsInstance) { i.OwnerReferences, i.Spec.Address = nil, "win.example.com" },
+			set:     func(f *fixture) { f.lists("win.example.com", "username=Administrator") },
+			refused: "Entry win.example.com of ConfigMap openshift-windows-machine-config-operator/windows-instances cannot be resolved: ",
+		},
+		"no entry": {
+			set:     func(f *fixture) { f.lists("10.9.9.7", "username=Administrator") },
+			refused: "which is no Machine and has no entry in ConfigMap openshift-windows-machine-config-operator/windows-instances: add one first: " + add + `'{"data":{"10.0.0.1":"username=Administrator"}}'. Nothing was changed.`,
+		},
+		"no ConfigMap": {refused: "add one first: oc create configmap windows-instances -n openshift-windows-machine-config-operator --from-literal='10.0.0.1=username=Administrator'. Nothing was changed."},
+		"an annotation is no entry": {change: func(i *v1alpha1.WindowsInstance) {
+			i.OwnerReferences, i.Annotations = nil, map[string]string{v1alpha1.SourceAnnotation: "ConfigMap " + wmco.Namespace + "/windows-instances, entry 10.0.0.1"}
+		}, refused: "add one first"},
+		"more than WMCO reads": {set: func(f *fixture) { f.lists("10.0.0.1", "username=Administrator\nname=a") }, refused: "which must be username=Administrator and nothing else: " + add},
+		"another user":         {set: func(f *fixture) { f.lists("10.0.0.1", "username=bob") }, refused: "which must be username=Administrator and nothing else: " + add},
+		"it cannot be read": {set: func(f *fixture) {
+			f.kube.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), "windows-instances", errors.New("denied"))
+			})
+		}, refused: "the hosts of the Windows Machine Config Operator are not known"},
+		"another port": {
+			change:  func(i *v1alpha1.WindowsInstance) { i.OwnerReferences, i.Spec.Port = nil, 2222 },
+			set:     func(f *fixture) { f.lists("10.0.0.1", "username=Administrator") },
+			refused: "connects to port 22 only, and spec.port is 2222",
+		},
+		"a bastion": {
+			change: func(i *v1alpha1.WindowsInstance) {
+				i.OwnerReferences, i.Spec.Bastion = nil, &v1alpha1.Bastion{Address: "10.8.0.1", Port: 22}
+			},
+			set:     func(f *fixture) { f.lists("10.0.0.1", "username=Administrator") },
+			refused: "knows no bastions, and this host is reached through 10.8.0.1:22",
+		},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			if tt.change == nil {
+				tt.change = noMachine
+			}
+			f := releasing(t, tt.change)
+			if tt.set != nil {
+				tt.set(f)
+			}
+			op := f.finish()
+			node := f.node()
+			if tt.refused != "" {
+				if op.Phase != v1alpha1.OperationFailed || !strings.Contains(strings.ToLower(op.Message), strings.ToLower(tt.refused)) || f.host.released || !object.Ours(node) {
+					t.Errorf("it is %s: %s: %+v", op.Phase, op.Message, node)
+				}
+				return
+			}
+			if op.Phase != v1alpha1.OperationSucceeded || node.Labels[wmco.BYOHLabel] != "true" || object.Ours(node) {
+				t.Errorf("it is %s: %s: %+v", op.Phase, op.Message, node)
+			}
+		})
+	}
 }
 
 // TestReleaseIsRefused: what would cost the host its Machine, or lead nowhere, ends it before anything is changed.

@@ -28,7 +28,7 @@ func TestRelease(t *testing.T) {
 	ours := with(map[string]any{wmco.VersionAnnotation: "v2", desired: "v2"})
 	for name, tt := range map[string]struct {
 		annotations map[string]string
-		known       bool
+		listed      bool
 		want        map[string]any
 	}{
 		"as we wrote it":                  {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, true, ours},
@@ -36,13 +36,13 @@ func TestRelease(t *testing.T) {
 		"somebody asks for configuration": {map[string]string{written: "v1"}, true, ours},
 		"never written":                   {nil, true, ours},
 		"WMCO has it already":             {map[string]string{wmco.VersionAnnotation: "11.0.0", written: "v1"}, true, always},
-		"WMCO does not know it":           {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, false, ours},
+		"a Machine":                       {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, false, ours},
 	} {
 		t.Run(name, func(t *testing.T) {
-			labels, annotations := Release(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}, "v2", "hash", tt.known)
-			wantLabels := map[string]any{namespace: nil}
-			if !tt.known {
-				wantLabels[wmco.BYOHLabel] = nil
+			labels, annotations := Release(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}, "v2", "hash", tt.listed)
+			wantLabels := map[string]any{namespace: nil, wmco.BYOHLabel: nil}
+			if tt.listed {
+				wantLabels[wmco.BYOHLabel] = "true"
 			}
 			if diff := cmp.Diff(wantLabels, labels); diff != "" {
 				t.Errorf("labels (-want +got)\n%s", diff)
