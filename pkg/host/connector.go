@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -26,8 +27,8 @@ import (
 type Options struct {
 	// Pool holds the connections.
 	Pool *ssh.Pool
-	// ReadSecret returns the data of a Secret.
-	ReadSecret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// ReadSecret returns a Secret.
+	ReadSecret func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 	// ReadPool returns a pool, whose template may name the credentials and the bastion of its hosts.
 	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
 	// ClusterCredentials is the Secret with the cluster-wide key.
@@ -87,7 +88,8 @@ type Peer struct {
 	Wanted string
 	// With says what it took where that is a certificate, for people. Empty: something else.
 	With string
-	// Remark is what people should know of certificates that were not taken, in sentences. Empty: nothing.
+	// Remark is what people should know of compromised keys of the Secret, and of certificates that were not taken, in sentences.
+	// Empty: nothing.
 	Remark string
 }
 
@@ -107,7 +109,7 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		peer.Wanted = wanted.fingerprint()
 	}
 	if peer.Certified {
-		peer.With = current.describeCertificate(peer.Accepted)
+		peer.With, peer.Remark = current.describeCertificate(peer.Accepted), current.warning
 	} else {
 		peer.Remark = target.Credential.Remark
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -201,7 +202,7 @@ func TestCredentials(t *testing.T) {
 func TestSecretThatCannotBeRead(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	down := errors.New("storage is down")
-	s.connector.options.ReadSecret = func(context.Context, string, string) (map[string][]byte, error) { return nil, down }
+	s.connector.options.ReadSecret = func(context.Context, string, string) (*corev1.Secret, error) { return nil, down }
 	_, err := s.connector.Login(t.Context(), s.Instance)
 	var credentials *CredentialsError
 	if !errors.As(err, &credentials) || credentials.Secret != "operator/cloud-private-key" || !errors.Is(err, down) {
@@ -334,7 +335,7 @@ func TestTrace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			connector := s.newConnector()
 			if tt.secret != nil {
-				connector.options.ReadSecret = func(context.Context, string, string) (map[string][]byte, error) { return nil, tt.secret }
+				connector.options.ReadSecret = func(context.Context, string, string) (*corev1.Secret, error) { return nil, tt.secret }
 			}
 			instance := s.Instance.DeepCopy()
 			instance.Spec.HostKeys = tt.keys

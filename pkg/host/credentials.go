@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,11 +27,12 @@ func (c *Connector) credential(ctx context.Context, instance *v1alpha1.WindowsIn
 	if err != nil {
 		return current, ssh.Credential{}, err
 	}
-	var before former
-	if !has(instance, current) {
-		if before, err = c.formerCredentials(ctx, name, current); err != nil {
-			return current, ssh.Credential{}, err
-		}
+	if has(instance, current) {
+		return current, c.offered(name, current.sound(), nil, instance), nil
+	}
+	before, err := c.formerCredentials(ctx, name, current)
+	if err != nil {
+		return current, ssh.Credential{}, err
 	}
 	return current, c.offered(name, current, before.credentials, instance), nil
 }
@@ -43,7 +45,7 @@ func (c *Connector) offered(secret types.NamespacedName, current credentials, fo
 	return out
 }
 
-// has says whether the host of an instance is known to accept a key that its Secret has, and no other is needed.
+// has says whether the host of an instance is known to accept a key of its Secret that it is to have, and no other is needed.
 func has(instance *v1alpha1.WindowsInstance, current credentials) bool {
 	if len(current.identities) == 0 {
 		return true
@@ -53,7 +55,7 @@ func has(instance *v1alpha1.WindowsInstance, current credentials) bool {
 		return false
 	}
 	login := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
-	_, found := current.own(known.KeyFingerprint)
+	_, found := current.sound().own(known.KeyFingerprint)
 	return found && (login == nil || login.Reason != v1alpha1.ReasonCredentialsRefused)
 }
 
@@ -70,7 +72,7 @@ func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.Wi
 
 // readCredentials reads the credentials that a Secret has now.
 func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedName) (credentials, error) {
-	data, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
+	secret, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
@@ -79,11 +81,32 @@ func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedNa
 	case err != nil:
 		return credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
-	current, err := c.credentials.parse(data)
+	current, err := c.credentials.parse(secret.Data)
 	if err != nil {
 		return credentials{}, &CredentialsError{Secret: name.String(), Err: err}
 	}
-	return current, nil
+	named := CompromisedKeys(secret.Annotations)
+	if len(current.identities) > 1 { // else there is nothing to log in with in the place of one
+		kept, err := c.readKept(ctx, name.Namespace)
+		if err != nil {
+			return credentials{}, err
+		}
+		named = append(named, CompromisedKeys(kept.Annotations)...)
+	}
+	return current.withCompromised(name, named), nil
+}
+
+// readKept reads the Secret with the copies of a namespace. That there is none is no error, nor that it may not be read: the
+// Secrets themselves may be all that is needed.
+func (c *Connector) readKept(ctx context.Context, namespace string) (*corev1.Secret, error) {
+	kept, err := c.options.ReadSecret(ctx, namespace, KeptSecret)
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		return &corev1.Secret{}, nil
+	case err != nil:
+		return nil, &CredentialsError{Secret: namespace + "/" + KeptSecret, Err: fmt.Errorf("reading: %w", err)}
+	}
+	return kept, nil
 }
 
 // former is what was kept of a Secret, newest first.
@@ -96,18 +119,14 @@ type former struct {
 	kept []string
 }
 
-// formerCredentials is what was kept of a Secret. That there is nothing is no error, nor that it may not be read: the Secret
-// itself may be all that is needed.
+// formerCredentials is what was kept of a Secret.
 func (c *Connector) formerCredentials(ctx context.Context, name types.NamespacedName, current credentials) (former, error) {
 	var out former
-	data, err := c.options.ReadSecret(ctx, name.Namespace, KeptSecret)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return out, nil
-	}
+	secret, err := c.readKept(ctx, name.Namespace)
 	if err != nil {
-		return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("reading: %w", err)}
+		return out, err
 	}
-	kept, err := ParseKept(data[name.Name])
+	kept, err := ParseKept(secret.Data[name.Name])
 	if err != nil {
 		return out, &CredentialsError{Secret: name.Namespace + "/" + KeptSecret, Err: fmt.Errorf("key %s: %w", name.Name, err)}
 	}
@@ -143,7 +162,7 @@ func (c *Connector) formerCredentials(ctx context.Context, name types.Namespaced
 
 // offered are current credentials and former ones, as they are tried at a time: what a host has accepted last comes first, but
 // for a key that is to be replaced, before which the first one of the Secret is tried. Further keys of the Secret follow, then
-// other former ones.
+// those of it that are compromised, then other former ones.
 func offered(current credentials, former []credentials, known *v1alpha1.CredentialsStatus, at time.Time) ssh.Credential {
 	out := ssh.Credential{ID: current.id, Password: current.password}
 	tried := slices.Clone(current.identities)
@@ -154,19 +173,25 @@ func offered(current credentials, former []credentials, known *v1alpha1.Credenti
 			out.Password = f.password
 		}
 	}
+	sound := current.sound()
 	rank := func(i identity) int {
-		own, last := i.of == current.id, known != nil && known.KeyFingerprint == i.fingerprint()
+		fingerprint := i.fingerprint()
+		_, own := current.own(fingerprint)
+		_, good := sound.own(fingerprint)
+		last := known != nil && known.KeyFingerprint == fingerprint
 		switch {
-		case own && last:
+		case good && last:
 			return 0
-		case own && i.file == keyPrivateKey:
+		case good && sound.identities[0].fingerprint() == fingerprint:
 			return 1
 		case last:
 			return 2
-		case own:
+		case good:
 			return 3
+		case own:
+			return 4
 		}
-		return 4
+		return 5
 	}
 	slices.SortStableFunc(tried, func(a, b identity) int { return rank(a) - rank(b) })
 	for _, i := range tried {
@@ -176,7 +201,7 @@ func offered(current credentials, former []credentials, known *v1alpha1.Credenti
 			break
 		}
 		out.Signers = append(out.Signers, signers...)
-		if i.of != current.id {
+		if _, good := sound.own(i.fingerprint()); !good {
 			out.ID += "+" + i.of
 		}
 		// A connection that was made with a certificate is not used any more when that has expired.

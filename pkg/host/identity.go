@@ -39,6 +39,8 @@ type credentials struct {
 	// identities are its keys, that of private-key.pem first, then further ones by name. None: there is a password.
 	identities []identity
 	password   string
+	// warning says which of them are compromised, in sentences. Empty: none that is known.
+	warning string
 }
 
 // identity is a private key.
@@ -52,6 +54,8 @@ type identity struct {
 	certificate *ssh.Certificate
 	// encrypted: the key in the Secret needs a passphrase.
 	encrypted bool
+	// compromised: somebody else may have the key.
+	compromised bool
 }
 
 // key is its public key.
@@ -102,8 +106,9 @@ func (c credentials) own(fingerprint string) (identity, bool) {
 }
 
 // wanted is the identity that a host is to accept which accepts the key with a fingerprint: that one, if it is one of the
-// Secret, else the first. ok is false where there is none.
+// Secret that is not compromised, else the first such one. ok is false where there is none.
 func (c credentials) wanted(accepted string) (i identity, ok bool) {
+	c = c.sound()
 	if i, ok := c.own(accepted); ok {
 		return i, true
 	}
@@ -113,9 +118,12 @@ func (c credentials) wanted(accepted string) (i identity, ok bool) {
 	return c.identities[0], true
 }
 
-// remark is what people should know of certificates that are not accepted for an account. Empty: nothing.
+// remark is what people should know of compromised keys, and of certificates that are not accepted for an account. Empty: nothing.
 func (c credentials) remark(secret string, of account, at time.Time) string {
 	var remarks []string
+	if c.warning != "" {
+		remarks = append(remarks, c.warning)
+	}
 	for _, i := range c.identities {
 		if remark := i.remark(secret, of, at); remark != "" {
 			remarks = append(remarks, remark+".")

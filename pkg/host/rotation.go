@@ -20,8 +20,8 @@ type Rotation struct {
 	Current []Key
 	// Certified: the host accepts a certificate of Key, and need not have the key itself.
 	Certified bool
-	// Former are the keys that the Secret has no more, newest first, as far as they were kept: also those with which nobody
-	// is to log in any more.
+	// Former are the keys that the host is to lose: those of the Secret that are compromised, while it has others, and those that it
+	// has no more, newest first, as far as they were kept, also those with which nobody is to log in any more.
 	Former []Key
 	// Kept: Key was kept, so that it is not lost when the Secret gets another one.
 	Kept bool
@@ -51,12 +51,17 @@ func (c *Connector) Rotation(ctx context.Context, instance *v1alpha1.WindowsInst
 		return Rotation{}, err
 	}
 	r := Rotation{
-		Key: wanted.key(), Former: former.keys, Kept: slices.Contains(former.kept, wanted.fingerprint()),
+		Key: wanted.key(), Kept: slices.Contains(former.kept, wanted.fingerprint()),
 		Certified: peer.Certified && peer.Accepted == wanted.fingerprint(), Login: target, Proof: target,
 	}
+	sound := current.sound()
 	for _, i := range current.identities {
 		r.Current = append(r.Current, i.key())
+		if _, good := sound.own(i.fingerprint()); !good {
+			r.Former = append(r.Former, i.key())
+		}
 	}
+	r.Former = append(r.Former, former.keys...)
 	r.Login.Credential = c.offered(name, current, former.credentials, instance)
 	// Not the connections of credentials that have a password too, or other keys.
 	r.Proof.Credential = offered(credentials{id: wanted.fingerprint() + " of " + current.id, identities: []identity{wanted}}, nil, nil, c.now())

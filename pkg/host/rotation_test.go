@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -186,7 +187,7 @@ func TestFormerKeys(t *testing.T) {
 	if _, err := s.connector.Login(t.Context(), s.Instance); err == nil || !strings.Contains(err.Error(), kept+": key cloud-private-key") || strings.Contains(err.Error(), "c2Vj") {
 		t.Errorf("what was kept is no JSON: %v", err)
 	}
-	away := New(Options{Pool: s.Pool, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials, ReadSecret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	away := New(Options{Pool: s.Pool, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials, ReadSecret: func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		if name == KeptSecret {
 			return nil, errors.New("the API server is away")
 		}

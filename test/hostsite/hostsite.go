@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	xssh "golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,8 +30,8 @@ import (
 // Secrets are Secrets by namespace/name; a nil one may not be read.
 type Secrets map[string]map[string][]byte
 
-// Read returns the data of one.
-func (s Secrets) Read(_ context.Context, namespace, name string) (map[string][]byte, error) {
+// Read returns one.
+func (s Secrets) Read(_ context.Context, namespace, name string) (*corev1.Secret, error) {
 	data, ok := s[namespace+"/"+name]
 	resource := schema.GroupResource{Resource: "secrets"}
 	switch {
@@ -39,7 +40,7 @@ func (s Secrets) Read(_ context.Context, namespace, name string) (map[string][]b
 	case data == nil:
 		return nil, apierrors.NewForbidden(resource, name, errors.New("no role"))
 	}
-	return data, nil
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}, nil
 }
 
 // ClusterCredentials names the Secret with the key that the host accepts.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,12 +45,8 @@ func newHosts(o *hostoptions.Options, received func(bytes int), known *networks.
 	legacyregistry.RawMustRegister(metrics.NewCollector("windows_apiserver", pool.Stats))
 	connector = host.New(host.Options{
 		Pool: pool,
-		ReadSecret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-			secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			return secret.Data, nil
+		ReadSecret: func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+			return kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 		ReadPool:           poolReader(own),
 		ClusterCredentials: o.ClusterCredentials(),

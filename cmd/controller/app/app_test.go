@@ -140,9 +140,9 @@ func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 func TestReaders(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "key"}, Data: map[string][]byte{"private-key.pem": []byte("x")}}
 	c := fake.NewClientBuilder().WithObjects(secret).Build()
-	data, err := secretReader(c)(t.Context(), "ns", "key")
-	if err != nil || string(data["private-key.pem"]) != "x" {
-		t.Errorf("got %v, %v", data, err)
+	secret, err := secretReader(c)(t.Context(), "ns", "key")
+	if err != nil || string(secret.Data["private-key.pem"]) != "x" {
+		t.Errorf("got %v, %v", secret, err)
 	}
 	// The kind of the error says what to do, so it must come through.
 	if _, err := secretReader(c)(t.Context(), "ns", "none"); !apierrors.IsNotFound(err) {

@@ -225,13 +225,13 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 }
 
 // secretReader reads Secrets from the cluster itself.
-func secretReader(live client.Reader) func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-	return func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
-		var secret corev1.Secret
-		if err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
+func secretReader(live client.Reader) func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		if err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
 			return nil, err
 		}
-		return secret.Data, nil
+		return secret, nil
 	}
 }
 

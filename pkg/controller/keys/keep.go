@@ -6,7 +6,6 @@ package keys
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -73,10 +72,12 @@ func fingerprintsOf(credentials []host.KeptCredential) []string {
 // keys of the Secret those are kept that hosts accept: whoever takes one away overwrites the only copy of it, too. Former credentials go
 // once all hosts have had the key for a while, grace: a host may be getting another one at this moment that the Secret
 // had, and its status says so later. They stay longer when hosts have left that may accept them. Of a compromised key the public
-// part is kept, so that hosts lose it: there may be some that got the present one by hand. Of a Secret that is replaced more than
+// part is kept, so that hosts lose it: there may be some that got the present one by hand. Where the Secret still has it besides
+// others, it is no key that hosts are to have. Of a Secret that is replaced more than
 // [host.MaxKept] times while hosts do not get its keys, those go first that no host is known to accept.
 func keep(before host.Kept, now []host.KeptCredential, compromised []string, instances []*v1alpha1.WindowsInstance, at time.Time, grace time.Duration) host.Kept {
-	p := progressOf(instances, fingerprintsOf(now)...)
+	sound := soundOf(now, compromised)
+	p, first := progressOf(instances, fingerprintsOf(sound)...), sound[0].Fingerprint
 	before = whereHostsLeft(before, p, at)
 	after := host.Kept{RotatingTo: before.RotatingTo, Hosts: p.current + p.former}
 	add := func(c host.KeptCredential) {
@@ -98,8 +99,8 @@ func keep(before host.Kept, now []host.KeptCredential, compromised []string, ins
 	// Before hosts lose their former key the new one is kept. One that no host has accepted, and that takes the place of
 	// none, is not worth it: it may be a mistake.
 	accepted := acceptedBy(instances)
-	for n, c := range now {
-		if accepted.Has(c.Fingerprint) || n == 0 && p.former > 0 && c.Fingerprint != "" {
+	for _, c := range now {
+		if accepted.Has(c.Fingerprint) || c.Fingerprint == first && p.former > 0 && first != "" {
 			add(c)
 		}
 	}
@@ -132,7 +133,7 @@ func keep(before host.Kept, now []host.KeptCredential, compromised []string, ins
 			after.RotatedAt = cmp.Or(before.RotatedAt, &at)
 		}
 	case p.former > 0:
-		after.RotatingTo = now[0].Fingerprint
+		after.RotatingTo = first
 	}
 	return after
 }
@@ -215,7 +216,7 @@ func nextUnused(names []string, at time.Time) []string {
 	return parts[at.Unix()/int64(interval.Seconds())%int64(len(parts))]
 }
 
-// compromisedKeys are the fingerprints in the annotation of a Secret.
-func compromisedKeys(annotation string) []string {
-	return strings.FieldsFunc(annotation, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
+// soundOf are those of the keys of a Secret that hosts are to accept.
+func soundOf(now []host.KeptCredential, compromised []string) []host.KeptCredential {
+	return host.Sound(now, func(c host.KeptCredential) bool { return slices.Contains(compromised, c.Fingerprint) })
 }

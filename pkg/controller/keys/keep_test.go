@@ -114,11 +114,16 @@ func TestKeep(t *testing.T) {
 		{"a host of a key that the Secret has no more gets the first, and one that it gets is kept", keptOf("", "Z"), "C B A", nil, on("Z", "Y>B"), several(keptOf("C", "C", "B", "Z"), 2)},
 		{"the first one takes the place of another when that is taken away", several(keptOf("", "C", "A"), 2), "C", nil, on("C", "A"), keptOf("C", "C", "A")},
 		{"one that no host accepts any more goes after a while", keptOf("", "A"), "C A", nil, on("C"), rotatedAt(0, "C", "A")},
+		{"a further one that the Secret has is compromised: its hosts get the first", keptOf("", "A"), "C A", []string{"A"}, on("A"), publicOnly(several(keptOf("C", "C", "A"), 2), 1)},
+		{"until the last has it", publicOnly(several(keptOf("C", "C", "A"), 2), 1), "C A", []string{"A"}, on("C", "A>C"), publicOnly(several(keptOf("C", "C", "A"), 2), 1)},
+		{"and then nothing of it stays, after a while", publicOnly(rotatedAt(-grace, "C", "A"), 1), "C A", []string{"A"}, on("C"), keptOf("", "C")},
+		{"the first one is compromised, and there is another", keptOf("", "C"), "C B", []string{"C"}, on("C"), publicOnly(several(keptOf("B", "C", "B"), 2), 0)},
+		{"all are compromised", host.Kept{}, "C A", []string{"A", "C"}, on("A"), publicOnly(keptOf("", "A"), 0)},
 		{"too many", keptOf("I", "H", "G", "F", "E", "D", "C", "B", "A"), "I", nil, on("A>I"), keptOf("I", "I", "H", "G", "F", "E", "D", "C", "A")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := keep(test.before, credentialsOf(test.now), test.compromised, test.instances, at, grace)
-			if p := progressOf(test.instances, strings.Split(test.now, " ")...); got.Hosts != p.current+p.former {
+			if p := progressOf(test.instances, fingerprintsOf(soundOf(credentialsOf(test.now), test.compromised))...); got.Hosts != p.current+p.former {
 				t.Errorf("%d hosts", got.Hosts)
 			}
 			got.Hosts = 0
@@ -127,7 +132,7 @@ func TestKeep(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{"SHA256:a", "SHA256:b"}, compromisedKeys("SHA256:a, SHA256:b\n")); diff != "" {
+	if diff := cmp.Diff([]string{"SHA256:a", "SHA256:b"}, host.CompromisedKeys(map[string]string{v1alpha1.CompromisedKeysAnnotation: "SHA256:a, SHA256:b\n"})); diff != "" {
 		t.Errorf("an annotation (-want +got)\n%s", diff)
 	}
 }

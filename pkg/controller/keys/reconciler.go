@@ -33,6 +33,7 @@ const (
 	eventRotating  = "KeyRotationStarted"
 	eventRotated   = "KeyRotated"
 	eventNotKept   = "KeyNotKept"
+	eventHasKey    = "CompromisedKey"
 	keeperRoleName = "windows-credentials-keeper"
 )
 
@@ -50,6 +51,8 @@ type Reconciler struct {
 	refused map[string]bool
 	// full are the Secrets for which there is no room, as was said.
 	full map[types.NamespacedName]bool
+	// compromised is what was said of the compromised keys of Secrets.
+	compromised map[types.NamespacedName]string
 	// holds are the namespaces in which something was kept when that was read.
 	holds map[string]bool
 	// credentials are those that were read.
@@ -59,7 +62,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, holds: map[string]bool{}}
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}}
 }
 
 // secretState is a Secret with credentials as it is found, and what is to be kept of it.
@@ -96,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	var entries []entry
 	var states []secretState
 	var errs []error
-	compromised := compromisedKeys(kept.Annotations[v1alpha1.CompromisedKeysAnnotation]) // of all Secrets, also those that are gone
+	compromised := host.CompromisedKeys(kept.Annotations) // of all Secrets, also those that are gone
 	for _, name := range names {
 		e, state, err := r.look(ctx, name, kept.Data[name.Name], compromised, u.instances[name])
 		if err != nil {
@@ -180,8 +183,9 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 	if err != nil {
 		return e, nil, nil //nolint:nilerr // the condition Authenticated says so
 	}
+	r.sayCompromised(secret, r.credentials.Compromised(name, secret.Data, compromised))
 	after := keep(before, now, compromised, instances, r.now().UTC(), 2*r.ProbeTimeout)
-	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, fingerprintsOf(now)...)}
+	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, fingerprintsOf(soundOf(now, compromised))...)}
 	if len(after.Credentials) == 0 && after.RotatingTo == "" {
 		e.after = nil
 		return e, state, nil
@@ -231,7 +235,7 @@ func alsoBy(secret *corev1.Secret, compromised []string) []string {
 	if secret == nil {
 		return compromised
 	}
-	return append(compromisedKeys(secret.Annotations[v1alpha1.CompromisedKeysAnnotation]), compromised...)
+	return append(host.CompromisedKeys(secret.Annotations), compromised...)
 }
 
 // readSecret reads a Secret with credentials. Nil: it is gone, or may not be read.
@@ -292,6 +296,18 @@ func (r *Reconciler) sayRefused(namespace string, states []secretState) {
 		r.Recorder.Eventf(s.secret, corev1.EventTypeWarning, eventNotKept, "The key of this Secret cannot be kept, so that its %d hosts get no other one. Let windows-controller keep it: "+
 			"kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s:windows-controller",
 			s.progress.total(), keeperRoleName, namespace, keeperRoleName, r.Cluster.Namespace)
+	}
+}
+
+// sayCompromised records, once, that a Secret has compromised keys. warning says which; empty: it has none.
+func (r *Reconciler) sayCompromised(secret *corev1.Secret, warning string) {
+	name := client.ObjectKeyFromObject(secret)
+	switch {
+	case warning == "":
+		delete(r.compromised, name)
+	case warning != r.compromised[name]:
+		r.compromised[name] = warning
+		r.Recorder.Eventf(secret, corev1.EventTypeWarning, eventHasKey, "%s", warning)
 	}
 }
 

@@ -225,6 +225,24 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 	}
 }
 
+// TestCompromisedFurtherKey: that a Secret still has a compromised key is said once, and the hosts that accept it are not current.
+func TestCompromisedFurtherKey(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	secret := secretWith(clusterKey, second)
+	secret.Data["private-key-old.pem"] = first
+	secret.Annotations = map[string]string{v1alpha1.CompromisedKeysAnnotation: was}
+	f := newFixture(t, secret, instanceWith("win-1", was, ""), instanceWith("win-2", is, ""))
+	for range 2 {
+		if diff := cmp.Diff([]string{is, "public key of " + was}, f.reconcile(clusterKey)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	f.expectEvent("Warning CompromisedKey Secret operator/cloud-private-key still has key " + was)
+	f.expectEvent("Normal KeyRotationStarted 1 of 2 hosts")
+	f.expectEvent("")
+}
+
 // A further key of a Secret that a host accepts is kept, by itself, before somebody takes it away.
 func TestSeveralKeys(t *testing.T) {
 	first, was := keyPair(t)

@@ -4,6 +4,7 @@
 package agentclient
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -184,6 +186,42 @@ func TestRotateKeyCompromised(t *testing.T) {
 	}
 	if got, want := k.content(t), r.Key.String()+"\n"; got != want {
 		t.Errorf("the file is %q, want %q", got, want)
+	}
+}
+
+// A key that the Secret still has besides the first one, and that is compromised, is removed from a host that accepts it.
+func TestRotateKeyCompromisedFurther(t *testing.T) {
+	k := newKeyed(t, winhost.Options{})
+	name := hostsite.ClusterCredentials
+	kept, err := host.ParseKept(k.Secrets["operator/"+host.KeptSecret][name.Name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Secrets[name.String()]["private-key-old.pem"] = kept.Credentials[1].Data["private-key.pem"]
+	k.connector = host.New(host.Options{
+		Pool: k.Pool, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials,
+		ReadSecret: func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+			secret, err := k.Secrets.Read(ctx, namespace, name)
+			if err == nil {
+				secret.Annotations = map[string]string{v1alpha1.CompromisedKeysAnnotation: k.former}
+			}
+			return secret, err
+		},
+	})
+	k.client = New(Options{Hosts: k.connector, Pool: k.Pool, Agents: k.client.options.Agents})
+	if got := k.login(t); got != k.former {
+		t.Fatalf("the host accepts %s", got)
+	}
+	r := k.rotation(t)
+	if removed, err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil || !removed {
+		t.Fatalf("removed: %t, %v", removed, err)
+	}
+	if got, want := k.content(t), r.Key.String()+"\n"; got != want {
+		t.Errorf("the file is %q, want %q", got, want)
+	}
+	k.Instance.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: k.current}
+	if got := k.login(t); got != k.current {
+		t.Errorf("then the host accepts %s", got)
 	}
 }
 

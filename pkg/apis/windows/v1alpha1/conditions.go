@@ -239,7 +239,8 @@ const (
 	HostKeysAnnotation = "windows.openshift.io/host-keys"
 	// CompromisedKeysAnnotation on a Secret with credentials lists the SHA256 fingerprints of keys that somebody else may
 	// have, separated by commas. Nobody logs in with them once the key of the Secret was replaced. Of them only the public
-	// keys are kept, to be removed from hosts. Hosts that accept no other key have to be given the new one by hand.
+	// keys are kept, to be removed from hosts. Hosts that accept no other key have to be given the new one by hand. Of several keys
+	// that the Secret has now, hosts that accept a named one get the first one that is not, and lose it.
 	// On the Secret windows-keys-in-use it is about all Secrets of the namespace, also those that were deleted.
 	CompromisedKeysAnnotation = "windows.openshift.io/compromised-keys"
 	// NamespaceLabel on a Node is the namespace of the instance that its host was configured for. It
