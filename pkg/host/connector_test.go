@@ -157,6 +157,7 @@ func TestCredentials(t *testing.T) {
 		{"its own is missing: no fall back to another", hostsite.Secrets{"operator/cloud-private-key": good}, "mine", "", "Secret default/mine: not found"},
 		{"pool that is not there: no fall back to the cluster-wide key", hostsite.Secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool does not exist"},
 		{"forbidden", hostsite.Secrets{"default/mine": nil}, "mine", "", "Secret default/mine: may not be read: bind the ClusterRole windows-credentials-reader in namespace default"},
+		{"forbidden in the namespace of the programs", hostsite.Secrets{"operator/cloud-private-key": nil}, "", "", "kubectl create role windows-secret-cloud-private-key -n operator --verb=get --resource=secrets --resource-name=cloud-private-key && kubectl create rolebinding windows-secret-cloud-private-key -n operator --role=windows-secret-cloud-private-key --serviceaccount=operator:windows-apiserver --serviceaccount=operator:windows-controller"},
 		{"empty", hostsite.Secrets{"default/mine": none}, "mine", "", "Secret default/mine: has neither the key private-key.pem nor the key password"},
 		{"no key", hostsite.Secrets{"default/mine": {"private-key.pem": []byte("s3cret")}}, "mine", "", "not a private key"},
 		{"passphrase missing", hostsite.Secrets{"default/mine": {"private-key.pem": locked}}, "mine", "", "passphrase"},

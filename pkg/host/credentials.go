@@ -77,7 +77,7 @@ func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedNa
 	case apierrors.IsNotFound(err):
 		return credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
 	case apierrors.IsForbidden(err):
-		return credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
+		return credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("may not be read: " + c.allowReading(name))}
 	case err != nil:
 		return credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
@@ -94,6 +94,16 @@ func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedNa
 		named = append(named, CompromisedKeys(kept.Annotations)...)
 	}
 	return current.withCompromised(name, named), nil
+}
+
+// allowReading is what lets both programs read a Secret. In their own namespace they read Secrets by name, because others are
+// there that are not for them.
+func (c *Connector) allowReading(secret types.NamespacedName) string {
+	if secret.Namespace != c.options.ClusterCredentials.Namespace {
+		return fmt.Sprintf("bind the ClusterRole windows-credentials-reader in namespace %s to our service account", secret.Namespace)
+	}
+	return fmt.Sprintf("let both programs read it: kubectl create role windows-secret-%[1]s -n %[2]s --verb=get --resource=secrets --resource-name=%[1]s && "+
+		"kubectl create rolebinding windows-secret-%[1]s -n %[2]s --role=windows-secret-%[1]s --serviceaccount=%[2]s:windows-apiserver --serviceaccount=%[2]s:windows-controller", secret.Name, secret.Namespace)
 }
 
 // readKept reads the Secret with the copies of a namespace. That there is none is no error, nor that it may not be read: the

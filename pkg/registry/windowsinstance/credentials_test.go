@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,8 @@ func (fewPools) Get(_ context.Context, name string, _ *metav1.GetOptions) (runti
 	case "without":
 	case "bastion":
 		pool.Spec.Template.CredentialsSecretRef = &windows.SecretReference{Name: "of-pool"}
+		pool.Spec.Template.Bastion = aBastion("jump-of-pool")
+	case "edge":
 		pool.Spec.Template.Bastion = aBastion("jump-of-pool")
 	case "broken":
 		return nil, errors.New("storage is down")
@@ -168,6 +171,32 @@ func TestCredentialGuardOfBastion(t *testing.T) {
 	const want = `its bastion would be logged in to with Secret "jump": that needs the verb get on secrets "jump" in namespace "default"`
 	if err := base.Guard(nil, guard.checkCreate)(as("jane"), instance); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// TestCredentialGuardOfController: the controller creates instances of a pool with a bastion once it may read the Secret of that,
+// and not before.
+func TestCredentialGuardOfController(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		granted []string
+		want    bool
+	}{
+		{"as it is installed", []string{"use windowscredentials/cluster"}, false},
+		{"with the Role of the user guide", []string{"use windowscredentials/cluster", "get secrets/jump-of-pool"}, true},
+		{"with that of another Secret", []string{"use windowscredentials/cluster", "get secrets/jump"}, false},
+	} {
+		guard := credentialGuard{pools: fewPools{}, authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if a.GetUser().GetName() == controllerUser && a.GetNamespace() == "default" && slices.Contains(test.granted, a.GetVerb()+" "+a.GetResource()+"/"+a.GetName()) {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		})}
+		instance := validInstance()
+		instance.Spec.PoolRef = &windows.PoolReference{Name: "edge"}
+		if err := base.Guard(nil, guard.checkCreate)(as(controllerUser), instance); (err == nil) != test.want || err != nil && !apierrors.IsForbidden(err) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
 	}
 }
 
