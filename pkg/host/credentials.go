@@ -205,11 +205,13 @@ func offered(current credentials, former []credentials, known *v1alpha1.Credenti
 	}
 	slices.SortStableFunc(tried, func(a, b identity) int { return rank(a) - rank(b) })
 	for _, i := range tried {
-		signers := i.signers(at)
-		signers = signers[:min(len(signers), maxOffered-len(out.Signers))]
-		if len(signers) == 0 {
+		places := maxOffered - len(out.Signers)
+		if places == 0 {
 			break
 		}
+		// With one place left it is the key, the last one, rather than its certificate: more hosts accept that.
+		signers := i.signers(at)
+		signers = signers[max(0, len(signers)-places):]
 		out.Signers = append(out.Signers, signers...)
 		if _, good := sound.own(i.fingerprint()); !good {
 			out.ID += "+" + i.of

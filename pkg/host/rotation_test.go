@@ -86,7 +86,8 @@ func TestOffered(t *testing.T) {
 		{"a former one that it had before further ones", together(t, time.Time{}, current, a, b), []credentials{c, d}, accepts(d), keys(current, d, a, b, c), ""},
 		{"a certificate, then the key", together(t, at.Add(time.Second), current), []credentials{a}, nil, []string{cert(current), name(current), name(a)}, ""},
 		{"an expired one is not tried", together(t, at, current), nil, nil, keys(current), ""},
-		{"each counts", together(t, at.Add(time.Second), current, a), []credentials{together(t, at.Add(time.Second), b)}, accepts(b), []string{cert(current), name(current), cert(b), name(b), cert(a)}, ""},
+		{"with one place left the key, which a host may have that does not know the authority", current, []credentials{a, b, c, together(t, at.Add(time.Second), d), e}, nil, keys(current, a, b, c, d), ""},
+		{"each counts", together(t, at.Add(time.Second), current, a), []credentials{together(t, at.Add(time.Second), b)}, accepts(b), []string{cert(current), name(current), cert(b), name(b), name(a)}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := offered(test.current, test.former, test.known, at)
