@@ -82,16 +82,25 @@ func (g credentialGuard) template(ctx context.Context, instance *windows.Windows
 	if ref == nil || instance.Spec.CredentialsSecretRef != nil && instance.Spec.Bastion != nil {
 		return windows.PoolTemplate{}, nil
 	}
-	obj, err := g.pools.Get(ctx, ref.Name, &metav1.GetOptions{})
+	template, _, err := templateOf(ctx, g.pools, ref)
+	return template, err
+}
+
+// templateOf returns that of a pool. known is false where the pool does not exist; an instance without one has an empty template.
+func templateOf(ctx context.Context, pools rest.Getter, ref *windows.PoolReference) (template windows.PoolTemplate, known bool, err error) {
+	if ref == nil {
+		return template, true, nil
+	}
+	obj, err := pools.Get(ctx, ref.Name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return windows.PoolTemplate{}, nil
+		return template, false, nil
 	}
 	if err != nil {
-		return windows.PoolTemplate{}, apierrors.NewInternalError(fmt.Errorf("reading the credentials of pool %q: %w", ref.Name, err))
+		return template, false, apierrors.NewInternalError(fmt.Errorf("reading the template of pool %q: %w", ref.Name, err))
 	}
 	pool, err := base.As[*windows.WindowsNodePool](obj)
 	if err != nil {
-		return windows.PoolTemplate{}, err
+		return template, false, err
 	}
-	return pool.Spec.Template, nil
+	return pool.Spec.Template, true, nil
 }

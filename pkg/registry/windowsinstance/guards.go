@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"slices"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -34,12 +36,13 @@ func (g sourceGuard) checkDelete(ctx context.Context, instance *windows.WindowsI
 		source, v1alpha1.SourceAnnotation))
 }
 
-// keyGuard requires the verb trust before the keys that a host may present are changed, or the
+// keyGuard requires the verb trust before the keys that a host or its bastion may present are changed, or the
 // machine that it is: whoever changes them decides which machine our key logs in to, and which
 // one is changed.
 type keyGuard struct {
 	authorizer authorizer.Authorizer
 	deleters   base.Deleters
+	pools      rest.Getter
 }
 
 // checkCreate lets the controller alone say which host keys have been proven before: users would have a
@@ -64,7 +67,30 @@ func (g keyGuard) checkUpdate(ctx context.Context, instance, old *windows.Window
 	case !slices.Equal(instance.Spec.Bastion.Keys(), old.Spec.Bastion.Keys()):
 		return requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "changing spec.bastion.hostKeys")
 	}
-	return nil
+	changes, err := g.changesBastionOfPool(ctx, instance, old)
+	if err != nil || !changes {
+		return err
+	}
+	return requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "changing spec.poolRef, and by that the host keys of its bastion,")
+}
+
+// changesBastionOfPool says whether an instance has another pool, and by that a bastion with other keys, or none any more.
+func (g keyGuard) changesBastionOfPool(ctx context.Context, instance, old *windows.WindowsInstance) (bool, error) {
+	if instance.Spec.Bastion != nil || apiequality.Semantic.DeepEqual(instance.Spec.PoolRef, old.Spec.PoolRef) {
+		return false, nil // its own comes before that of any pool
+	}
+	before, known, err := templateOf(ctx, g.pools, old.Spec.PoolRef)
+	if err != nil {
+		return false, err
+	}
+	after, _, err := templateOf(ctx, g.pools, instance.Spec.PoolRef)
+	if err != nil {
+		return false, err
+	}
+	if !known && old.Status.Bastion != "" {
+		return true, nil // nobody knows any more which keys it had
+	}
+	return !slices.Equal(after.Bastion.Keys(), before.Bastion.Keys()), nil
 }
 
 // requireVerb requires a right besides that to write instances: a verb on a resource that

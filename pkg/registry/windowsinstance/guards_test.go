@@ -100,6 +100,21 @@ func TestKeyGuard(t *testing.T) {
 			i.Spec.Bastion.HostKeys = lines
 		}
 	}
+	pool := func(name string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) { i.Spec.PoolRef = &windows.PoolReference{Name: name} }
+	}
+	both := func(name string, lines ...string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			pool(name)(i)
+			bastion(lines...)(i)
+		}
+	}
+	found := func(name string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			pool(name)(i)
+			i.Status.Bastion = "10.0.0.9:22"
+		}
+	}
 	machine := func(id string) func(*windows.WindowsInstance) {
 		return func(i *windows.WindowsInstance) {
 			keys("a")(i)
@@ -132,6 +147,21 @@ func TestKeyGuard(t *testing.T) {
 		{"keys of the bastion, denied", as("jane"), bastion("a"), bastion("b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
 		{"bastion set, denied", as("jane"), keys(), bastion("a"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
 		{"bastion removed, denied", as("jane"), bastion("a"), keys(), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
+		{"a pool with a bastion, denied", as("jane"), pool("without"), pool("bastion"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.poolRef, and by that the host keys of its bastion, needs the verb", 403},
+		{"a pool with a bastion, allowed", as("jane"), pool("without"), pool("bastion"), recordingAuthorizer{decision: authorizer.DecisionAllow}, true, "", 0},
+		{"a first pool with a bastion, denied", as("jane"), keys(), pool("bastion"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.poolRef", 403},
+		{"a pool without a bastion, denied", as("jane"), pool("bastion"), pool("without"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.poolRef", 403},
+		{"no pool any more, denied", as("jane"), pool("bastion"), keys(), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.poolRef", 403},
+		{"pools with the same bastion", as("jane"), pool("bastion"), pool("edge"), recordingAuthorizer{}, false, "", 0},
+		{"pools without a bastion", as("jane"), pool("with"), pool("without"), recordingAuthorizer{}, false, "", 0},
+		{"its own bastion comes before those of pools", as("jane"), both("without", "a"), both("bastion", "a"), recordingAuthorizer{}, false, "", 0},
+		{"its own bastion in the place of that of the pool, denied", as("jane"), pool("bastion"), both("bastion", "b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.bastion.hostKeys", 403},
+		{"the pool stays", as("jane"), pool("broken"), func(i *windows.WindowsInstance) { pool("broken")(i); i.Spec.Paused = true }, recordingAuthorizer{}, false, "", 0},
+		{"from a pool that is gone to one with a bastion, denied", as("jane"), pool("gone"), pool("bastion"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.poolRef", 403},
+		{"from a pool that is gone and had none", as("jane"), pool("gone"), pool("without"), recordingAuthorizer{}, false, "", 0},
+		{"from a pool that is gone and had one, denied", as("jane"), found("gone"), pool("without"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "changing spec.poolRef", 403},
+		{"a pool that cannot be read", as("jane"), pool("without"), pool("broken"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "storage is down", 500},
+		{"a pool that could not be read before", as("jane"), pool("broken"), pool("without"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "storage is down", 500},
 		{"nobody", context.Background(), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "no user", 403},
 		{"the authorizer fails", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow, err: errors.New("webhook is gone")}, true, "webhook is gone", 500},
 	} {
@@ -141,7 +171,7 @@ func TestKeyGuard(t *testing.T) {
 			test.after(after)
 			called := false
 			next := func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil }
-			err := base.GuardUpdate(next, keyGuard{authorizer: &test.authorizer}.checkUpdate)(test.ctx, after, before)
+			err := base.GuardUpdate(next, keyGuard{authorizer: &test.authorizer, pools: fewPools{}}.checkUpdate)(test.ctx, after, before)
 			if called != (test.want == "") {
 				t.Errorf("further checks were made: %v", called)
 			}

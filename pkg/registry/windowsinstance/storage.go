@@ -116,7 +116,7 @@ func NewStorage(o Options) (*Storage, error) {
 			Store:       store,
 			releases:    releases{store: releasing(store, strategy), deleters: o.Deleters, now: time.Now},
 			source:      sourceGuard{deleters: o.Deleters},
-			keys:        keyGuard{authorizer: o.Authorizer, deleters: o.Deleters},
+			keys:        keyGuard{authorizer: o.Authorizer, deleters: o.Deleters, pools: o.Pools},
 			abandon:     abandonGuard{authorizer: o.Authorizer},
 			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
 			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace, o.Deleters),
