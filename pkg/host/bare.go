@@ -4,6 +4,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
 
 // BareKey returns the public key of private-key.pem of a Secret, as programs read it that know of no passphrase, no certificate
@@ -46,6 +48,23 @@ func (c *Connector) LoginBare(ctx context.Context, instance *v1alpha1.WindowsIns
 		return nil, err
 	}
 	return &Peer{Address: met.Address, Bastion: endpointOf(target.Bastion), Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint()}, nil
+}
+
+// EncryptUsername returns the user of a host as WMCO reads it on its Node: encrypted with private-key.pem of a Secret, which
+// must not be encrypted itself, as the passphrase. Errors are [CredentialsError]s.
+func (c *Connector) EncryptUsername(ctx context.Context, secret types.NamespacedName, user string) (string, error) {
+	if key, err := c.BareKey(ctx, secret); err != nil || key.IsZero() {
+		return "", cmp.Or[error](err, &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("has no key %s", keyPrivateKey)})
+	}
+	data, err := c.options.ReadSecret(ctx, secret.Namespace, secret.Name)
+	if err != nil {
+		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("reading: %w", err)}
+	}
+	value, err := takeover.EncryptUsername(user, data[keyPrivateKey])
+	if err != nil {
+		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("encrypting the user with it: %w", err)}
+	}
+	return value, nil
 }
 
 // bare are credentials of that key, and of nothing else.

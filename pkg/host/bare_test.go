@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
@@ -104,6 +105,13 @@ func TestBareKey(t *testing.T) {
 			_, typed := errors.AsType[*CredentialsError](err)
 			if got.Fingerprint() != test.want || typed != (test.wantErr != "") || typed && !strings.Contains(err.Error(), test.wantErr) {
 				t.Errorf("got %s, %v", got, err)
+			}
+			value, err := s.connector.EncryptUsername(t.Context(), name, "Administrator")
+			if _, typed := errors.AsType[*CredentialsError](err); typed != (test.want == "") {
+				t.Errorf("a user is encrypted as %q, %v", value, err)
+			}
+			if user, _ := takeover.DecryptUsername(value, test.data["private-key.pem"]); test.want != "" && user != "Administrator" {
+				t.Errorf("WMCO reads user %q", user)
 			}
 			if peer, _ := s.connector.LoginBare(t.Context(), s.Instance, name); peer != nil {
 				t.Error("the host accepts it")

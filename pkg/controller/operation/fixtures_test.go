@@ -173,7 +173,7 @@ func (h *scriptedHost) LoginBare(ctx context.Context, _ *v1alpha1.WindowsInstanc
 	if err := h.ask(ctx, "LoginBare"); err != nil || h.peer != nil || secret != keySecret {
 		return nil, err
 	}
-	return &host.Peer{Accepted: h.key.Fingerprint()}, nil
+	return &host.Peer{Accepted: h.key.Fingerprint(), Key: h.key}, nil
 }
 
 func (h *scriptedHost) Resolve(ctx context.Context, i *v1alpha1.WindowsInstance) ([]netip.Addr, error) {
@@ -187,6 +187,12 @@ func (h *scriptedHost) Resolve(ctx context.Context, i *v1alpha1.WindowsInstance)
 		return nil, errRefusedPort
 	}
 	return []netip.Addr{address}, nil
+}
+
+func (h *scriptedHost) EncryptUsername(ctx context.Context, secret types.NamespacedName, user string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return user + " for " + secret.Name, h.ask(ctx, "EncryptUsername")
 }
 
 func (h *scriptedHost) BareKey(ctx context.Context, secret types.NamespacedName) (host.Key, error) {

@@ -62,6 +62,8 @@ type Hosts interface {
 	BareKey(ctx context.Context, secret types.NamespacedName) (host.Key, error)
 	// LoginBare is Login with nothing but that key. Nil: the host refuses it.
 	LoginBare(ctx context.Context, instance *v1alpha1.WindowsInstance, secret types.NamespacedName) (*host.Peer, error)
+	// EncryptUsername returns a user as WMCO reads it, encrypted with that key. It does not contact a host.
+	EncryptUsername(ctx context.Context, secret types.NamespacedName, user string) (string, error)
 	// RestartServices restarts the services of the configuration that the host has. Errors are as those of Apply.
 	RestartServices(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -41,7 +43,11 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	if err := e.ensureReachableForWMCO(ctx); err != nil {
 		return result{}, err
 	}
-	if err := e.ensureKeyOfWMCO(ctx); err != nil {
+	key, err := e.keyOfWMCO(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if _, err := e.ensureKeyOfWMCO(ctx, key); err != nil {
 		return result{}, err
 	}
 	// It takes seconds, and is not cut off: nobody would know whose the host is.
@@ -89,26 +95,22 @@ func (e *execution) nodeToRelease(ctx context.Context) (*corev1.Node, error) {
 var keySecret = types.NamespacedName{Namespace: wmco.Namespace, Name: wmco.PrivateKeySecret}
 
 // ensureKeyOfWMCO makes sure that the host accepts the key of WMCO by itself, as WMCO offers nothing else, and deletes the Machines of
-// hosts that do not.
-func (e *execution) ensureKeyOfWMCO(ctx context.Context) error {
-	key, err := e.keyOfWMCO(ctx)
-	if err != nil {
-		return err
-	}
+// hosts that do not. It returns the host that did.
+func (e *execution) ensureKeyOfWMCO(ctx context.Context, key host.Key) (*host.Peer, error) {
 	bare, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (*host.Peer, error) {
 		return e.Hosts.LoginBare(ctx, e.instance, keySecret)
 	})
 	switch {
 	case err != nil:
-		return e.blame(ctx, "the host cannot be logged in to with the key of the Windows Machine Config Operator", err)
+		return nil, e.blame(ctx, "the host cannot be logged in to with the key of the Windows Machine Config Operator", err)
 	case bare != nil:
-		return nil
+		return bare, nil
 	}
 	peer, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (host.Peer, error) {
 		return e.Hosts.Login(ctx, e.instance)
 	})
 	if err != nil {
-		return e.blame(ctx, "the host cannot be logged in to", err)
+		return nil, e.blame(ctx, "the host cannot be logged in to", err)
 	}
 	accepts := "key " + peer.Accepted
 	switch {
@@ -117,7 +119,7 @@ func (e *execution) ensureKeyOfWMCO(ctx context.Context) error {
 	case peer.Certified:
 		accepts = "a certificate of key " + peer.Accepted
 	}
-	return fmt.Errorf("the host accepts %s, and the Windows Machine Config Operator logs in with nothing but key %s, private-key.pem of Secret %s, and deletes Machines that refuse it. "+
+	return nil, fmt.Errorf("the host accepts %s, and the Windows Machine Config Operator logs in with nothing but key %s, private-key.pem of Secret %s, and deletes Machines that refuse it. "+
 		`Have the host accept that key as well: open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: `+
 		`Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`,
 		accepts, key.Fingerprint(), keySecret, e.instance.Name, e.instance.Namespace, key)
@@ -159,7 +161,12 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	labels, annotations := object.Release(node, e.Version, wmco.PublicKeyHash(key.String()), listed)
+	forWMCO, err := e.annotationsForWMCO(ctx, node, key)
+	if err != nil {
+		return result{}, err
+	}
+	labels, annotations := object.Release(node, e.Version, listed)
+	maps.Copy(annotations, forWMCO)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID, "labels": labels, "annotations": annotations}})
 	if err != nil {
 		return result{}, err
@@ -193,6 +200,45 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 		message += fmt.Sprintf(" Its annotation %s=%s is not ours, and stays.", wmco.VersionAnnotation, version)
 	}
 	return result{message: message + " " + describeTakingOn}, nil
+}
+
+// annotationsForWMCO are those by which WMCO logs in to the host of a Node: with which key, as whom, and whose host key it expects if it
+// has met the host. A host key of another type than the one known here may be right, as a host has several.
+func (e *execution) annotationsForWMCO(ctx context.Context, node *corev1.Node, key host.Key) (map[string]any, error) {
+	user, err := e.userForWMCO(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{wmco.PublicKeyHashAnnotation: wmco.PublicKeyHash(key.String()), takeover.UsernameAnnotation: user}
+	expected, met := node.Annotations[takeover.HostKeyAnnotation]
+	if !met {
+		return out, nil
+	}
+	peer, err := e.ensureKeyOfWMCO(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	other, err := host.ParseKey(node.Annotations[takeover.HostKeyTypeAnnotation] + " " + expected)
+	if err != nil || other.Type() == peer.Key.Type() {
+		out[takeover.HostKeyAnnotation], out[takeover.HostKeyTypeAnnotation] = peer.Key.Base64(), peer.Key.Type()
+	}
+	return out, nil
+}
+
+// userForWMCO is the user of the host as WMCO reads it on its Node. Without it WMCO restarts no host, and gives up where it goes through
+// all its Nodes.
+func (e *execution) userForWMCO(ctx context.Context) (user string, err error) {
+	err = retryAPI(ctx, e.clock, "Reading the key of the Windows Machine Config Operator", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+		user, err = e.Hosts.EncryptUsername(ctx, keySecret, e.instance.Spec.Username)
+		return err
+	})
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the user of the host cannot be written for the Windows Machine Config Operator: %w", err)
+	}
+	return user, nil
 }
 
 // liftCordons makes the Node schedulable again if an operation of ours that failed has left it cordoned, and returns whether one had. A

@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
 
 // releasing is a host of a Machine that was configured, that accepts the key of WMCO, and that is to be released.
@@ -88,6 +89,7 @@ func (f *fixture) checkReleased(op *v1alpha1.Operation) {
 	}
 	want := map[string]string{
 		wmco.VersionAnnotation: "v1.2.3", wmco.DesiredVersionAnnotation: "v1.2.3", "other": "x",
+		takeover.UsernameAnnotation:  "Administrator for cloud-private-key",
 		wmco.PublicKeyHashAnnotation: "01eba3acce87064dc39d873ab90266348ba3ce68b2bcfb915f8ec5f9b4fa17df",
 	}
 	if diff := cmp.Diff(want, node.Annotations); diff != "" {
@@ -172,6 +174,34 @@ func TestReleaseLeavesTheNodeOfOthers(t *testing.T) {
 			t.Errorf("%q is missing in %q", want, op.Message)
 		}
 	})
+}
+
+// TestReleaseHostKey: WMCO refuses a host that has another host key than it has met.
+func TestReleaseHostKey(t *testing.T) {
+	t.Parallel()
+	const proven, ecdsa = "AAAAC3NzaC1lZDI1NTE5AAAAIE4qJS2mKXYrE7qkYBHcGu2D0pVxLeHg8Gc8dOQ5vGvN", "AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBMWoSyXGpK2KUQt0AE7i2YiDBl9H8x109ccvwuc+rrc6vxqrfV7uvQIdC76pnliW15qtfTkju1oBhfYx24SSeuY="
+	for name, tt := range map[string]struct{ kind, key, wantKind, wantKey string }{
+		"never met":      {},
+		"the same":       {"ssh-ed25519", proven, "ssh-ed25519", proven},
+		"another one":    {"ssh-ed25519", "AAAAC3NzaC1lZDI1NTE5AAAAIAMUmOkVtIt25oZ6klrRpic7vF7TrHIoBt1ken01GSMe", "ssh-ed25519", proven},
+		"cannot be read": {"ssh-ed25519", "?", "ssh-ed25519", proven},
+		"without a type": {"", proven, "ssh-ed25519", proven},
+		"another type":   {"ecdsa-sha2-nistp256", ecdsa, "ecdsa-sha2-nistp256", ecdsa},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := releasing(t)
+			node := f.node()
+			if tt.key != "" {
+				node.Annotations[takeover.HostKeyAnnotation], node.Annotations[takeover.HostKeyTypeAnnotation] = tt.key, tt.kind
+			}
+			f.updateNode(node)
+			op := f.finish()
+			node = f.node()
+			if kind, key := node.Annotations[takeover.HostKeyTypeAnnotation], node.Annotations[takeover.HostKeyAnnotation]; op.Phase != v1alpha1.OperationSucceeded || kind != tt.wantKind || key != tt.wantKey {
+				t.Errorf("it is %s: %s: %s %s", op.Phase, op.Message, kind, key)
+			}
+		})
+	}
 }
 
 // TestReleaseByEntry: WMCO finds the Node of an entry by its addresses and its label. A host that it would not find, or not log in to,

@@ -5,7 +5,6 @@
 // Nodes that it created, and returns what of it is stopped and removed when such a Node is
 // taken over.
 //
-// Nodes of WMCO are adopted without it, by package wmco alone, so that no program imports this package: nothing of it,
-// nor OpenPGP, which it needs, is in a program until one does. It is pure: no I/O, no
+// Nodes of WMCO are adopted without it, by package wmco alone; it writes on Nodes that are given back. It is pure: no I/O, no
 // clients. Of this project it imports package wmco only.
 package takeover

@@ -4,6 +4,8 @@
 package takeover
 
 import (
+	"bytes"
+	"crypto"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
 const (
@@ -58,6 +61,34 @@ func DecryptUsername(value string, privateKeyPEM []byte) (string, error) {
 		return "", fmt.Errorf("the message is longer than %d bytes, which no user name is", maxUsername)
 	}
 	return string(plain), nil
+}
+
+// EncryptUsername returns a value of UsernameAnnotation for a user, in the current spelling. It is another one each time.
+func EncryptUsername(user string, privateKeyPEM []byte) (string, error) {
+	if user == "" || len(user) > maxUsername {
+		return "", fmt.Errorf("a user has from 1 to %d bytes", maxUsername)
+	}
+	var armored bytes.Buffer
+	block, err := armor.Encode(&armored, armorType, nil)
+	if err != nil {
+		return "", fmt.Errorf("begin the armored block: %w", err)
+	}
+	// The ciphers of RFC 4880, as the library of WMCO knows no others.
+	message, err := openpgp.SymmetricallyEncrypt(block, privateKeyPEM, nil, &packet.Config{DefaultHash: crypto.SHA256, DefaultCipher: packet.CipherAES256})
+	if err != nil {
+		return "", fmt.Errorf("encrypt: %w", err)
+	}
+	if _, err := io.WriteString(message, user); err != nil {
+		return "", fmt.Errorf("encrypt: %w", err)
+	}
+	for _, c := range []io.Closer{message, block} {
+		if err := c.Close(); err != nil {
+			return "", fmt.Errorf("end the message: %w", err)
+		}
+	}
+	text := strings.TrimPrefix(armored.String(), "-----BEGIN "+armorType+"-----")
+	text = strings.TrimSuffix(strings.TrimSpace(text), "-----END "+armorType+"-----")
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", newlineMarker), nil
 }
 
 // restoreArmor turns the value of an annotation into a complete armored block.

@@ -5,11 +5,15 @@ package takeover_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	theirs "golang.org/x/crypto/openpgp"           //nolint:staticcheck // it is what reads the annotation
+	theirarmor "golang.org/x/crypto/openpgp/armor" //nolint:staticcheck // the same
 
 	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
@@ -83,6 +87,45 @@ func TestDecryptUsername(t *testing.T) {
 				t.Errorf("the error tells a secret: %v", err)
 			}
 		})
+	}
+}
+
+// TestEncryptUsername reads what is written by the library of WMCO, as that does: it adds the armor lines, and puts newlines in the
+// place of the markers.
+func TestEncryptUsername(t *testing.T) {
+	key := "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n"
+	for _, user := range []string{"a", "Administrator", `EXAMPLE\svc-win`, "Jörg", strings.Repeat("x", 1024)} {
+		value, err := takeover.EncryptUsername(user, []byte(key))
+		if err != nil || strings.Contains(value, "\n") || strings.Contains(value, "-----") || strings.Contains(value, user+"<") {
+			t.Fatalf("got %q, %v", value, err)
+		}
+		if got, err := takeover.DecryptUsername(value, []byte(key)); got != user || err != nil {
+			t.Errorf("got %q, %v, want %q", got, err, user)
+		}
+		full := "-----BEGIN ENCRYPTED DATA-----\n\n" + strings.ReplaceAll(value, "<wmcoMarker>", "\n") + "\n-----END ENCRYPTED DATA-----"
+		block, err := theirarmor.Decode(strings.NewReader(full))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := false
+		message, err := theirs.ReadMessage(block.Body, nil, func([]theirs.Key, bool) ([]byte, error) {
+			if asked {
+				return nil, errors.New("it is another passphrase")
+			}
+			asked = true
+			return []byte(key), nil
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain, err := io.ReadAll(message.UnverifiedBody); string(plain) != user || err != nil {
+			t.Errorf("the library of WMCO reads %q, %v, want %q", plain, err, user)
+		}
+	}
+	for _, user := range []string{"", strings.Repeat("x", 1025)} {
+		if value, err := takeover.EncryptUsername(user, []byte(key)); err == nil {
+			t.Errorf("%q is %s", user, value)
+		}
 	}
 }
 

@@ -23,14 +23,14 @@ func MadeByWMCO(node *corev1.Node) bool {
 
 // Release says what of the labels and annotations of a Node is changed to give it back to WMCO, nil for what is removed. version is
 // that of this release: WMCO takes a Node on again that has another one than its own. One that somebody else has written, as WMCO
-// does when it has taken the Node on already, stays. keyHash is [wmco.PublicKeyHash] of the key that the host accepts. listed: the
+// does when it has taken the Node on already, stays. listed: the
 // host is an entry of the ConfigMap of WMCO, which looks for its Node among those with a label. It cleans the hosts of others that have it.
-func Release(node *corev1.Node, version, keyHash string, listed bool) (labels, annotations map[string]any) {
+func Release(node *corev1.Node, version string, listed bool) (labels, annotations map[string]any) {
 	labels = map[string]any{v1alpha1.NamespaceLabel: nil, wmco.BYOHLabel: nil}
 	if listed {
 		labels[wmco.BYOHLabel] = "true"
 	}
-	annotations = map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil, wmco.PublicKeyHashAnnotation: keyHash}
+	annotations = map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil}
 	if has := node.Annotations[wmco.VersionAnnotation]; has == "" || has == node.Annotations[WrittenVersionAnnotation] {
 		annotations[wmco.VersionAnnotation], annotations[wmco.DesiredVersionAnnotation] = version, version
 	}

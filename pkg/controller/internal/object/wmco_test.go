@@ -15,11 +15,11 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// TestRelease: what says that a Node is ours goes, and WMCO finds a version that is not its own, and the key of the host. What WMCO, or
+// TestRelease: what says that a Node is ours goes, and WMCO finds a version that is not its own. What WMCO, or
 // somebody else, has written as the version stays.
 func TestRelease(t *testing.T) {
 	const namespace, written, desired = v1alpha1.NamespaceLabel, WrittenVersionAnnotation, wmco.DesiredVersionAnnotation
-	always := map[string]any{ManagedTaintsAnnotation: nil, written: nil, wmco.PublicKeyHashAnnotation: "hash"}
+	always := map[string]any{ManagedTaintsAnnotation: nil, written: nil}
 	with := func(more map[string]any) map[string]any {
 		out := maps.Clone(always)
 		maps.Copy(out, more)
@@ -39,7 +39,7 @@ func TestRelease(t *testing.T) {
 		"a Machine":                       {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, false, ours},
 	} {
 		t.Run(name, func(t *testing.T) {
-			labels, annotations := Release(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}, "v2", "hash", tt.listed)
+			labels, annotations := Release(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}, "v2", tt.listed)
 			wantLabels := map[string]any{namespace: nil, wmco.BYOHLabel: nil}
 			if tt.listed {
 				wantLabels[wmco.BYOHLabel] = "true"
