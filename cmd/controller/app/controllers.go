@@ -135,7 +135,10 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 		return err
 	}
 	release := services.Version(version.Version)
-	if err := node.SetupWithManager(ctx, c, node.Options{Version: release, Recorder: c.recorder}); err != nil {
+	if err := node.SetupWithManager(ctx, c, node.Options{
+		Version: release, Recorder: c.recorder,
+		WMCOEnded: func(ctx context.Context) (bool, error) { return cluster.OtherOperatorEnded(ctx, c.GetAPIReader()) },
+	}); err != nil {
 		return err
 	}
 	if err := trustedca.SetupWithManager(c, c.options.Hosts.Namespace); err != nil {

@@ -78,22 +78,22 @@ func upToDate(instance *v1alpha1.WindowsInstance) bool {
 		instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
-// upgradeIsOver says whether the Node has the label of an upgrade that WMCO never completed, since the host is configured by us
-// now, and nothing is under way. Left there, it would keep WMCO from upgrading any node of the cluster when it comes back.
-func upgradeIsOver(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
+// mayBeOver says whether the Node has the label of an upgrade that WMCO has not completed if it does not run, since the host is
+// configured by us now, and nothing is under way. Left there, it would keep WMCO from upgrading any node of the cluster when it comes
+// back. While WMCO runs, it is upgrading the node: without the label it would upgrade another one beside it.
+func mayBeOver(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 	_, labeled := node.Labels[wmco.UpgradingLabel]
 	return labeled && configured(instance) && !instance.Status.Operation.Active()
 }
 
 // withSpec returns the Node with the taints and the provider's ID that it is to have, without what WMCO left under way, and
-// whether that differs from what it has.
-func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node) (*corev1.Node, bool) {
+// whether that differs from what it has. over: the upgrade that WMCO has begun is over.
+func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over bool) (*corev1.Node, bool) {
 	want := templateTaints(template)
 	taints, note := mergeTaints(node.Spec.Taints, lastTaints(node), want), formatTaints(want)
 	// Once a Node has an ID, it can never get another one.
 	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
 	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
-	over := upgradeIsOver(instance, node)
 	if noted, ok := node.Annotations[object.ManagedTaintsAnnotation]; named && !over && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
 		return node, false
 	}

@@ -4,6 +4,8 @@
 package node
 
 import (
+	"context"
+
 	"k8s.io/client-go/tools/record"
 )
 
@@ -12,6 +14,9 @@ type Options struct {
 	// Version is the release that hosts are configured by, as in the name of the
 	// ConfigMap windows-services-<version>. Required.
 	Version string
+	// WMCOEnded says whether it is known that WMCO, which labels the Node that it upgrades, does not run. It is asked about Nodes
+	// that have the label. Required.
+	WMCOEnded func(ctx context.Context) (bool, error)
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
 }

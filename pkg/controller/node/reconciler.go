@@ -29,7 +29,7 @@ const (
 	// fieldManager owns what this controller applies. It must never change.
 	fieldManager = "windows-controller-node"
 
-	// reconsiderInterval is how often a Node that is not confirmed is checked again
+	// reconsiderInterval is how often a Node that is not confirmed, or that WMCO upgrades, is checked again
 	// without anything having changed that is watched: Machines and DNS change, too.
 	reconsiderInterval = time.Minute
 	// conflictInterval is when a write is tried again that came too late.
@@ -101,7 +101,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if pool != nil {
 		template = &pool.Spec.Template
 	}
-	if err := r.write(ctx, instance, template, node); err != nil {
+	over, again := false, time.Duration(0)
+	if mayBeOver(instance, node) {
+		if over, err = r.WMCOEnded(ctx); err != nil {
+			return reconcile.Result{}, fmt.Errorf("finding out whether the Windows Machine Config Operator runs: %w", err)
+		}
+		if !over {
+			again = reconsiderInterval
+		}
+	}
+	if err := r.write(ctx, instance, template, node, over); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			// The Node changed, or is another one by now; the cache will know in a moment.
 			log.FromContext(ctx).V(2).Info("The Node changed meanwhile", "node", node.Name, "cause", err.Error())
@@ -109,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // problem is why a Node is left alone.
@@ -135,8 +144,8 @@ func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInst
 
 // write brings the Node to the desired state, with one request for its spec and one for its
 // metadata, or none.
-func (r *Reconciler) write(ctx context.Context, instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node) error {
-	if changed, differs := withSpec(instance, template, node); differs {
+func (r *Reconciler) write(ctx context.Context, instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over bool) error {
+	if changed, differs := withSpec(instance, template, node, over); differs {
 		if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("patching taints of Node %s: %w", node.Name, err)
 		}

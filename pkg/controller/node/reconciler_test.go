@@ -5,6 +5,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"net/netip"
@@ -73,6 +74,9 @@ type setup struct {
 	writes []string
 	// before is called before each of them.
 	before func()
+	// wmcoRuns: WMCO does. unknown is why nobody knows.
+	wmcoRuns bool
+	unknown  error
 }
 
 func newSetup(t *testing.T, objects ...client.Object) *setup {
@@ -95,7 +99,7 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 			return c.Apply(ctx, o, opts...)
 		},
 	}).Build()
-	s.Reconciler = newReconciler(c, Options{Version: testVersion, Recorder: s.events})
+	s.Reconciler = newReconciler(c, Options{Version: testVersion, Recorder: s.events, WMCOEnded: func(context.Context) (bool, error) { return !s.wmcoRuns, s.unknown }})
 	s.resolver = dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}
 	return s
 }
@@ -316,6 +320,28 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestUpgradeOfRunningWMCO: the label by which WMCO upgrades one node at a time stays as long as WMCO runs, or may.
+func TestUpgradeOfRunningWMCO(t *testing.T) {
+	for name, unknown := range map[string]error{"it runs": nil, "it is not known": errors.New("boom")} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t, host(), registered(func(n *corev1.Node) { n.Labels[wmco.UpgradingLabel] = "true" }), newPool(nil))
+			s.wmcoRuns, s.unknown = true, unknown
+			result, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Namespace: testNamespace, Name: testInstance}})
+			if (err != nil) != (unknown != nil) || err == nil && result.RequeueAfter != reconsiderInterval {
+				t.Errorf("got %v, %v", result, err)
+			}
+			if _, left := s.node().Labels[wmco.UpgradingLabel]; !left {
+				t.Error("the label is gone")
+			}
+			s.wmcoRuns, s.unknown = false, nil
+			s.reconcile()
+			if _, left := s.node().Labels[wmco.UpgradingLabel]; left {
+				t.Error("the label is left")
+			}
+		})
+	}
+}
+
 // TestUpgradeOfWMCO: the label of an upgrade that WMCO did not complete goes when the host is configured by us and nothing is under way.
 func TestUpgradeOfWMCO(t *testing.T) {
 	upgrading := func(n *corev1.Node) { n.Labels[wmco.UpgradingLabel] = "true" }
@@ -452,7 +478,7 @@ func TestNodeIsNotMadeAgain(t *testing.T) {
 	if err := s.client.Delete(t.Context(), s.node()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.write(t.Context(), host(), nil, stale); err == nil {
+	if err := s.write(t.Context(), host(), nil, stale, false); err == nil {
 		t.Error("there is no error")
 	}
 	var node corev1.Node

@@ -33,7 +33,7 @@ func (r *reader) checkOtherOperator(ctx context.Context) error {
 		}
 		return err
 	}
-	if replicas := deployment.Spec.Replicas; replicas != nil && *replicas == 0 && deployment.Status.Replicas == 0 {
+	if ended(deployment) {
 		return nil
 	}
 	problem := "the Windows Machine Config Operator runs (" + what + "), which configures the same hosts"
@@ -48,6 +48,27 @@ func (r *reader) checkOtherOperator(ctx context.Context) error {
 		OtherOperator: true,
 	})
 	return nil
+}
+
+// ended says whether WMCO does not run, by its Deployment.
+func ended(deployment *appsv1.Deployment) bool {
+	replicas := deployment.Spec.Replicas
+	return replicas != nil && *replicas == 0 && deployment.Status.Replicas == 0
+}
+
+// OtherOperatorEnded says whether it is known that WMCO does not run. What may not be read is not known.
+func OtherOperatorEnded(ctx context.Context, reader client.Reader) (bool, error) {
+	deployment := &appsv1.Deployment{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, deployment)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Deployment %s/%s: %w", wmco.Namespace, wmco.Deployment, err)
+	}
+	return ended(deployment), nil
 }
 
 // What the Operator Lifecycle Manager (OLM) writes on Deployments that are its own. The names are from

@@ -980,6 +980,36 @@ func TestNoExporter(t *testing.T) {
 	}
 }
 
+// TestOtherOperatorEnded: only a Deployment without replicas, or none, is known to do nothing.
+func TestOtherOperatorEnded(t *testing.T) {
+	terminating := otherOperator(0)
+	terminating.Status.Replicas = 1
+	for name, tt := range map[string]struct {
+		objects []client.Object
+		fail    error
+		want    bool
+		wantErr bool
+	}{
+		"there is none":      {want: true},
+		"it has ended":       {objects: []client.Object{otherOperator(0)}, want: true},
+		"it runs":            {objects: []client.Object{otherOperator(1)}},
+		"its pod ends":       {objects: []client.Object{terminating}},
+		"it may not be read": {fail: apierrors.NewForbidden(schema.GroupResource{}, "", nil)},
+		"it cannot be read":  {fail: errors.New("boom"), wantErr: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := map[string]error{}
+			if tt.fail != nil {
+				errs["Deployment "+wmco.Namespace+"/"+wmco.Deployment] = tt.fail
+			}
+			got, err := cluster.OtherOperatorEnded(t.Context(), newCluster(t, tt.objects, errs))
+			if got != tt.want || (err != nil) != tt.wantErr {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
 // TestOtherOperatorWithoutPods: hosts are left to WMCO also while no pod of it is available, and the message says that and how to
 // find out why.
 func TestOtherOperatorWithoutPods(t *testing.T) {
