@@ -182,10 +182,11 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 	if _, err := h.apply(ctx, b, nil); err != nil {
 		return err
 	}
-	if err := h.stop(ctx, serviceAbove); err != nil {
+	// It looks when it starts, and must not find one change without the other.
+	if err := h.stop(ctx, api.ServiceName); err != nil {
 		return err
 	}
-	if err := errors.Join(h.upload(ctx, theirsPath, []byte("changed")), h.look(ctx)); err != nil {
+	if err := errors.Join(h.stop(ctx, serviceAbove), h.upload(ctx, theirsPath, []byte("changed")), h.startAgent(ctx)); err != nil {
 		return err
 	}
 	var drift *api.Drift
@@ -212,6 +213,11 @@ func (h *Host) look(ctx context.Context) error {
 	if err := h.stop(ctx, api.ServiceName); err != nil {
 		return err
 	}
+	return h.startAgent(ctx)
+}
+
+// startAgent starts the agent as a service, which was stopped.
+func (h *Host) startAgent(ctx context.Context) error {
 	// Wine says that it has stopped while its process ends, and does not start it until then.
 	return eventually(ctx, "the service starts", func() (bool, error) {
 		_, err := h.run(ctx, "net.exe start "+api.ServiceName, nil)
