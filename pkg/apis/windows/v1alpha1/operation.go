@@ -152,8 +152,9 @@ func archive(operations []*Operation) []Operation {
 	for _, o := range operations {
 		if len(history) < MaxHistory {
 			history = append(history, o.archived())
-		} else if o.MayHaveChangedHost() && !released {
-			history[MaxHistory-1].HostChanged = true
+		} else if oldest := &history[MaxHistory-1]; !released && !oldest.HostChanged {
+			// What was done last counts: a change after the release, or the release.
+			oldest.HostChanged, oldest.HostReleased = o.MayHaveChangedHost() && !o.HostReleased, o.HostReleased
 		}
 		released = released || o.HostReleased
 		if len(history) == MaxHistory && begunRemoval(o) {

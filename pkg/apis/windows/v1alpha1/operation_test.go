@@ -293,8 +293,8 @@ func TestReleasedHost(t *testing.T) {
 				if err := s.Record(new(reboot)); err != nil {
 					t.Fatal(err)
 				}
-				if got := s.ChangedHost(); got != tt.changed {
-					t.Fatalf("after %d operations: changed %v", i+1, got)
+				if got, released := s.ChangedHost(), s.ReleasedBy(); got != tt.changed || (released != nil) != (tt.releasedBy != "") {
+					t.Fatalf("after %d operations: changed %v, released by %+v", i+1, got, released)
 				}
 			}
 		})
