@@ -17,6 +17,9 @@ type ReleaseRequest struct {
 	// into the store of Windows, in PEM, so that it removes them with its own. Those of ours are written there if there is no
 	// such file. Empty: they are recorded nowhere.
 	Imported string `json:"imported,omitempty"`
+	// Manager is the service of that program. Where it is on the host already, it starts the services that our agent has started,
+	// and Windows does not. Empty: Windows does.
+	Manager string `json:"manager,omitempty"`
 }
 
 // Validate says what is wrong with a request.

@@ -36,7 +36,7 @@ func (a *application) release(ctx context.Context, r *api.ReleaseRequest) error 
 	if a.result.Left, err = a.leaves(ctx); err != nil {
 		return err
 	}
-	manual, err := a.startedByUs()
+	manual, err := a.startedByUs(r.Manager)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,17 @@ func (a *application) leaves(ctx context.Context) (*api.Left, error) {
 }
 
 // startedByUs returns the services that Windows does not start with the host, as the agent does, with the recovery actions of the
-// document.
-func (a *application) startedByUs() (manual []serviceRecord, err error) {
+// document. There are none where the manager that has the host next is there, and starts them.
+func (a *application) startedByUs(manager string) (manual []serviceRecord, err error) {
+	if manager != "" {
+		s, err := a.System.Service(manager)
+		if err != nil {
+			return nil, fmt.Errorf("inspect service %s: %w", manager, err)
+		}
+		if s != nil {
+			return nil, nil
+		}
+	}
 	for _, r := range a.Services {
 		s, err := a.System.Service(r.Name)
 		if err != nil {

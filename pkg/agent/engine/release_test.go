@@ -125,6 +125,20 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestReleaseToManager: the program that has the host next, and is there already, has set how services are started.
+func TestReleaseToManager(t *testing.T) {
+	f, _ := ourHost(t)
+	f.services["manager"] = f.services["overlay"]
+	proxy := f.services["kube-proxy"].Settings
+	r := engineOf(f).Release(t.Context(), &api.ReleaseRequest{Manager: "manager"})
+	if r.Outcome != api.OutcomeReleased {
+		t.Fatalf("released: %+v", r)
+	}
+	if diff := cmp.Diff(proxy, f.services["kube-proxy"].Settings); diff != "" {
+		t.Errorf("kube-proxy (-before +after)\n%s", diff)
+	}
+}
+
 // TestReleaseAndAdopt: a host that was given up can be taken over again, as that of others, and updated.
 func TestReleaseAndAdopt(t *testing.T) {
 	f, first := ourHost(t)

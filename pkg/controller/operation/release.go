@@ -53,7 +53,7 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	// It takes seconds, and is not cut off: nobody would know whose the host is.
 	bounded, cancel := e.limited(e.lifetime)
 	defer cancel()
-	request := api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath}
+	request := api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath, Manager: wmco.WICDService}
 	//nolint:contextcheck // see above
 	done, err := e.change(bounded, "Releasing the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 		return e.Hosts.Release(ctx, instance, request, report)
@@ -196,7 +196,11 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if lifted {
 		message += " It is not cordoned any more."
 	}
-	if version := node.Annotations[wmco.VersionAnnotation]; version != e.Version {
+	switch version := node.Annotations[wmco.VersionAnnotation]; version {
+	case e.Version:
+	case "":
+		message += " The Windows Machine Config Operator is configuring the host already."
+	default:
 		message += fmt.Sprintf(" Its annotation %s=%s is not ours, and stays.", wmco.VersionAnnotation, version)
 	}
 	return result{message: message + " " + describeTakingOn}, nil

@@ -22,8 +22,8 @@ func MadeByWMCO(node *corev1.Node) bool {
 }
 
 // Release says what of the labels and annotations of a Node is changed to give it back to WMCO, nil for what is removed. version is
-// that of this release: WMCO takes a Node on again that has another one than its own. One that somebody else has written, as WMCO
-// does when it has taken the Node on already, stays. listed: the
+// that of this release: WMCO takes a Node on again that has another one than its own. It stays as it is where WMCO
+// has taken the Node on already, or is about to: it would take it for one that it has completed, or begin again. listed: the
 // host is an entry of the ConfigMap of WMCO, which looks for its Node among those with a label. It cleans the hosts of others that have it.
 func Release(node *corev1.Node, version string, listed bool) (labels, annotations map[string]any) {
 	labels = map[string]any{v1alpha1.NamespaceLabel: nil, wmco.BYOHLabel: nil}
@@ -31,10 +31,23 @@ func Release(node *corev1.Node, version string, listed bool) (labels, annotation
 		labels[wmco.BYOHLabel] = "true"
 	}
 	annotations = map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil}
-	if has := node.Annotations[wmco.VersionAnnotation]; has == "" || has == node.Annotations[WrittenVersionAnnotation] {
+	if !takenOn(node, version) {
 		annotations[wmco.VersionAnnotation], annotations[wmco.DesiredVersionAnnotation] = version, version
 	}
 	return labels, annotations
+}
+
+// takenOn says whether WMCO has taken a Node on, or does at the moment: it labels the Node, removes the version, writes its own as the
+// desired one and, in the end, as the version.
+func takenOn(node *corev1.Node, version string) bool {
+	if _, upgrading := node.Labels[wmco.UpgradingLabel]; upgrading {
+		return true
+	}
+	has, desired, written := node.Annotations[wmco.VersionAnnotation], node.Annotations[wmco.DesiredVersionAnnotation], node.Annotations[WrittenVersionAnnotation]
+	if has != "" {
+		return has != written
+	}
+	return desired != "" && desired != version && desired != written
 }
 
 // Ours says whether a Node has what only we write on the Nodes of the hosts that we have configured.

@@ -36,6 +36,10 @@ func TestRelease(t *testing.T) {
 		"somebody asks for configuration": {map[string]string{written: "v1"}, true, ours},
 		"never written":                   {nil, true, ours},
 		"WMCO has it already":             {map[string]string{wmco.VersionAnnotation: "11.0.0", written: "v1"}, true, always},
+		"WMCO is configuring it":          {map[string]string{desired: "11.0.0", written: "v1"}, true, always},
+		"it was to be configured by us":   {map[string]string{desired: "v2", written: "v1"}, true, ours},
+		"and by an earlier release":       {map[string]string{desired: "v1", written: "v1"}, true, ours},
+		"adopted, and nothing written":    {map[string]string{wmco.VersionAnnotation: "11.0.0", desired: "11.0.0", written: "11.0.0"}, true, ours},
 		"a Machine":                       {map[string]string{wmco.VersionAnnotation: "v1", written: "v1"}, false, ours},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,6 +55,17 @@ func TestRelease(t *testing.T) {
 				t.Errorf("annotations (-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestReleaseWhileWMCOUpgrades: what WMCO is about to write is left to it.
+func TestReleaseWhileWMCOUpgrades(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Labels: map[string]string{wmco.UpgradingLabel: "true"}, Annotations: map[string]string{wmco.VersionAnnotation: "v1", WrittenVersionAnnotation: "v1"},
+	}}
+	_, annotations := Release(node, "v2", true)
+	if diff := cmp.Diff(map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil}, annotations); diff != "" {
+		t.Errorf("annotations (-want +got)\n%s", diff)
 	}
 }
 
