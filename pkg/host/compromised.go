@@ -38,6 +38,15 @@ func (c credentials) sound() credentials {
 	return c
 }
 
+// lost are the identities that hosts are to accept no more although the Secret has them.
+func (c credentials) lost() []identity {
+	sound := c.sound()
+	return slices.DeleteFunc(slices.Clone(c.identities), func(i identity) bool {
+		_, good := sound.own(i.fingerprint())
+		return good
+	})
+}
+
 // withCompromised are the credentials of a Secret of which the keys with some fingerprints are compromised.
 func (c credentials) withCompromised(secret types.NamespacedName, fingerprints []string) credentials {
 	c.identities = slices.Clone(c.identities)

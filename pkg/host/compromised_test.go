@@ -93,7 +93,7 @@ func TestCompromisedKeys(t *testing.T) {
 			}
 			if slices.Contains(test.offered, was) {
 				peer, err := s.connector.Login(t.Context(), instance)
-				if err != nil || peer.Accepted != was || peer.Wanted != test.wanted || !strings.Contains(peer.Remark, test.says) {
+				if err != nil || peer.Accepted != was || peer.Wanted != test.wanted || !slices.Equal(peer.Loses, test.former) || !strings.Contains(peer.Remark, test.says) {
 					t.Errorf("logged in %+v, %v", peer, err)
 				}
 			}

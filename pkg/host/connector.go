@@ -86,6 +86,8 @@ type Peer struct {
 	// Wanted is the fingerprint of the key that it is to accept: of several that its Secret has the one that it took, else the
 	// first. Empty: it has a password only.
 	Wanted string
+	// Loses are the fingerprints of the compromised keys that its Secret still has besides Wanted: it is to accept none of them.
+	Loses []string
 	// With says what it took where that is a certificate, for people. Empty: something else.
 	With string
 	// Remark is what people should know of compromised keys of the Secret, and of certificates that were not taken, in sentences.
@@ -107,6 +109,9 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	peer := Peer{Address: met.Address, Bastion: endpointOf(target.Bastion), Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint(), Certified: met.Certified}
 	if wanted, ok := current.wanted(peer.Accepted); ok {
 		peer.Wanted = wanted.fingerprint()
+		for _, i := range current.lost() {
+			peer.Loses = append(peer.Loses, i.fingerprint())
+		}
 	}
 	if peer.Certified {
 		peer.With, peer.Remark = current.describeCertificate(peer.Accepted), current.warning

@@ -54,12 +54,11 @@ func (c *Connector) Rotation(ctx context.Context, instance *v1alpha1.WindowsInst
 		Key: wanted.key(), Kept: slices.Contains(former.kept, wanted.fingerprint()),
 		Certified: peer.Certified && peer.Accepted == wanted.fingerprint(), Login: target, Proof: target,
 	}
-	sound := current.sound()
+	for _, i := range current.lost() {
+		r.Former = append(r.Former, i.key())
+	}
 	for _, i := range current.identities {
 		r.Current = append(r.Current, i.key())
-		if _, good := sound.own(i.fingerprint()); !good {
-			r.Former = append(r.Former, i.key())
-		}
 	}
 	r.Former = append(r.Former, former.keys...)
 	r.Login.Credential = c.offered(name, current, former.credentials, instance)

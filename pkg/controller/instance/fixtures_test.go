@@ -158,6 +158,8 @@ type scriptedHost struct {
 	hang bool
 	// accepts is the fingerprint of the key that it accepts, wants that of its Secret.
 	accepts, wants string
+	// loses are the fingerprints of the compromised keys that its Secret has besides.
+	loses []string
 	// certified: it accepts a certificate of that key.
 	certified bool
 	// rotation is what it is to have. Nil: nobody can say.
@@ -247,7 +249,7 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err := verifyAs(h.key, instance); err != nil {
 		return host.Peer{}, err
 	}
-	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Bastion: cmp.Or(h.through, instance.Spec.Bastion.Endpoint()), Key: h.key, Accepted: h.accepts, Certified: h.certified, Wanted: h.wants}, nil
+	return host.Peer{Address: netip.MustParseAddr(cmp.Or(h.answers, h.addresses[0])), Bastion: cmp.Or(h.through, instance.Spec.Bastion.Endpoint()), Key: h.key, Accepted: h.accepts, Certified: h.certified, Wanted: h.wants, Loses: h.loses}, nil
 }
 
 func (s *scriptedHosts) Rotation(_ context.Context, instance *v1alpha1.WindowsInstance, peer host.Peer) (host.Rotation, error) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -47,7 +48,7 @@ type rotation struct {
 func (a *attempt) rotateKey(ctx context.Context) error {
 	known, peer := a.instance.Status.Credentials, a.seen.peer
 	accepted := peer.Accepted
-	if known != nil && *known == (v1alpha1.CredentialsStatus{KeyFingerprint: accepted}) && accepted == peer.Wanted {
+	if known != nil && *known == (v1alpha1.CredentialsStatus{KeyFingerprint: accepted}) && accepted == peer.Wanted && lost(a.instance, peer.Loses) {
 		return nil // as it was; nothing needs to be read for that
 	}
 	r, err := a.Hosts.Rotation(ctx, a.instance, peer)
@@ -74,6 +75,15 @@ func (a *attempt) rotateKey(ctx context.Context) error {
 		a.seen.rotation = seen
 	}
 	return nil
+}
+
+// lost says whether a host was dealt with that is to accept none of some keys, which its Secret still has. It may accept them besides the one that
+// it was logged in to with, and the condition is what remembers that these were removed.
+func lost(instance *v1alpha1.WindowsInstance, fingerprints []string) bool {
+	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
+	return !slices.ContainsFunc(fingerprints, func(fingerprint string) bool {
+		return c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, fingerprint)
+	})
 }
 
 // takenBack says whether a host accepts another key than the one that it was last known to have, as after it was added by
@@ -104,7 +114,7 @@ func (e *evaluation) credentials() {
 	before := e.instance.Status.Credentials
 	if r.done {
 		e.status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: r.key.Fingerprint()}
-		if c := e.get(condition); before != nil && *before != *e.status.Credentials || c != nil {
+		if c := e.get(condition); before != nil && *before != *e.status.Credentials || c != nil || len(r.former) > 0 {
 			e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, rotated(r, before, c))
 		}
 		return
@@ -136,11 +146,16 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus, c *metav1.Conditio
 	if r.left {
 		return text + ". Its other keys are left to the Windows Machine Config Operator, which manages it."
 	}
-	var former []string
+	var former, compromised []string
 	for _, key := range r.former {
 		former = append(former, key.Fingerprint())
+		if slices.Contains(r.current, key) {
+			compromised = append(compromised, key.Fingerprint())
+		}
 	}
 	switch {
+	case r.removed && len(compromised) > 0: // which the Secret still has, so that this is to be remembered
+		return text + ", and its files of authorized keys have none that the Secret had before, nor the compromised ones that it has: " + strings.Join(compromised, ", ") + "."
 	case r.removed && r.certified && r.accepted == r.key.Fingerprint():
 		return text + ", and none of the keys that the Secret had before is in its files of authorized keys."
 	case r.removed:

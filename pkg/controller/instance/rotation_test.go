@@ -308,6 +308,27 @@ func TestRotateKeyOfSeveral(t *testing.T) {
 	}
 }
 
+// A compromised key that the Secret still has is removed from a host that is logged in to with another one, once.
+func TestRotateKeyLosesCompromised(t *testing.T) {
+	f, was, is := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.wants, h.loses = was.Fingerprint(), []string{is.Fingerprint()}
+		h.rotation = &host.Rotation{Key: was, Current: []host.Key{was, is}, Former: []host.Key{is}, Kept: true}
+	})
+	f.again("win-1")
+	if journal := f.journal.take(); !slices.Contains(journal, "RotateKey win-1 from "+was.Fingerprint()+" to "+was.Fingerprint()) {
+		t.Errorf("what happened: %q", journal)
+	}
+	want := "The host accepts key " + was.Fingerprint() + ", which its Secret has, and its files of authorized keys have none that the Secret had before, nor the compromised ones that it has: " + is.Fingerprint() + "."
+	if m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint()}, v1alpha1.ReasonKeyRotated); m != want {
+		t.Errorf("it says %q", m)
+	}
+	f.again("win-1")
+	if journal := f.journal.take(); slices.ContainsFunc(journal, func(s string) bool { return strings.HasPrefix(s, "RotateKey") || strings.HasPrefix(s, "write") }) {
+		t.Errorf("when nothing is left to do: %q", journal)
+	}
+}
+
 // TestLoggedIn: the condition says which certificate is accepted, and why another one is not.
 func TestLoggedIn(t *testing.T) {
 	for want, peer := range map[string]host.Peer{
