@@ -56,11 +56,11 @@ func (c *Connector) EncryptUsername(ctx context.Context, secret types.Namespaced
 	if key, err := c.BareKey(ctx, secret); err != nil || key.IsZero() {
 		return "", cmp.Or[error](err, &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("has no key %s", keyPrivateKey)})
 	}
-	data, err := c.options.ReadSecret(ctx, secret.Namespace, secret.Name)
+	content, err := c.options.ReadSecret(ctx, secret.Namespace, secret.Name)
 	if err != nil {
 		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
-	value, err := takeover.EncryptUsername(user, data[keyPrivateKey])
+	value, err := takeover.EncryptUsername(user, content.Data[keyPrivateKey])
 	if err != nil {
 		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("encrypting the user with it: %w", err)}
 	}
