@@ -442,7 +442,10 @@ func configurePlan(t *testing.T, s *site) {
 
 	// What somebody else changes is in the plan, too.
 	h.write(t, `C:\k\kubelet.conf`, "{}")
-	if plan := h.plan(t); len(plan) != 1 || plan[0].Name != `C:\k\kubelet.conf` {
+	switch plan := h.plan(t); {
+	case len(plan) == 1 && plan[0].Name == `C:\k\kubelet.conf`:
+	case len(plan) == 0 && strings.Contains(h.read(t, `C:\k\kubelet.conf`), `"maxPods":43`): // the agent has looked at the host meanwhile, and repaired it
+	default:
 		t.Errorf("after a change on the host, the plan is %+v", plan)
 	}
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {

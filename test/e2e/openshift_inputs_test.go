@@ -188,10 +188,14 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 	first := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name
 	linux := o.newLinuxNode(t, "ocp-linux", first)
 	before, starts := h.waitReady(t), h.kubelets.Load()
+	pause := func(paused bool) {
+		t.Helper()
+		update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = paused })
+	}
+	pause(true) // else the node goes to the configuration with the profile only, and from there to that with both
 	update(t, o, "cluster", func(a *configv1.APIServer) {
 		a.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType, Modern: &configv1.ModernTLSProfile{}}
 	})
-	// One after the other: a configuration with the latter only would be another one.
 	eventually(t, "the pool has a configuration with the profile", func() error {
 		if name := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name; name == first {
 			return fmt.Errorf("it is still to have %s", name)
@@ -224,13 +228,13 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 			return nil
 		})
 	}
+	pause(false)
 	follows(first, second)
-	update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+	pause(true)
 	follows(first, second)
 	if i := h.waitReady(t); i.Status.CurrentRevision != before.Status.CurrentRevision || h.kubelets.Load() != starts {
 		t.Errorf("workers are on their way, and the host has revision %s, before %s; its kubelet was started %d times", i.Status.CurrentRevision, before.Status.CurrentRevision, h.kubelets.Load()-starts)
 	}
-	update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = false })
 	for _, want := range []struct {
 		name, tls string
 		maxPods   int32
@@ -247,6 +251,13 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 	} {
 		before, starts, restarts := h.waitReady(t).Status.DesiredRevision, h.kubelets.Load(), h.host.Restarts()
 		want.change()
+		eventually(t, "the pool is to have "+want.name, func() error {
+			if name := object[mcfgv1.MachineConfigPool](t, o, "worker").Spec.Configuration.Name; name != want.name {
+				return fmt.Errorf("it is to have %s", name)
+			}
+			return nil
+		})
+		pause(false)
 		linux.follow(t, o, want.name)
 		i := h.waitRevision(t, before)
 		if op := i.Status.Operation; op.Impact != want.impact || h.kubelets.Load()-starts != 1 || h.host.Restarts() != restarts {
@@ -265,7 +276,9 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 			}
 			return nil
 		})
+		pause(true) // until the next one is rendered from all that it should be
 	}
+	pause(false)
 	if err := o.Kube.CoreV1().Nodes().Delete(t.Context(), "ocp-linux", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
