@@ -265,7 +265,7 @@ func (e *execution) liftCordons(ctx context.Context, node *corev1.Node) (lifted 
 }
 
 // describeTakingOn says how WMCO comes to have the host.
-const describeTakingOn = "The Windows Machine Config Operator takes the host on, with a drain, when it runs: oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1"
+const describeTakingOn = "The Windows Machine Config Operator takes the host on, with a drain, when it runs: oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1, or install it if it is not there"
 
 // describeReleased says how the host was left.
 func describeReleased(done *api.Result) string {
