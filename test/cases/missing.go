@@ -3,9 +3,8 @@
 
 package main
 
-// notTakenOver is why the cases about nodes that WMCO made are missing: the functions for
-// them are in pkg/wmco/takeover, and no program calls them.
-const notTakenOver = "no program takes over nodes of WMCO"
+// notTakenOver is why the cases about what WMCO records on its nodes are missing.
+const notTakenOver = "nodes of WMCO are adopted as they are, and no program reads this of them"
 
 // missing says by kind, or by kind and member of its file, which behavior no program of
 // this project has. Nothing is computed for these cases: a result that only this command
