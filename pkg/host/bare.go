@@ -4,7 +4,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 // BareKey returns the public key of private-key.pem of a Secret, as programs read it that know of no passphrase, no certificate
 // and no further keys; the zero Key if it has a password only. Errors are [CredentialsError]s.
 func (c *Connector) BareKey(ctx context.Context, secret types.NamespacedName) (Key, error) {
-	bare, err := c.bare(ctx, secret)
+	bare, _, err := c.bare(ctx, secret)
 	if err != nil || len(bare.identities) == 0 {
 		return Key{}, err
 	}
@@ -29,7 +28,7 @@ func (c *Connector) BareKey(ctx context.Context, secret types.NamespacedName) (K
 // LoginBare is [Connector.Login] with nothing but that key, whatever the credentials of the instance are, on a connection that is
 // made for it. A host that refuses the key is no error: there is no Peer then.
 func (c *Connector) LoginBare(ctx context.Context, instance *v1alpha1.WindowsInstance, secret types.NamespacedName) (*Peer, error) {
-	bare, err := c.bare(ctx, secret)
+	bare, _, err := c.bare(ctx, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -47,39 +46,40 @@ func (c *Connector) LoginBare(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err != nil {
 		return nil, err
 	}
-	return &Peer{Address: met.Address, Bastion: endpointOf(target.Bastion), Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint()}, nil
+	peer := peerOf(target, met)
+	return &peer, nil
 }
 
 // EncryptUsername returns the user of a host as WMCO reads it on its Node: encrypted with private-key.pem of a Secret, which
 // must not be encrypted itself, as the passphrase. Errors are [CredentialsError]s.
 func (c *Connector) EncryptUsername(ctx context.Context, secret types.NamespacedName, user string) (string, error) {
-	if key, err := c.BareKey(ctx, secret); err != nil || key.IsZero() {
-		return "", cmp.Or[error](err, &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("has no key %s", keyPrivateKey)})
+	bare, data, err := c.bare(ctx, secret)
+	switch {
+	case err != nil:
+		return "", err
+	case len(bare.identities) == 0:
+		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("has no key %s", keyPrivateKey)}
 	}
-	content, err := c.options.ReadSecret(ctx, secret.Namespace, secret.Name)
-	if err != nil {
-		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("reading: %w", err)}
-	}
-	value, err := takeover.EncryptUsername(user, content.Data[keyPrivateKey])
+	value, err := takeover.EncryptUsername(user, data[keyPrivateKey])
 	if err != nil {
 		return "", &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("encrypting the user with it: %w", err)}
 	}
 	return value, nil
 }
 
-// bare are credentials of that key, and of nothing else.
-func (c *Connector) bare(ctx context.Context, secret types.NamespacedName) (credentials, error) {
-	current, err := c.readCredentials(ctx, secret)
+// bare are credentials of that key, and of nothing else, and the data of the Secret that it was read from.
+func (c *Connector) bare(ctx context.Context, secret types.NamespacedName) (credentials, map[string][]byte, error) {
+	current, data, err := c.readSecret(ctx, secret)
 	if err != nil || len(current.identities) == 0 {
-		return credentials{}, err
+		return credentials{}, nil, err
 	}
 	first := current.identities[0]
 	if first.encrypted {
-		return credentials{}, &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("key %s is encrypted, and only programs that know its passphrase can use it: "+
+		return credentials{}, nil, &CredentialsError{Secret: secret.String(), Err: fmt.Errorf("key %s is encrypted, and only programs that know its passphrase can use it: "+
 			"take the passphrase off and write the key into the Secret again: ssh-keygen -p -N '' -f %[1]s", first.file)}
 	}
 	first.certificate = nil
-	return credentials{id: "the bare key of " + current.id, identities: []identity{first}}, nil
+	return credentials{id: "the bare key of " + current.id, identities: []identity{first}}, data, nil
 }
 
 // encrypted says whether a private key that can be read cannot be without its passphrase.

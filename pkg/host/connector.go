@@ -106,7 +106,7 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if err != nil {
 		return Peer{}, err
 	}
-	peer := Peer{Address: met.Address, Bastion: endpointOf(target.Bastion), Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint(), Certified: met.Certified}
+	peer := peerOf(target, met)
 	if wanted, ok := current.wanted(peer.Accepted); ok {
 		peer.Wanted = wanted.fingerprint()
 		for _, i := range current.lost() {
@@ -119,6 +119,11 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		peer.Remark = target.Credential.Remark
 	}
 	return peer, nil
+}
+
+// peerOf is who was met on the way to a host, as far as the connection says it.
+func peerOf(target ssh.Target, met ssh.Peer) Peer {
+	return Peer{Address: met.Address, Bastion: endpointOf(target.Bastion), Key: KeyOf(met.HostKey), Accepted: KeyOf(met.Accepted).Fingerprint(), Certified: met.Certified}
 }
 
 // Forget closes the connections of an instance to its host, for example because the instance is

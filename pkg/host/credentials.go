@@ -72,28 +72,34 @@ func (c *Connector) currentCredential(ctx context.Context, instance *v1alpha1.Wi
 
 // readCredentials reads the credentials that a Secret has now.
 func (c *Connector) readCredentials(ctx context.Context, name types.NamespacedName) (credentials, error) {
+	current, _, err := c.readSecret(ctx, name)
+	return current, err
+}
+
+// readSecret is readCredentials, and the data that they were read from.
+func (c *Connector) readSecret(ctx context.Context, name types.NamespacedName) (credentials, map[string][]byte, error) {
 	secret, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
+		return credentials{}, nil, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
 	case apierrors.IsForbidden(err):
-		return credentials{}, &CredentialsError{Secret: name.String(), Err: errors.New("may not be read: " + c.allowReading(name))}
+		return credentials{}, nil, &CredentialsError{Secret: name.String(), Err: errors.New("may not be read: " + c.allowReading(name))}
 	case err != nil:
-		return credentials{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
+		return credentials{}, nil, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
 	current, err := c.credentials.parse(secret.Data)
 	if err != nil {
-		return credentials{}, &CredentialsError{Secret: name.String(), Err: err}
+		return credentials{}, nil, &CredentialsError{Secret: name.String(), Err: err}
 	}
 	named := CompromisedKeys(secret.Annotations)
 	if len(current.identities) > 1 { // else there is nothing to log in with in the place of one
 		kept, err := c.readKept(ctx, name.Namespace)
 		if err != nil {
-			return credentials{}, err
+			return credentials{}, nil, err
 		}
 		named = append(named, CompromisedKeys(kept.Annotations)...)
 	}
-	return current.withCompromised(name, named), nil
+	return current.withCompromised(name, named), secret.Data, nil
 }
 
 // allowReading is what lets both programs read a Secret. In their own namespace they read Secrets by name, because others are
