@@ -66,7 +66,8 @@ var digestMirrorSets = schema.GroupVersionResource{Group: "config.openshift.io",
 // processors that there are when nobody ever waits.
 //
 // Stand-ins boot at once, and Windows does not: in the second part a host is down for
-// bootTime when it is restarted, as a server is, and only the setting up is measured.
+// bootTime when it is restarted, as a server is. There all hosts may be disturbed at the same time, where
+// the first part has the defaults, and of the changes only the one that restarts something is measured.
 func BenchmarkConfigure(b *testing.B) {
 	b.Run("boot=0s", func(b *testing.B) {
 		c := startConfigured(b, configuredOptions{})
@@ -80,11 +81,16 @@ func BenchmarkConfigure(b *testing.B) {
 		}
 	})
 	b.Run("boot="+bootTime.String(), func(b *testing.B) {
-		c := startConfigured(b, configuredOptions{})
+		c := startConfigured(b, configuredOptions{system: system.Options{ControllerArgs: []string{fmt.Sprintf("--max-disruptive-operations=%d", 2*manyHosts)}}})
+		bound := fmt.Sprintf(`{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":%d,"settleSeconds":0}}}}`, 2*manyHosts)
+		if err := c.patchPool(bound)(b.Context()); err != nil {
+			b.Fatal(err)
+		}
 		c.setUp(b, 1)
 		c.boot = bootTime
 		for b.Loop() {
 			c.oneAndMany(b)
+			c.change(b, "kubelet", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":300}}}}`), c.configuredAnew(b))
 		}
 	})
 }
