@@ -66,9 +66,11 @@ func (h *inProcessHost) interruptible(ctx context.Context, c CommandLine, termin
 // console is a terminal's line discipline: it echoes, hands out whole lines, and knows Ctrl-C and backspace.
 // What is typed ahead is kept, however much.
 type console struct {
-	out io.Writer
+	// writing is held while out is written to, which a channel of SSH has to be by one at a time. Programs write without mu.
+	writing sync.Mutex
+	out     io.Writer
 
-	mu        sync.Mutex // guards what follows, and keeps the echo apart from output
+	mu        sync.Mutex // guards what follows
 	changed   *sync.Cond
 	line      []byte // being typed
 	ready     []byte
@@ -122,7 +124,7 @@ func (t *console) key(key byte) {
 		echo = string([]byte{key})
 		t.line = append(t.line, key)
 	}
-	_, _ = io.WriteString(t.out, echo) // whoever left sees no echo
+	_, _ = t.Write([]byte(echo)) // whoever left sees no echo
 }
 
 // onInterrupt sets what Ctrl-C does, and returns what it did.
@@ -157,8 +159,12 @@ func (t *console) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements [io.Writer]. A terminal that nobody reads holds up its program, not its keys.
-func (t *console) Write(p []byte) (int, error) { return t.out.Write(p) }
+// Write implements [io.Writer]. A terminal that nobody reads holds up its program, and keys at their echo.
+func (t *console) Write(p []byte) (int, error) {
+	t.writing.Lock()
+	defer t.writing.Unlock()
+	return t.out.Write(p)
+}
 
 // env are the variables of the host that command lines may use.
 func (h *inProcessHost) env(name string) (string, bool) {
