@@ -5,6 +5,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -97,6 +98,54 @@ func TestWaiting(t *testing.T) {
 	converge(t, f, known)
 	f.check(t, known)
 	converge(t, f, waiting)
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	f.checkClean(t, before)
+}
+
+// TestUnknownContent: a file whose content nobody knows at present stays as it is on a host that has it, and another one gets it when
+// it is known.
+func TestUnknownContent(t *testing.T) {
+	known, _ := bundles(t)
+	const path = `C:\k\pki\kubeconfig`
+	text := "$(KEPT)"
+	unknown := known
+	unknown.Secrets = maps.Clone(known.Secrets)
+	d := &unknown.Document
+	d.Variables = append(slices.Clone(d.Variables), config.Variable{Name: "KEPT", Source: config.SourceKept})
+	d.Files = slices.Clone(d.Files)
+	at := slices.IndexFunc(d.Files, func(f config.File) bool { return f.Path == path })
+	delete(unknown.Secrets, d.Files[at].Source.Secret)
+	d.Files[at].Source, d.Files[at].Digest, d.Files[at].Waiting = config.Source{Text: &text, Expand: true}, config.Digest([]byte(text)), true
+	if err := unknown.Validate(); err != nil {
+		t.Fatal(err)
+	}
+
+	f := usedHost(t, known)
+	before := f.picture()
+	converge(t, f, unknown)
+	if content, is := f.files[fold(path)]; is {
+		t.Errorf("a host that does not have it got %+v", content)
+	}
+	converge(t, f, known)
+	f.check(t, known)
+	want := f.picture()
+	if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Bundle: unknown}); r.Outcome != api.OutcomeUnchanged || len(r.Changed) > 0 {
+		t.Errorf("a host that has it: %+v", r)
+	}
+	if drifts := watchAs(t, f, 1, "none"); len(drifts) > 0 {
+		t.Errorf("the service finds %+v", drifts)
+	}
+	if diff := cmp.Diff(want, f.picture()); diff != "" {
+		t.Errorf("a host that has it (-want +got):\n%s", diff)
+	}
+	// What is gone cannot be repaired, and keeps nothing else from it.
+	delete(f.files, fold(path))
+	converge(t, f, unknown)
+	converge(t, f, known)
+	f.check(t, known)
+	converge(t, f, unknown)
 	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}

@@ -6,6 +6,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type Desired interface {
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
 	// PoolRevision names the ControllerRevision of the pool that this configuration is of. Empty: that is not known.
 	PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string
+	// MetricsKept says, for people, why a host that serves metrics goes on with what it has. Empty: there is nothing to say.
+	MetricsKept() string
 	// NodeNames is where the names of the Nodes of hosts come from. known is false as long as that could not be read.
 	NodeNames() (from wmco.HostnameSource, known bool)
 }
@@ -70,6 +73,11 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 		return
 	}
 	s.revision, s.waiting, s.warnings, s.inputs = r.Desired.Revision(ctx, instance, pool, s.node)
+	if o := s.observation; o != nil && o.report != nil && o.report.exporter {
+		if kept := r.Desired.MetricsKept(); kept != "" {
+			s.warnings = append(slices.Clone(s.warnings), kept)
+		}
+	}
 	if pool != nil && s.inputs == nil {
 		s.poolRevision = r.Desired.PoolRevision(instance, pool, s.node)
 	}

@@ -437,6 +437,7 @@ type scriptedDesired struct {
 	mu       sync.Mutex
 	revision string
 	err      error
+	kept     string // why metrics go on
 	asked    []*v1alpha1.WindowsInstance
 }
 
@@ -451,13 +452,15 @@ func (*scriptedDesired) PoolRevision(*v1alpha1.WindowsInstance, *v1alpha1.Window
 	return "p-1"
 }
 
+func (d *scriptedDesired) MetricsKept() string { return d.kept } // never changes
+
 func (*scriptedDesired) NodeNames() (wmco.HostnameSource, bool) {
 	return wmco.HostnameOfWindows, true
 }
 
 func TestReconcileManaged(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
-	desired := &scriptedDesired{revision: revision1}
+	desired := &scriptedDesired{revision: revision1, kept: "there is no certificate"}
 	f.r.Desired = desired
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 	f.settle("win-1")
@@ -493,6 +496,22 @@ func TestReconcileManaged(t *testing.T) {
 	// Nothing to do causes no writes.
 	f.settle("win-1")
 	f.expectJournal()
+
+	// Only a host that serves metrics goes on with that.
+	says := func(want bool) {
+		t.Helper()
+		status := f.get("win-1").Status
+		if got := messageOf(t, &status, v1alpha1.ConditionUpToDate); strings.Contains(got, "Warnings: There is no certificate.") != want {
+			t.Errorf("got %q", got)
+		}
+	}
+	says(false)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.facts.Services = append(h.facts.Services, api.Service{Name: wmco.WindowsExporterService})
+	})
+	f.clock.Step(10 * time.Minute)
+	f.settle("win-1")
+	says(true)
 
 	desired.mu.Lock()
 	desired.err = errors.New("there is no Secret")

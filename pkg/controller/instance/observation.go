@@ -73,6 +73,8 @@ type report struct {
 	kubelet bool
 	// wicd: the daemon of WMCO is on the host.
 	wicd bool
+	// exporter: windows_exporter is on the host, and it serves metrics.
+	exporter bool
 	// agentVersion and agentDigest are those of the agent that answered.
 	agentVersion string
 	agentDigest  string

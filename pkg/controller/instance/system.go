@@ -33,6 +33,7 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		machineID:     facts.Agent.MachineID,
 		kubelet:       hasKubelet(facts),
 		wicd:          hasService(facts, wmco.WICDService),
+		exporter:      hasService(facts, wmco.WindowsExporterService),
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,

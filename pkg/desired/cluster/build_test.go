@@ -165,7 +165,7 @@ func TestHost(t *testing.T) {
 		return values
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}}}
-	want := map[string]string{"NODE_IP": "", "NODE_NAME": "win-1", "NODE_SUBNET": "10.132.0.0/24"}
+	want := map[string]string{"NODE_IP": "", "NODE_NAME": "win-1", "NODE_SUBNET": "10.132.0.0/24", "EXPORTER_FILE": ""}
 	if diff := cmp.Diff(want, variables(cluster.Host{Instance: instance(), Node: node})); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}

@@ -19,7 +19,7 @@ const (
 	// below ca-bundle.crt. In OpenShift it counts only while the cluster has a proxy.
 	TrustedCAConfigMap = "trusted-ca"
 	// ExporterSecret has the certificate that hosts serve metrics with, as a Secret of type
-	// kubernetes.io/tls.
+	// kubernetes.io/tls. One that has [noMetrics] below [metricsKey] says that they serve none.
 	ExporterSecret = "windows-machine-config-operator-tls"
 	// NodeManagerSecret has the credentials of the cloud node manager, as a Secret of type
 	// kubernetes.io/service-account-token. Hosts on Azure need it.
@@ -28,6 +28,9 @@ const (
 
 // Where everything else is.
 const (
+	metricsKey = "metrics"
+	noMetrics  = "none"
+
 	rootCAConfigMap         = "kube-root-ca.crt"
 	authenticationConfigMap = "extension-apiserver-authentication"
 	clientCAKey             = "client-ca-file"

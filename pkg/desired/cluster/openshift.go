@@ -241,24 +241,32 @@ func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList)
 	return r.outcome(kinds, r.List(ctx, list))
 }
 
-// readExporter reads the certificate that metrics are served with. Until it exists,
-// there are no metrics, which is said on OpenShift, where the service CA makes it: one that is missing was deleted with its Service.
-// That must keep nothing else from hosts. One that cannot be used would end what serves them.
+// readExporter reads the certificate that metrics are served with. Until it exists, there are no metrics, and one that is
+// missing was deleted: hosts that have one keep it, as with one that cannot be used, and that must keep nothing else from them. On
+// OpenShift, where the service CA makes it, it is said of each host that it is missing.
 func (r *reader) readExporter(ctx context.Context) error {
 	data, err := r.secret(ctx, r.settings.Namespace, ExporterSecret)
 	if err != nil {
 		return err
 	}
+	const goOn = ": hosts that serve metrics go on with the certificate that they have, and others serve none; "
 	if data == nil {
+		missing := fmt.Sprintf("Secret %s/%s does not exist", r.settings.Namespace, ExporterSecret)
 		if r.openShift {
-			r.warnings = append(r.warnings, fmt.Sprintf("hosts serve no metrics, because Secret %s/%s does not exist, which the service CA makes for Service windows-exporter; to create that: oc apply -f artifacts/openshift/exporter.yaml", r.settings.Namespace, ExporterSecret))
+			r.warnings = append(r.warnings, missing+", which the service CA makes for Service windows-exporter"+goOn+"to create the Service: oc apply -f artifacts/openshift/exporter.yaml")
+		} else {
+			r.metricsKept = fmt.Sprintf("the host serves metrics with the certificate that it has, because %s: create it again; if hosts are to serve none: kubectl create secret generic %s -n %s --from-literal=%s=%s", missing, ExporterSecret, r.settings.Namespace, metricsKey, noMetrics)
 		}
+		return nil
+	}
+	if string(data[metricsKey]) == noMetrics {
+		r.cluster.NoMetrics = true
 		return nil
 	}
 	certificate, key := data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey]
 	if _, err := tls.X509KeyPair(certificate, key); err != nil {
-		r.keep(fmt.Sprintf("Secret %s/%s has no certificate and key that belong together below %s and %s (%v)", r.settings.Namespace, ExporterSecret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err),
-			"correct it, or delete it, so that it is made again")
+		r.warnings = append(r.warnings, fmt.Sprintf("Secret %s/%s has no certificate and key that belong together below %s and %s (%v)"+goOn+"correct it, or delete it, so that it is made again",
+			r.settings.Namespace, ExporterSecret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err))
 		return nil
 	}
 	r.cluster.ExporterCertificate, r.cluster.ExporterKey = certificate, key

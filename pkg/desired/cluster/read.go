@@ -78,7 +78,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 			Problem: oneLine(err), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
-	return &Snapshot{common: in, kept: rd.kept, warnings: rd.warnings, candidates: candidates, servers: servers}, nil
+	return &Snapshot{common: in, kept: rd.kept, warnings: rd.warnings, metricsKept: rd.metricsKept, candidates: candidates, servers: servers}, nil
 }
 
 // reader collects what it reads.
@@ -94,6 +94,8 @@ type reader struct {
 	// kept are what hosts can do without that do not have it yet, and others have.
 	kept     []Finding
 	warnings []string
+	// metricsKept is as in [Snapshot].
+	metricsKept string
 }
 
 func (r *reader) find(problem, remedy string) {

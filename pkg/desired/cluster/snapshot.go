@@ -25,6 +25,8 @@ type Snapshot struct {
 	// kept is why hosts that are configured stay as they are.
 	kept     []Finding
 	warnings []string
+	// metricsKept is what has to be said of hosts that serve metrics, because there is no certificate for them. Empty: nothing.
+	metricsKept string
 	// candidates are all payloads, and servers what one of them is chosen by.
 	candidates []candidate
 	servers    Servers

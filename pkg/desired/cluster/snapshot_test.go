@@ -49,6 +49,7 @@ import (
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -883,7 +884,6 @@ func TestInputsThatHostsDoWithout(t *testing.T) {
 	}{
 		{"pull secret that is none", replaced(mirrored(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})), "Secret openshift-config/pull-secret cannot be used"},
 		{"no pull secret where there are mirrors", lacking(mirrored(), "pull-secret"), "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
-		{"exporter without its key", replaced(mirrored(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "hunter2"})), "Secret windows/windows-machine-config-operator-tls has no certificate and key that belong together"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			snapshot := read(t, settings(), tt.objects)
@@ -962,20 +962,46 @@ func TestOtherOperator(t *testing.T) {
 	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
 }
 
-// TestNoExporter: without the certificate of metrics, hosts are configured and it is said.
+// TestNoExporter: without a certificate of metrics hosts are configured, and those that have one keep it. On OpenShift, and of one that
+// is damaged, that is said of each host, and elsewhere of those that serve metrics. Who wants no metrics says so in its place.
 func TestNoExporter(t *testing.T) {
-	const want = "hosts serve no metrics, because Secret windows/windows-machine-config-operator-tls does not exist"
+	none := secret(namespace, cluster.ExporterSecret, map[string]string{"metrics": "none"})
+	damaged := secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "hunter2"})
+	const (
+		missing = "Secret windows/windows-machine-config-operator-tls does not exist, which the service CA makes"
+		wrong   = "Secret windows/windows-machine-config-operator-tls has no certificate and key that belong together"
+	)
 	for name, tt := range map[string]struct {
 		objects []client.Object
-		said    bool
+		said    string
+		// kept: hosts that serve metrics go on with that. served: all do.
+		kept, served bool
 	}{
-		"on OpenShift": {lacking(openShiftCluster(), cluster.ExporterSecret), true}, "with it": {openShiftCluster(), false}, "elsewhere": {kubeadmCluster(), false},
+		"on OpenShift":             {lacking(openShiftCluster(), cluster.ExporterSecret), missing, true, false},
+		"with it":                  {openShiftCluster(), "", false, true},
+		"damaged":                  {replaced(openShiftCluster(), damaged), wrong, true, false},
+		"elsewhere":                {kubeadmCluster(), "", true, false},
+		"elsewhere, with it":       {append(kubeadmCluster(), secret(namespace, cluster.ExporterSecret, servingPair())), "", false, true},
+		"elsewhere, damaged":       {append(kubeadmCluster(), damaged), wrong, true, false},
+		"nobody wants metrics":     {append(kubeadmCluster(), none), "", false, false},
+		"on OpenShift nobody does": {replaced(openShiftCluster(), none), "", false, false},
 	} {
 		configured := instance()
 		configured.Status.CurrentRevision = "r1"
-		result := build(t, read(t, settings(), tt.objects), cluster.Host{Instance: configured})
-		if said := slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.HasPrefix(w, want) }); said != tt.said {
+		snapshot := read(t, settings(), tt.objects)
+		result := build(t, snapshot, cluster.Host{Instance: configured})
+		said := ""
+		for _, w := range result.Warnings {
+			if strings.HasPrefix(w, "Secret ") {
+				said = w
+			}
+		}
+		if !strings.HasPrefix(said, tt.said) || (said == "") != (tt.said == "") || strings.Contains(said, "go on with the certificate that they have") != (tt.said != "") || strings.Contains(said, "hunter2") {
 			t.Errorf("%s: %q", name, result.Warnings)
+		}
+		at := slices.IndexFunc(result.Bundle.Document.Services, func(s config.Service) bool { return s.Name == wmco.WindowsExporterService })
+		if kept := at >= 0 && result.Bundle.Document.Services[at].Waiting; kept != tt.kept || (at >= 0 && !kept) != tt.served {
+			t.Errorf("%s: a host that has windows_exporter keeps it: %t, each is to have it: %t", name, kept, at >= 0 && !kept)
 		}
 	}
 }

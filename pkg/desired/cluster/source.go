@@ -383,3 +383,13 @@ func (s *Source) Published(ctx context.Context) (*document.PublishedServices, er
 	}
 	return snapshot.Published()
 }
+
+// MetricsKept says why a host that serves metrics goes on with the certificate that it has, and what to do about it, where others
+// need none. Empty: there is nothing to say.
+func (s *Source) MetricsKept() string {
+	snapshot, err := s.latest()
+	if snapshot == nil || err != nil {
+		return ""
+	}
+	return snapshot.metricsKept
+}

@@ -218,6 +218,9 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if from, known := s.NodeNames(); known {
 		t.Errorf("without it Nodes are named by %q", from)
 	}
+	if kept := s.MetricsKept(); kept != "" {
+		t.Errorf("without it hosts serve metrics, because %s", kept)
+	}
 	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
 		t.Fatal(err)
 	}
@@ -228,6 +231,9 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	}
 	if from, known := s.NodeNames(); !known || from != wmco.HostnameOfWindows {
 		t.Errorf("Nodes are named by %q, %v", from, known)
+	}
+	if kept := s.MetricsKept(); !strings.Contains(kept, "Secret "+namespace+"/"+ExporterSecret+" does not exist: create it again; if hosts are to serve none: kubectl create secret generic "+ExporterSecret+" -n "+namespace+" --from-literal=metrics=none") {
+		t.Errorf("hosts serve metrics, because %q", kept)
 	}
 
 	// A cluster that does not answer makes nothing wrong.

@@ -310,7 +310,7 @@ func (b *builder) services() {
 			b.waiting = append(b.waiting, Waiting{Service: s.name, For: what})
 		}
 		d := s.document()
-		d.Waiting = waits[s.name]
+		d.Waiting = waits[s.name] || s.name == wmco.WindowsExporterService && b.keepsExporter()
 		all = append(all, d)
 	}
 	ordered, err := config.StartOrder(all)
@@ -327,7 +327,7 @@ func (b *builder) absent(s service) bool {
 	case !b.in.Payload.has(s.binary) && s.binary != b.in.AgentPath:
 		return true
 	case s.name == wmco.WindowsExporterService:
-		return len(b.in.Cluster.ExporterCertificate) == 0
+		return b.in.Cluster.NoMetrics
 	case s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
 		// Without it the Node is not initialized, so it is a mistake to omit the credentials.
 		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run, and Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized: kubectl apply -k artifacts/azure")
@@ -507,6 +507,7 @@ func (b *builder) configuration() {
 	}
 	if b.has(wmco.WindowsExporterService) {
 		b.text(wmco.ExporterConfigPath, config.RoleConfiguration, exporterConfig(), noImpact)
+		b.document.Files[len(b.document.Files)-1].Waiting = b.keepsExporter()
 	}
 }
 
@@ -518,9 +519,7 @@ func (b *builder) credentials() {
 		b.secret(path, cluster.CloudConfig, b.change(config.ImpactRestart, wmco.KubeletService))
 	}
 	if b.has(wmco.WindowsExporterService) {
-		// The exporter reads both for each connection.
-		b.text(exporterCertPath, config.RoleCertificate, string(cluster.ExporterCertificate), noImpact)
-		b.secret(exporterKeyPath, cluster.ExporterKey, noImpact)
+		b.exporterFiles()
 	}
 	b.document.ClientCertificate = &config.ClientCertificate{
 		Path: kubeletClientCert, Kubeconfig: wmco.KubeconfigPath, CAFile: wmco.KubeletCAPath, ServerCAFile: wmco.BootstrapCAPath,
@@ -541,6 +540,28 @@ func (b *builder) credentials() {
 		}
 	}
 }
+
+// exporterFiles adds what the exporter serves with, both of which it reads for each connection.
+func (b *builder) exporterFiles() {
+	if !b.keepsExporter() {
+		b.text(exporterCertPath, config.RoleCertificate, string(b.in.Cluster.ExporterCertificate), noImpact)
+		b.secret(exporterKeyPath, b.in.Cluster.ExporterKey, noImpact)
+		return
+	}
+	// What is in them is known to the host alone.
+	b.document.Variables = append(b.document.Variables, config.Variable{Name: variableExporterFile, Source: config.SourceKept})
+	for _, f := range []config.File{
+		{Path: exporterCertPath, Role: config.RoleCertificate},
+		{Path: exporterKeyPath, Role: config.RoleCredential, Access: config.AccessAdministrators},
+	} {
+		b.text(f.Path, f.Role, ref(variableExporterFile), noImpact)
+		kept := &b.document.Files[len(b.document.Files)-1]
+		kept.Access, kept.Source.Expand, kept.Waiting = f.Access, true, true
+	}
+}
+
+// keepsExporter says that hosts serve metrics with what they have, if they have it, because there is no certificate for them.
+func (b *builder) keepsExporter() bool { return len(b.in.Cluster.ExporterCertificate) == 0 }
 
 func (b *builder) kubeconfig(c interface {
 	Kubeconfig(server, user string) ([]byte, error)

@@ -258,6 +258,8 @@ func TestWaiting(t *testing.T) {
 		change   func(in *document.Inputs)
 		services []string
 		waiting  []string
+		// kept are services that a host which has them keeps, and which wait for nothing.
+		kept     []string
 		warnings int
 	}{
 		{name: "everything is there", platform: configv1.NonePlatformType, change: func(*document.Inputs) {},
@@ -276,6 +278,9 @@ func TestWaiting(t *testing.T) {
 			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "kube-proxy"}},
 		{name: "no certificate for metrics", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
 			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey = nil, nil
+		}, services: []string{"containerd", "kubelet", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, kept: []string{"windows_exporter"}},
+		{name: "no metrics", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
+			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey, in.Cluster.NoMetrics = nil, nil, true
 		}, services: []string{"containerd", "kubelet", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
 		{name: "no credentials for the node manager", platform: configv1.AzurePlatformType, change: func(in *document.Inputs) { in.Cluster.NodeManager = nil },
 			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, warnings: 1},
@@ -302,7 +307,7 @@ func TestWaiting(t *testing.T) {
 				waiting = append(waiting, w.Service+" for "+w.For)
 				keeps = append(keeps, w.Service)
 			}
-			if diff := cmp.Diff(keeps, kept); diff != "" {
+			if diff := cmp.Diff(append(keeps, tt.kept...), kept); diff != "" {
 				t.Errorf("services that a host which has them keeps (-want +got):\n%s", diff)
 			}
 			for _, path := range []string{`C:\k\cni\config\cni.conf`, `C:\k\kube-proxy.conf`} {
@@ -491,6 +496,41 @@ func setProgram(in *document.Inputs, path string) {
 
 func removeProgram(in *document.Inputs, path string) {
 	in.Payload.Files = slices.DeleteFunc(in.Payload.Files, func(f document.PayloadFile) bool { return f.Path == path })
+}
+
+// TestMetricsAreKept: without the certificate of metrics, all of windows_exporter is what a host that has it keeps, whatever is in its
+// files; and nothing of it is there where no host is to serve metrics.
+func TestMetricsAreKept(t *testing.T) {
+	known := build(t, inputs(configv1.NonePlatformType)).Bundle.Document
+	in := inputs(configv1.NonePlatformType)
+	in.Cluster.ExporterCertificate, in.Cluster.ExporterKey = nil, nil
+	kept := build(t, in).Bundle
+	in.Cluster.NoMetrics = true
+	none := build(t, in).Bundle.Document
+	of := func(d config.Document) map[string]config.File {
+		files := map[string]config.File{}
+		for _, f := range d.Files {
+			if strings.HasPrefix(f.Path, wmco.TLSDir) {
+				files[f.Path] = f
+			}
+		}
+		return files
+	}
+	if len(of(known)) != 3 || len(of(none)) != 0 {
+		t.Fatalf("with metrics there are %d files, and without %d", len(of(known)), len(of(none)))
+	}
+	for path, before := range of(known) {
+		now, is := of(kept.Document)[path]
+		if !is || !now.Waiting || now.Access != before.Access || now.Role != before.Role {
+			t.Errorf("%s was %+v, and is %+v", path, before, now)
+		}
+		if configuration := before.Role == config.RoleConfiguration; configuration != (before.Digest == now.Digest) || configuration == now.Source.Expand {
+			t.Errorf("%s is known: %+v", path, now)
+		}
+	}
+	if len(kept.Secrets) > 0 {
+		t.Errorf("it has secrets: %v", slices.Sorted(maps.Keys(kept.Secrets)))
+	}
 }
 
 // TestImpactOfMetrics: the first certificate starts the exporter, and disturbs nothing else.

@@ -74,10 +74,12 @@ type Cluster struct {
 	// NodeManager are the credentials of the cloud node manager of Azure, where it is
 	// needed.
 	NodeManager *TokenCredentials
-	// ExporterCertificate and ExporterKey are for serving metrics, in PEM. Empty: there are none
-	// yet, and no metrics.
+	// ExporterCertificate and ExporterKey are for serving metrics, in PEM. Empty: there are none at present. Hosts
+	// that have some go on with them, and others serve no metrics.
 	ExporterCertificate []byte
 	ExporterKey         config.SecretValue
+	// NoMetrics: hosts are to serve none, whatever they did before.
+	NoMetrics bool
 	// Proxy of the cluster.
 	Proxy Proxy
 	// TrustedCA has the certificates that hosts trust in addition to their own, in PEM. Each can be used, see

@@ -42,6 +42,8 @@ const (
 	variableHNSSubnet        = "HNS_SUBNET"
 	variableHNSAddress       = "HNS_MANAGEMENT_IP"
 	variableSourceVIP        = "SOURCE_VIP"
+	// variableExporterFile never has a value: it stands for a file that a host keeps as it is.
+	variableExporterFile = "EXPORTER_FILE"
 )
 
 // ref returns the reference to a variable in a document.
