@@ -11,9 +11,11 @@ import (
 	"k8s.io/component-base/cli"
 
 	"github.com/openshift/windows-instance-api/cmd/apiserver/app"
+	"github.com/openshift/windows-instance-api/pkg/noproxy"
 )
 
 func main() {
+	noproxy.Exempt()
 	cmd := app.NewCommand()
 	cmd.SetContext(genericapiserver.SetupSignalContext())
 	os.Exit(cli.Run(cmd))
