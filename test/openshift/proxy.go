@@ -19,9 +19,14 @@ const (
 )
 
 // publishProxy stands in for what the network operator does about the proxy: it checks what an administrator has
-// set, adds the addresses of the cluster to what is reached without it, says in the status what is in effect, and
+// set, and changes nothing while that is no proxy; it adds the addresses of the cluster to what is reached without it, says in the status what is in effect, and
 // writes the authorities of its administrator wherever they are wanted.
 func publishProxy(ctx context.Context, c client.Client, proxy *configv1.Proxy) error {
+	for _, text := range []string{proxy.Spec.HTTPProxy, proxy.Spec.HTTPSProxy} {
+		if text != "" && !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
+			return nil
+		}
+	}
 	status := configv1.ProxyStatus{HTTPProxy: proxy.Spec.HTTPProxy, HTTPSProxy: proxy.Spec.HTTPSProxy}
 	if status != (configv1.ProxyStatus{}) {
 		status.NoProxy = strings.Join([]string{".cluster.local", ".svc", "127.0.0.1", proxy.Spec.NoProxy}, ",")

@@ -8,8 +8,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -110,13 +112,38 @@ func (r *reader) readNetwork(ctx context.Context) error {
 	return nil
 }
 
-// readProxy reads the proxy that is in effect.
+// readProxy reads the proxy that is in effect. Hosts are drained and restarted for another one, and would pull nothing through
+// one that is none.
 func (r *reader) readProxy(ctx context.Context) error {
 	proxy := &configv1.Proxy{}
 	_, err := r.must(ctx, "Proxy", clusterName, proxy, "create it again: oc create -f - <<< '{\"apiVersion\":\"config.openshift.io/v1\",\"kind\":\"Proxy\",\"metadata\":{\"name\":\"cluster\"},\"spec\":{}}', with the spec that it had")
 	r.cluster.Proxy = document.Proxy{HTTP: proxy.Status.HTTPProxy, HTTPS: proxy.Status.HTTPSProxy, None: proxy.Status.NoProxy}
+	const remedy = "wait, or see why the network operator does not: oc get clusteroperator network"
+	if proxy.Status.HTTPProxy+proxy.Status.HTTPSProxy == "" && proxy.Spec.HTTPProxy+proxy.Spec.HTTPSProxy != "" {
+		r.find("the network operator has not put the proxy of Proxy "+clusterName+" into effect yet", remedy)
+	}
+	for _, field := range []struct {
+		name, value string
+		valid       func(string) bool
+	}{
+		{"httpProxy", proxy.Status.HTTPProxy, isProxy}, {"httpsProxy", proxy.Status.HTTPSProxy, isProxy}, {"noProxy", proxy.Status.NoProxy, isOneLine},
+	} {
+		if !field.valid(field.value) {
+			r.find(fmt.Sprintf("status.%s of Proxy %s cannot be used", field.name, clusterName),
+				fmt.Sprintf("correct spec.%s, of which the network operator makes it: oc edit proxy %s", field.name, clusterName))
+		}
+	}
 	return err
 }
+
+// isProxy says whether text is the URL of a proxy, or none.
+func isProxy(text string) bool {
+	u, err := url.Parse(text)
+	return text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// isOneLine says whether text can be the value of a variable of a machine.
+func isOneLine(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
 
 // readControllerConfig reads the CA of the clients of kubelets, which OpenShift rotates
 // there, and those that workers trust: of registries, and whatever administrators add, with a proxy or without. The name of the

@@ -668,6 +668,26 @@ func TestFindings(t *testing.T) {
 			want: []string{"Proxy cluster does not exist, which each cluster of OpenShift has", "oc create -f"},
 		},
 		{
+			// They would be drained and restarted twice.
+			name: "a Proxy that is not in effect yet",
+			objects: replaced(openShiftCluster(), &configv1.Proxy{
+				ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"}, Status: configv1.ProxyStatus{NoProxy: "localhost"},
+			}),
+			want: []string{"the network operator has not put the proxy of Proxy cluster into effect yet", "oc get clusteroperator network"},
+		},
+		{
+			// They would be drained and restarted, and pull nothing then.
+			name: "a Proxy that is damaged",
+			objects: replaced(openShiftCluster(), &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Status: configv1.ProxyStatus{
+				HTTPProxy: "proxy.example.com:3128", HTTPSProxy: "https://user:hunter2@:3128", NoProxy: "localhost\n",
+			}}),
+			want: []string{
+				"status.httpProxy of Proxy cluster cannot be used", "correct spec.httpProxy",
+				"status.httpsProxy of Proxy cluster cannot be used", "correct spec.httpsProxy",
+				"status.noProxy of Proxy cluster cannot be used", "oc edit proxy cluster",
+			},
+		},
+		{
 			// What is blocked would be pulled.
 			name: "no Image config", objects: without[*configv1.Image](openShiftCluster()),
 			want: []string{"Image.config.openshift.io cluster does not exist", "create it again"},
