@@ -15,6 +15,7 @@ func TestNodeAddress(t *testing.T) {
 	adapters := []api.Interface{
 		{Index: 7, Addresses: []string{"fe80::1/64", "10.1.0.7/24"}},
 		{Index: 3, Addresses: []string{"169.254.1.1/16", "10.0.0.100/24", "10.0.0.7/24", "fd00::7/64"}},
+		{Index: 9, Addresses: []string{"fe80::9/64", "fd00::9/64"}},
 	}
 	tests := []struct {
 		name      string
@@ -31,6 +32,9 @@ func TestNodeAddress(t *testing.T) {
 		{name: "known by an address that it has no more", adapter: 7, preferred: []string{"10.9.9.9"}, want: "10.1.0.7"},
 		{name: "known by an address that goes from host to host", adapter: 3, unusable: []string{"10.0.0.100"}, preferred: []string{"10.0.0.100"}, want: "10.0.0.7"},
 		{name: "no default route", adapter: 1},
+		{name: "the adapter with the default route has IPv6 only", adapter: 9},
+		{name: "known by an address of IPv6", adapter: 9, preferred: []string{"fd00::9"}},
+		{name: "known by both families", adapter: 9, preferred: []string{"fd00::9", "10.1.0.7"}, want: "10.1.0.7"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -484,12 +484,18 @@ func TestClouds(t *testing.T) {
 	tests := []struct {
 		platform configv1.PlatformType
 		external bool
+		named    bool // by something else than the host itself
 	}{
 		{platform: configv1.NonePlatformType},
 		{platform: configv1.BareMetalPlatformType},
-		{platform: configv1.VSpherePlatformType, external: true},
+		{platform: configv1.VSpherePlatformType, external: true, named: true},
+		{platform: configv1.NutanixPlatformType, external: true},
 		{platform: configv1.AzurePlatformType, external: true},
-		{platform: configv1.AWSPlatformType, external: true},
+		{platform: configv1.GCPPlatformType, external: true, named: true},
+		{platform: configv1.AWSPlatformType, external: true, named: true},
+	}
+	if len(tests) != len(openshift.Platforms) {
+		t.Errorf("%d platforms, want %d", len(tests), len(openshift.Platforms))
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.platform), func(t *testing.T) {
@@ -502,6 +508,9 @@ func TestClouds(t *testing.T) {
 			got := summarize(t, read(t, s, objects), cluster.Host{Instance: instance()})
 			if external := strings.Contains(got.Services["kubelet"], " --cloud-provider=external "); external != tt.external {
 				t.Errorf("external is %v, want %v: %s", external, tt.external, got.Services["kubelet"])
+			}
+			if named := strings.Contains(got.Services["kubelet"], " --hostname-override=$(HOSTNAME_OVERRIDE) "); named != tt.named {
+				t.Errorf("named by something else is %v, want %v: %s", named, tt.named, got.Services["kubelet"])
 			}
 			config := got.Files[`C:\k\credential-provider-config.yaml`]
 			// The registry is one that the cluster's own workers have.

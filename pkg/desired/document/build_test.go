@@ -47,7 +47,7 @@ var update = flag.Bool("update", false, "write the golden files in testdata anew
 
 var platforms = []configv1.PlatformType{
 	configv1.NonePlatformType, configv1.AWSPlatformType, configv1.AzurePlatformType,
-	configv1.GCPPlatformType, configv1.VSpherePlatformType, configv1.NutanixPlatformType,
+	configv1.GCPPlatformType, configv1.VSpherePlatformType, configv1.NutanixPlatformType, configv1.BareMetalPlatformType,
 }
 
 const apiServer = "https://api-int.c.example.com:6443"
