@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -216,7 +217,7 @@ func (c *controllers) addKeys(context.Context) error {
 func (c *controllers) addInstance(context.Context) error {
 	o := instance.Options{
 		Hosts:                c.hosts,
-		Rotations:            &keys.Pacer{Client: c.GetClient(), Cluster: c.options.Hosts.ClusterCredentials()},
+		Rotations:            &keys.Pacer{Client: c.GetClient(), Cluster: c.options.Hosts.ClusterCredentials(), Clock: clock.RealClock{}},
 		Recorder:             c.recorder,
 		Namespace:            c.options.Hosts.Namespace,
 		ConcurrentProbes:     c.options.ConcurrentProbes,

@@ -127,7 +127,28 @@ func (e *evaluation) credentials() {
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationPending, "The host is to accept key %s. It waits: %s.", r.key.Fingerprint(), r.wait)
 		return
 	}
+	if interrupted(r.err) {
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationInterrupted,
+			"The host did not answer to the end while it was given key %s: %s. That says nothing about the key, so other hosts get it. This one is tried again, and logged in to as before. See what keeps it from answering: kubectl windows check %s -n %s",
+			r.key.Fingerprint(), diagnosis(r.err, e.instance), e.instance.Name, e.instance.Namespace)
+		return
+	}
 	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed, describeRotationFailure(r, e.instance))
+}
+
+// interrupted says whether an error of a rotation says nothing about the key: the host does not answer, or the connection broke. One
+// that breaks off when it is offered the key may not like that.
+func interrupted(err error) bool {
+	var notProven *agentclient.NotProvenError
+	if errors.As(err, &notProven) && diagnose.ReachOf(err).Verified {
+		return diagnose.IsTimeout(err)
+	}
+	return diagnose.IsTransient(err)
+}
+
+// diagnosis is why a host could not be given its key, without the period.
+func diagnosis(err error, instance *v1alpha1.WindowsInstance) string {
+	return strings.TrimRight(diagnose.Diagnose(diagnose.StageFacts, err, instance).Message, ".")
 }
 
 // hadKey begins what is said of a key that nobody can remove any more but a person.
@@ -186,7 +207,7 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 	case errors.As(r.err, &agent):
 		what = strings.TrimRight(agent.Err.Error(), ".")
 	default:
-		what = strings.TrimRight(diagnose.Diagnose(diagnose.StageFacts, r.err, instance).Message, ".")
+		what = diagnosis(r.err, instance)
 	}
 	text := fmt.Sprintf("The host could not be given key %s: %s. It is tried again, and logged in to as before.", r.key.Fingerprint(), what)
 	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '%s'`, instance.Name, instance.Namespace, r.key)

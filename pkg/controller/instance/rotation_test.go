@@ -230,28 +230,37 @@ func TestRotateKeyWaits(t *testing.T) {
 }
 
 func TestRotateKeyFails(t *testing.T) {
+	const failed, interrupted = v1alpha1.ReasonKeyRotationFailed, v1alpha1.ReasonKeyRotationInterrupted
+	notProven := func(layer hostssh.Layer, reason hostssh.Reason) error {
+		return &agentclient.NotProvenError{Err: &hostssh.Error{Layer: layer, Reason: reason}}
+	}
 	for _, test := range []struct {
-		name string
-		err  error
-		want string
+		name   string
+		err    error
+		reason string
+		want   string
 	}{
-		{"not proven", &agentclient.NotProvenError{Err: errors.New("no")}, "the host does not accept it: see the log of sshd"},
-		{"refused by the agent", &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("sshd takes it from elsewhere.")}, ": sshd takes it from elsewhere. It is tried again"},
-		{"the connection broke", &hostssh.Error{Layer: hostssh.LayerSession, Reason: hostssh.ReasonConnectionLost}, "The connection to 10.1.42.1:22 broke"},
+		{"not proven", notProven(hostssh.LayerAuth, hostssh.ReasonCredentialsRefused), failed, "the host does not accept it: see the log of sshd"},
+		{"not proven, as it breaks off", notProven(hostssh.LayerAuth, hostssh.ReasonConnectionReset), failed, "the host does not accept it: see the log of sshd"},
+		{"refused by the agent", &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("sshd takes it from elsewhere.")}, failed, ": sshd takes it from elsewhere. It is tried again"},
+		{"the connection broke", &hostssh.Error{Layer: hostssh.LayerSession, Reason: hostssh.ReasonConnectionLost}, interrupted, "The connection to 10.1.42.1:22 broke"},
+		{"the agent hangs", &hostssh.Error{Layer: hostssh.LayerSession, Reason: hostssh.ReasonTimedOut}, interrupted, "did not answer in time on 10.1.42.1:22"},
+		{"the host went before it was proven", notProven(hostssh.LayerConnect, hostssh.ReasonConnectionTimedOut), interrupted, "10.1.42.1:22 does not answer"},
+		{"the host hangs when it is proven", notProven(hostssh.LayerAuth, hostssh.ReasonTimedOut), interrupted, "did not answer while user"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, was, is := rotating(t)
 			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.refuses = test.err })
 			f.again("win-1")
-			m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
-			if !strings.Contains(m, test.want) || !strings.Contains(m, is.String()) {
+			m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, test.reason)
+			if command := map[string]string{failed: is.String(), interrupted: "kubectl windows check win-1 -n "}[test.reason]; !strings.Contains(m, test.want) || !strings.Contains(m, command) {
 				t.Errorf("it says %q", m)
 			}
 			f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed")
 			// It has both keys: one could not be removed.
 			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
 			f.again("win-1")
-			f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
+			f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, test.reason)
 			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.refuses = nil })
 			f.again("win-1")
 			f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: is.Fingerprint()}, v1alpha1.ReasonKeyRotated)

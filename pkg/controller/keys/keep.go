@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -55,8 +54,17 @@ func progressOf(instances []*v1alpha1.WindowsInstance, fingerprints ...string) p
 
 // failedAt says whether the host of an instance could not be given one of some keys.
 func failedAt(i *v1alpha1.WindowsInstance, fingerprints ...string) bool {
-	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
-	return c != nil && c.Reason == v1alpha1.ReasonKeyRotationFailed && i.Status.Credentials != nil && slices.Contains(fingerprints, i.Status.Credentials.RotatingTo)
+	return endedAt(i, fingerprints, v1alpha1.ReasonKeyRotationFailed)
+}
+
+// triedAt says whether somebody has tried to give the host of an instance a key, which it may not have.
+func triedAt(i *v1alpha1.WindowsInstance, fingerprint string) bool {
+	return endedAt(i, []string{fingerprint}, v1alpha1.ReasonKeyRotationFailed, v1alpha1.ReasonKeyRotationInterrupted)
+}
+
+// endedAt says whether the host of an instance was not given one of some keys for one of some reasons.
+func endedAt(i *v1alpha1.WindowsInstance, fingerprints []string, reasons ...string) bool {
+	return slices.Contains(reasons, reasonOf(i, v1alpha1.ConditionCredentialsCurrent)) && i.Status.Credentials != nil && slices.Contains(fingerprints, i.Status.Credentials.RotatingTo)
 }
 
 // fingerprintsOf are those of credentials.

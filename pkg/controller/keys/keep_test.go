@@ -254,11 +254,12 @@ func TestPace(t *testing.T) {
 		{"but not all at once", progress{current: 3, former: 90}, 64, false, first},
 		{"one fails", progress{current: 0, former: 9, failed: names(2)}, 0, false, ""},
 		{"all of the first fail", progress{former: 9, failed: names(3)}, 0, false, stopped + "3 of 3 could not be given it: win-01, win-02, win-03. See"},
-		{"those that failed may try again", progress{former: 9, failed: names(3)}, 0, true, ""},
+		{"as many fail before three have it", progress{current: 2, former: 90, failed: names(3)}, 0, false, stopped + "3 of 5 could not"},
+		{"those that failed may try again", progress{former: 9, failed: names(3)}, 2, true, ""},
 		{"not all at once either", progress{former: 9, failed: names(3)}, 3, true, first},
-		{"nor in all places", progress{former: 9, failed: names(2)}, 2, true, first},
 		{"a few of many", progress{current: 97, former: 3, failed: names(3)}, 0, false, ""},
-		{"more than a tenth", progress{current: 26, former: 9, failed: names(3)}, 0, false, stopped},
+		{"a few of many, which come early", progress{current: 3, former: 47, failed: names(3)}, 0, false, ""},
+		{"more than a tenth of all", progress{current: 3, former: 26, failed: names(3)}, 0, false, stopped + "3 of 6 could not"},
 	} {
 		if got := pace(test.p, test.running, test.again); !strings.HasPrefix(got, test.want) || (test.want == "") != (got == "") {
 			t.Errorf("%s: got %q", test.name, got)
@@ -272,8 +273,9 @@ func TestProgress(t *testing.T) {
 		instanceWith("fails", "A", "B", v1alpha1.ReasonKeyRotationFailed), instanceWith("failed-at-another", "A", "C", v1alpha1.ReasonKeyRotationFailed),
 		instanceWith("refuses", "A", "", v1alpha1.ReasonCredentialsRefused), instanceWith("new", "unknown", ""),
 		instanceWith("has-another-of-it", "D", ""), instanceWith("gets-one-of-two", "D", "B", v1alpha1.ReasonKeyRotationPending),
+		instanceWith("hangs", "A", "B", v1alpha1.ReasonKeyRotationInterrupted),
 	}, "B", "D")
-	want := progress{current: 2, former: 5, unknown: 1, failed: []string{"fails"}}
+	want := progress{current: 2, former: 6, unknown: 1, failed: []string{"fails"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(progress{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

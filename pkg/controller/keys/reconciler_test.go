@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -424,7 +425,7 @@ func TestPacer(t *testing.T) {
 		hosts = append(hosts, instanceWith(name, "A", ""))
 	}
 	f := newFixture(t, hosts...)
-	p := &Pacer{Client: f.client, Cluster: clusterKey}
+	p := &Pacer{Client: f.client, Cluster: clusterKey, Clock: clock.RealClock{}}
 	var ends []func()
 	for i, h := range hosts {
 		end, wait, err := p.Begin(t.Context(), h.(*v1alpha1.WindowsInstance), "B")

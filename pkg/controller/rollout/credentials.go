@@ -18,7 +18,7 @@ import (
 // credentialsCondition says how many hosts of a pool have the key of their Secret, and which cannot get it. Nil: no key was
 // ever rotated.
 func credentialsCondition(instances []*v1alpha1.WindowsInstance) *metav1.Condition {
-	var pending, failed, refuse []string
+	var pending, interrupted, failed, refuse []string
 	rotated := 0
 	for _, i := range instances {
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
@@ -29,13 +29,15 @@ func credentialsCondition(instances []*v1alpha1.WindowsInstance) *metav1.Conditi
 		case c == nil:
 		case c.Reason == v1alpha1.ReasonKeyRotationFailed:
 			failed = append(failed, i.Name)
+		case c.Reason == v1alpha1.ReasonKeyRotationInterrupted:
+			interrupted = append(interrupted, i.Name)
 		case c.Status == metav1.ConditionFalse:
 			pending = append(pending, i.Name)
 		default:
 			rotated++
 		}
 	}
-	if rotated+len(pending)+len(failed) == 0 {
+	if rotated+len(pending)+len(interrupted)+len(failed) == 0 {
 		return nil
 	}
 	out := &metav1.Condition{Type: v1alpha1.ConditionCredentialsCurrent, Status: metav1.ConditionFalse}
@@ -48,6 +50,7 @@ func credentialsCondition(instances []*v1alpha1.WindowsInstance) *metav1.Conditi
 	}
 	// The last reason counts: what somebody has to act on.
 	say(v1alpha1.ReasonKeyRotationPending, "%d hosts get another key: %s.", pending)
+	say(v1alpha1.ReasonKeyRotationInterrupted, "%d hosts did not answer while they were given the key, which is tried again: %s.", interrupted)
 	say(v1alpha1.ReasonHostsRefuse, "%d hosts accept neither the key of their Secret nor one that was kept, see their condition Authenticated: %s.", refuse)
 	say(v1alpha1.ReasonKeyRotationFailed, "%d hosts could not be given the key, see their condition CredentialsCurrent: %s.", failed)
 	if len(text) == 0 {

@@ -25,6 +25,7 @@ func TestCredentialsCondition(t *testing.T) {
 	}
 	const current = v1alpha1.ConditionCredentialsCurrent
 	done, pending, failed := with("done", current, v1alpha1.ReasonKeyRotated), with("pending", current, v1alpha1.ReasonKeyRotationPending), with("failed", current, v1alpha1.ReasonKeyRotationFailed)
+	hangs := with("hangs", current, v1alpha1.ReasonKeyRotationInterrupted)
 	refuses := with("refuses", v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsRefused)
 	for _, test := range []struct {
 		name            string
@@ -34,6 +35,9 @@ func TestCredentialsCondition(t *testing.T) {
 		{"never rotated", []*v1alpha1.WindowsInstance{refuses, {}}, "", ""},
 		{"all have it", []*v1alpha1.WindowsInstance{done, {}}, v1alpha1.ReasonKeyRotated, "All hosts accept the key of their Secret."},
 		{"some get it", []*v1alpha1.WindowsInstance{done, pending}, v1alpha1.ReasonKeyRotationPending, "1 hosts get another key: pending."},
+		{"some hang", []*v1alpha1.WindowsInstance{hangs, done, pending}, v1alpha1.ReasonKeyRotationInterrupted,
+			"1 hosts get another key: pending. 1 hosts did not answer while they were given the key, which is tried again: hangs."},
+		{"all of them hang", []*v1alpha1.WindowsInstance{hangs}, v1alpha1.ReasonKeyRotationInterrupted, "1 hosts did not answer while they were given the key, which is tried again: hangs."},
 		{"some refuse", []*v1alpha1.WindowsInstance{done, refuses, pending}, v1alpha1.ReasonHostsRefuse,
 			"1 hosts get another key: pending. 1 hosts accept neither the key of their Secret nor one that was kept, see their condition Authenticated: refuses."},
 		{"some cannot get it", []*v1alpha1.WindowsInstance{refuses, failed}, v1alpha1.ReasonKeyRotationFailed,

@@ -123,6 +123,9 @@ const (
 	// ReasonKeyRotationFailed (CredentialsCurrent=False): the host could not be given the new key, or the former one could
 	// not be removed from it. It is logged in to as before.
 	ReasonKeyRotationFailed = "KeyRotationFailed"
+	// ReasonKeyRotationInterrupted (CredentialsCurrent=False): the host did not answer, or the connection broke, while it was given the
+	// new key. That says nothing about the key, and the host may have it.
+	ReasonKeyRotationInterrupted = "KeyRotationInterrupted"
 	// ReasonHostsRefuse (CredentialsCurrent=False), of a pool: hosts accept neither the key of their Secret nor one that was kept.
 	ReasonHostsRefuse = "HostsRefuse"
 
