@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -143,6 +145,15 @@ func TestRemove(t *testing.T) {
 			},
 			want: succeeded, wantNode: "another",
 			wantSteps: "Connect=Succeeded WaitForSlot=Skipped Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "the Node is deleted when it is to be cordoned", set: func(f *fixture) {
+				f.kube.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+					return false, nil, f.nodes.Delete(corev1.SchemeGroupVersion.WithResource("nodes"), "", testNode)
+				})
+			},
+			want:      succeeded,
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Skipped Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
 		},
 		{
 			name: "the host is away", set: func(f *fixture) { f.failWith("Login", errRefusedPort) }, want: failed, wantNode: "uid-of-node", wantIs: "old",
