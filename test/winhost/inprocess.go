@@ -53,6 +53,9 @@ type InProcessOptions struct {
 	// KeysFile is the path on the host of the file that sshd takes public keys from. Default: that of
 	// administrators on Windows.
 	KeysFile string
+	// Rejects are public keys that sshd does not take whatever file has them, as one whose PubkeyAcceptedAlgorithms lack their
+	// type. Nil: none is.
+	Rejects func(ssh.PublicKey) bool
 	// RunAgent makes the service of the agent keep the host as it was configured, instead
 	// of doing nothing.
 	RunAgent bool
@@ -174,9 +177,10 @@ func (h *inProcessHost) signer() (ssh.Signer, error) {
 	return h.hostKey, nil
 }
 
-// authorized says whether a key may log in: it is in the file for that, which nobody else may write to.
+// authorized says whether a key may log in: it is in the file for that, which nobody else may write to, and sshd takes keys like it.
 func (h *inProcessHost) authorized(user string, key ssh.PublicKey) bool {
-	return strings.EqualFold(user, h.user) && authorizes(h.keysFile(), key)
+	rejects := h.opts.Rejects != nil && h.opts.Rejects(key)
+	return strings.EqualFold(user, h.user) && authorizes(h.keysFile(), key) && !rejects
 }
 
 // keysFile is where the keys are that may log in.

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/opensshd"
+)
+
+const (
+	// rotatedHosts is how many hosts TestRotateFleet has. The last refusingHosts of them refuse the new key, and
+	// bastionHosts, these among them, are behind a bastion.
+	rotatedHosts, refusingHosts, bastionHosts = 50, 3, 15
+	// The sshd of one takes keys from another file, that of the next one rejects the new key, and the disk of the last one is full.
+	elsewhere, rejecting, full = rotatedHosts - 3, rotatedHosts - 2, rotatedHosts - 1
+	// firstRotated is how many hosts have a new key before others get it.
+	firstRotated = 3
+	// edgePool is the pool of the hosts behind the bastion.
+	edgePool = "edge"
+	// theirKeys is where sshd of Windows takes the keys of administrators from, and otherKeys where one of the hosts does.
+	theirKeys, otherKeys = `C:\ProgramData\ssh\administrators_authorized_keys`, `C:\ProgramData\keys`
+)
+
+// slowly is how hosts answer, so that each step takes a moment.
+var slowly = winhost.Fault{Latency: 50 * time.Millisecond}
+
+// rotatedFleet is a fleet that gets another key.
+type rotatedFleet struct {
+	*system.System
+	hosts   []winhost.Host
+	was, is ssh.Signer
+	// asked is how many requests about its keys each host had had when the programs were started.
+	asked []int
+}
+
+// TestRotateFleet gives the hosts of a fleet, of which some are behind a bastion, another key, and kills both programs at each step
+// of that. Three hosts refuse the key, each in its own way. At every moment each host accepts a key of which there is a copy.
+func TestRotateFleet(t *testing.T) {
+	t.Parallel()
+	is, pem := newPEM(t)
+	isNew := func(key ssh.PublicKey) bool { return bytes.Equal(key.Marshal(), is.PublicKey().Marshal()) }
+	fleet, err := winhost.NewFleet(t.Context(), winhost.FleetOptions{Count: rotatedHosts, Customize: func(i int, o *winhost.Options) {
+		switch i {
+		case elsewhere:
+			o.InProcess.KeysFile = otherKeys
+		case rejecting:
+			o.InProcess.Rejects = isNew
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := fleet.Close(); err != nil {
+			t.Errorf("closing the hosts: %v", err)
+		}
+	})
+	f := &rotatedFleet{
+		System: startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ControllerArgs: []string{"--leader-elect=false", "--recheck-interval=2s", "--probe-timeout=20s"}}),
+		hosts:  fleet.Hosts, was: fleet.Signer, is: is, asked: make([]int, rotatedHosts),
+	}
+	f.connect(t)
+	f.watchHosts(t)
+	f.watchCopies(t)
+	for i, h := range f.hosts {
+		setFault(t, h, winhost.Fault{Latency: slowly.Latency, DiskFull: i == full})
+	}
+	f.pauseRefusing(t, true) // three that fail before others have the key would stop it
+
+	secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), "cloud-private-key", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret.Data["private-key.pem"] = pem
+	if _, err := f.Kube.CoreV1().Secrets(system.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	added := func(k hostKeys) bool { return k.both() && k.asked == 1 }
+	for _, step := range []keyStep{
+		{name: "there is a copy of the new key", at: f.copied},
+		{name: "a host has both keys", at: f.found(added), is: f.still(hostKeys.both)},
+		{name: "a host has proven that it accepts the new key", at: f.proven(added), is: f.still(hostKeys.both)},
+		{name: "a host has lost the former key", at: f.unrecorded, is: func(t *testing.T, i int) bool { return !f.recorded(t).Has(i) }},
+		{name: "a host is recorded to have the new key", at: f.atLeast(1)},
+		{name: "half of the hosts are", at: f.atLeast(rotatedHosts / 2)},
+		{name: "all are but those that refuse it", at: f.atLeast(rotatedHosts - refusingHosts)},
+	} {
+		f.killAt(t, step)
+		if f.recorded(t).Len() >= firstRotated {
+			f.pauseRefusing(t, false)
+		}
+	}
+	f.waitRotated(t)
+}
+
+// keyStep is a moment at which both programs are killed.
+type keyStep struct {
+	name string
+	// at says with which host it has come, if it has.
+	at func(*testing.T) (i int, come bool)
+	// is says whether it was not over when the programs were killed. Nil: it lasts.
+	is func(t *testing.T, i int) bool
+}
+
+// killAt kills both programs at a step, and starts them again. Hosts go on meanwhile: of several that come there it takes the first
+// one with which it is in time.
+func (f *rotatedFleet) killAt(t *testing.T, step keyStep) {
+	t.Helper()
+	for caught := false; !caught; {
+		var i int
+		eventually(t, step.name, func() error {
+			var come bool
+			if i, come = step.at(t); !come {
+				return fmt.Errorf("%d hosts are recorded to have the new key", f.recorded(t).Len())
+			}
+			return nil
+		})
+		f.Controller.Kill9()
+		f.Server.Kill9()
+		setFault(t, f.hosts[i], slowly)
+		if err := f.Server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		caught = step.is == nil || step.is(t, i)
+		t.Logf("killed when %s: %s, in time: %t; %d hosts are recorded to have the new key", step.name, rotatedName(i), caught, f.recorded(t).Len())
+		// Whichever keys it has: people reach it.
+		if stdout, stderr, code := plugin(t, f.System, "exec", rotatedName(i), "--", "hostname"); code != 0 {
+			t.Errorf("%s, when %s: %d %s %s", rotatedName(i), step.name, code, stdout, stderr)
+		}
+		for i := range f.hosts {
+			f.asked[i] = requestsAboutKeys(f.hosts[i])
+		}
+		if err := f.Controller.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// connect makes the instances of the hosts, some behind a bastion, and waits until there is a copy of the key that all of them accept.
+func (f *rotatedFleet) connect(t *testing.T) {
+	t.Helper()
+	const jump = "jump"
+	signer, pem := newPEM(t)
+	o := opensshd.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, Config: []string{"ForceCommand /bin/false"}}
+	permitted := "PermitOpen"
+	for _, h := range f.hosts[rotatedHosts-bastionHosts:] {
+		permitted += fmt.Sprintf(" %s:%d", h.Address(), h.Port())
+	}
+	o.Config = append(o.Config, permitted)
+	bastion := opensshd.Start(t, o)
+	lendCredentials(t, f.System, metav1.NamespaceDefault)
+	if _, err := f.Kube.CoreV1().Secrets(metav1.NamespaceDefault).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: jump}, Data: map[string][]byte{"private-key.pem": pem},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: edgePool}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
+	pool.Spec.Template.Bastion = &v1alpha1.Bastion{
+		Address: bastion.Host, Port: int32(bastion.Port), Username: bastion.User, HostKeys: []string{keyLine(bastion.HostKey())}, CredentialsSecretRef: v1alpha1.SecretReference{Name: jump},
+	}
+	if _, err := f.Windows.WindowsV1alpha1().WindowsNodePools(metav1.NamespaceDefault).Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range f.hosts {
+		instance := &v1alpha1.WindowsInstance{
+			ObjectMeta: metav1.ObjectMeta{Name: rotatedName(i)},
+			Spec:       v1alpha1.WindowsInstanceSpec{Address: h.Address(), Port: int32(h.Port()), Username: h.User()},
+		}
+		if i >= rotatedHosts-bastionHosts {
+			inPool(edgePool)(&instance.Spec)
+		}
+		if _, err := instances(f.System).Create(t.Context(), instance, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all hosts are connected, and there is a copy of their key", func() error {
+		connected := 0
+		for _, i := range f.list(t) {
+			if i.Status.Phase == v1alpha1.InstanceConnected && i.Status.Credentials != nil {
+				connected++
+			}
+		}
+		if connected != rotatedHosts {
+			return fmt.Errorf("%d are", connected)
+		}
+		secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), host.KeptSecret, metav1.GetOptions{})
+		if err == nil && !hasCopy(secret, f.was) {
+			err = errors.New("there is none")
+		}
+		return err
+	})
+}
+
+// pauseRefusing says whether anything is done about the hosts that refuse the new key.
+func (f *rotatedFleet) pauseRefusing(t *testing.T, paused bool) {
+	t.Helper()
+	for i := rotatedHosts - refusingHosts; i < rotatedHosts; i++ {
+		patch := fmt.Appendf(nil, `{"spec":{"paused":%t}}`, paused)
+		if _, err := instances(f.System).Patch(t.Context(), rotatedName(i), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// list are the instances of the fleet.
+func (f *rotatedFleet) list(t *testing.T) []v1alpha1.WindowsInstance {
+	t.Helper()
+	list, err := instances(f.System).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// recorded are the hosts whose status says that they have the new key, and have lost the former one.
+func (f *rotatedFleet) recorded(t *testing.T) sets.Set[int] {
+	t.Helper()
+	out := sets.New[int]()
+	for _, i := range f.list(t) {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
+		if c != nil && c.Reason == v1alpha1.ReasonKeyRotated && i.Status.Credentials.KeyFingerprint == ssh.FingerprintSHA256(f.is.PublicKey()) {
+			out.Insert(numberOf(t, i.Name))
+		}
+	}
+	return out
+}
+
+// atLeast says whether as many hosts are recorded, and names one.
+func (f *rotatedFleet) atLeast(n int) func(*testing.T) (int, bool) {
+	return func(t *testing.T) (int, bool) {
+		recorded := f.recorded(t)
+		if recorded.Len() < n {
+			return 0, false
+		}
+		return recorded.UnsortedList()[0], true
+	}
+}
+
+// copied says whether there is a copy of the new key.
+func (f *rotatedFleet) copied(t *testing.T) (int, bool) {
+	secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), host.KeptSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0, hasCopy(secret, f.is)
+}
+
+// found finds a host whose keys are at a step.
+func (f *rotatedFleet) found(at func(hostKeys) bool) func(*testing.T) (int, bool) {
+	return func(t *testing.T) (int, bool) {
+		for i := range rotatedHosts - refusingHosts {
+			if at(f.keysOf(t, i)) {
+				return i, true
+			}
+		}
+		return 0, false
+	}
+}
+
+// still says whether the keys of a host are as they were.
+func (f *rotatedFleet) still(as func(hostKeys) bool) func(*testing.T, int) bool {
+	return func(t *testing.T, i int) bool { return as(f.keysOf(t, i)) }
+}
+
+// proven has a host at a step hang when the next request about its keys comes, which is that to remove the former one: before that
+// it has proven to accept the new one.
+func (f *rotatedFleet) proven(before func(hostKeys) bool) func(*testing.T) (int, bool) {
+	return func(t *testing.T) (int, bool) {
+		i, come := f.found(before)(t)
+		if !come {
+			return 0, false
+		}
+		setFault(t, f.hosts[i], winhost.Fault{Latency: slowly.Latency, ExecHang: true, ExecMatch: aboutKeys})
+		eventually(t, "the former key is to be removed", func() error {
+			if f.keysOf(t, i).asked < 2 {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		return i, true
+	}
+}
+
+// unrecorded finds a host that has lost the former key, which its status does not say yet.
+func (f *rotatedFleet) unrecorded(t *testing.T) (int, bool) {
+	recorded := f.recorded(t)
+	for i := range rotatedHosts - refusingHosts {
+		if k := f.keysOf(t, i); k.is && !k.was && !recorded.Has(i) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// hostKeys are the keys that a host accepts.
+type hostKeys struct {
+	was, is bool
+	// asked is how many requests about them there were since the programs were started.
+	asked int
+}
+
+func (k hostKeys) both() bool { return k.was && k.is }
+
+// keysOf are the keys of a host.
+func (f *rotatedFleet) keysOf(t *testing.T, i int) hostKeys {
+	t.Helper()
+	k := f.acceptedBy(t, i)
+	k.asked = requestsAboutKeys(f.hosts[i]) - f.asked[i]
+	return k
+}
+
+// acceptedBy reads the file from which the sshd of a host takes keys.
+func (f *rotatedFleet) acceptedBy(t *testing.T, i int) hostKeys {
+	t.Helper()
+	path := theirKeys
+	if i == elsewhere {
+		path = otherKeys
+	}
+	local, err := f.hosts[i].LocalPath(path)
+	if err != nil {
+		t.Error(err)
+		return hostKeys{}
+	}
+	text, err := os.ReadFile(local)
+	if err != nil {
+		t.Error(err)
+	}
+	has := func(key ssh.Signer) bool { return bytes.Contains(text, bytes.TrimSpace(marshalKey(key.PublicKey()))) }
+	return hostKeys{was: has(f.was), is: has(f.is) && i != rejecting}
+}
+
+// aboutKeys matches the command line of a request about the keys of a host.
+const aboutKeys = " authorize$"
+
+func requestsAboutKeys(h winhost.Host) int {
+	n := 0
+	for _, line := range h.Commands() {
+		if strings.HasSuffix(line, strings.TrimSuffix(aboutKeys, "$")) {
+			n++
+		}
+	}
+	return n
+}
+
+// watchHosts fails the test if at any moment a host accepts none of the keys of which there is a copy.
+func (f *rotatedFleet) watchHosts(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+	})
+	ended.Go(func() {
+		for ctx.Err() == nil {
+			for i := range f.hosts {
+				if k := f.acceptedBy(t, i); !k.was && !k.is {
+					t.Errorf("%s accepts none of the keys", rotatedName(i))
+					return
+				}
+			}
+			pause(ctx, 25*time.Millisecond)
+		}
+	})
+}
+
+// watchCopies fails the test if the copy of the former key goes, or that of the new one once it is there.
+func (f *rotatedFleet) watchCopies(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := f.Kube.CoreV1().Secrets(system.Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + host.KeptSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+	})
+	ended.Go(func() {
+		hadNew := false
+		for event := range w.ResultChan() {
+			secret, ok := event.Object.(*corev1.Secret)
+			if ctx.Err() != nil {
+				return
+			}
+			if !ok || event.Type == watch.Deleted || !hasCopy(secret, f.was) || hadNew && !hasCopy(secret, f.is) {
+				t.Errorf("after %s a copy of a key is gone that hosts accept", event.Type)
+				return
+			}
+			hadNew = hasCopy(secret, f.is)
+		}
+		if ctx.Err() == nil {
+			t.Error("the watch of the copies ended, so that not all was seen")
+		}
+	})
+}
+
+// hasCopy says whether a key can be logged in with that was kept.
+func hasCopy(secret *corev1.Secret, key ssh.Signer) bool {
+	kept, err := host.ParseKept(secret.Data["cloud-private-key"])
+	return err == nil && slices.ContainsFunc(kept.Credentials, func(c host.KeptCredential) bool {
+		return c.LogsIn() && c.Fingerprint == ssh.FingerprintSHA256(key.PublicKey())
+	})
+}
+
+// waitRotated waits until the hosts have the new key but those that refuse it, which are named, and have lost nothing.
+func (f *rotatedFleet) waitRotated(t *testing.T) {
+	t.Helper()
+	said := map[int]string{
+		elsewhere: "AuthorizedKeysFile", rejecting: "it was added and the host does not accept it", full: "administrators_authorized_keys",
+	}
+	eventually(t, "the rotation is over but for the hosts that refuse", func() error {
+		failed := map[int]string{}
+		for _, i := range f.list(t) {
+			if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent); c != nil && c.Reason == v1alpha1.ReasonKeyRotationFailed {
+				failed[numberOf(t, i.Name)] = c.Message
+			}
+		}
+		if recorded := f.recorded(t); recorded.Len() != rotatedHosts-refusingHosts || len(failed) != len(said) {
+			return fmt.Errorf("%d have it, and it failed: %v", recorded.Len(), failed)
+		}
+		for i, want := range said {
+			mustSay(t, failed[i], want, "It is tried again, and logged in to as before")
+		}
+		pool, err := f.Windows.WindowsV1alpha1().WindowsNodePools(metav1.NamespaceDefault).Get(t.Context(), edgePool, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		want := fmt.Sprintf("3 hosts could not be given the key, see their condition CredentialsCurrent: %s, %s, %s.", rotatedName(elsewhere), rotatedName(rejecting), rotatedName(full))
+		if c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionCredentialsCurrent); c == nil || c.Message != want {
+			return fmt.Errorf("the pool says %+v", c)
+		}
+		return nil
+	})
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i, h := range f.hosts {
+		setFault(t, h, winhost.Fault{})
+		refuses := i >= rotatedHosts-refusingHosts
+		g.Go(func() error {
+			if was, is := accepts(t, h, f.was), accepts(t, h, f.is); was != refuses || is == refuses {
+				t.Errorf("%s accepts the former key: %t, the new one: %t", rotatedName(i), was, is)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), host.KeptSecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !hasCopy(secret, f.was) || !hasCopy(secret, f.is) {
+		t.Error("there is no copy of a key that hosts accept")
+	}
+}
+
+func rotatedName(i int) string { return fmt.Sprintf("rotated-%02d", i) }
+
+func numberOf(t *testing.T, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "rotated-"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
