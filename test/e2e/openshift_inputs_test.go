@@ -13,21 +13,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/vincent-petithory/dataurl"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -51,6 +55,7 @@ type clusterInput struct {
 // The host is one of the ConfigMap, on a cloud if it is not empty; see administer.
 func openShiftInputs(t *testing.T, o *openShiftSite, h *siteHost, cloud string) {
 	t.Run("change", func(t *testing.T) { openShiftChanges(t, o, h) })
+	t.Run("network", func(t *testing.T) { openShiftNetwork(t, o, h) })
 	t.Run("workers", func(t *testing.T) { openShiftWorkers(t, o, h) })
 	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
 	t.Run("without", func(t *testing.T) { openShiftWithout(t, o, h, cloud) })
@@ -72,6 +77,10 @@ func (o *openShiftSite) administer(t *testing.T) string {
 func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName)
 	var bundle string
+	served, err := h.exporterCertificate(t)
+	if err != nil {
+		t.Fatal(err)
+	}
 	image, own, user := newAuthority(t, "administrator.example.com"), newAuthority(t, "registry.example.com"), newAuthority(t, "user.example.com")
 	inputs := []clusterInput{
 		{
@@ -164,8 +173,31 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 				return mustHave(h.read(t, wmco.RegistriesDir+`\quay.example.com\hosts.toml`), "Basic b3RoZXI6cGFzc3dvcmQ=")
 			},
 		},
+		{
+			name: "certificate of metrics, which is away until openShiftWithout", // with the Service that it is for
+			change: func() {
+				if err := o.Kube.CoreV1().Services(system.Namespace).Delete(t.Context(), exporterName, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				err := o.Kube.CoreV1().Secrets(system.Namespace).Delete(t.Context(), cluster.ExporterSecret, metav1.DeleteOptions{})
+				if client.IgnoreNotFound(err) != nil { // it belongs to the Service
+					t.Fatal(err)
+				}
+			},
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				now, err := h.exporterCertificate(t)
+				if err != nil {
+					return err
+				}
+				if !now.Equal(served) {
+					return errors.New("the host serves metrics with another certificate")
+				}
+				return mustHave(messageOf(t, h.get(t), v1alpha1.ConditionUpToDate), "Secret "+system.Namespace+"/"+cluster.ExporterSecret+" does not exist", "go on with the certificate that they have")
+			},
+		},
 	}
-	before, starts, restarts := h.waitReady(t), h.kubelets.Load(), h.host.Restarts()
+	before, starts, exporters, restarts := h.waitReady(t), h.kubelets.Load(), h.exporters.Load(), h.host.Restarts()
 	for _, input := range inputs {
 		input.change()
 	}
@@ -177,9 +209,40 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactNone {
 		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 	}
-	if h.kubelets.Load() != starts || h.host.Restarts() != restarts {
-		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-starts, h.host.Restarts()-restarts)
+	if h.kubelets.Load() != starts || h.exporters.Load() != exporters || h.host.Restarts() != restarts {
+		t.Errorf("the kubelet was started %d times, windows_exporter %d times, the host %d times", h.kubelets.Load()-starts, h.exporters.Load()-exporters, h.host.Restarts()-restarts)
 	}
+}
+
+// openShiftNetwork has an administrator change the proxy and the port of the overlay: the host is restarted once, because services have
+// the variables of the machine from its start.
+func openShiftNetwork(t *testing.T, o *openShiftSite, h *siteHost) {
+	before, restarts := h.waitReady(t).Status.DesiredRevision, h.host.Restarts()
+	setOverlay(t, o, &operatorv1.HybridOverlayConfig{
+		HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.132.0.0/14", HostPrefix: 23}}, HybridOverlayVXLANPort: ptr.To[uint32](9999),
+	})
+	update(t, o, "cluster", func(p *configv1.Proxy) {
+		p.Spec.HTTPSProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3129", ".example.net", openshift.UserCAName
+	})
+	eventually(t, "the host is up to date", func() error {
+		environment := h.environment(t)
+		service, err := h.theirs(t).Service(wmco.HybridOverlayService)
+		if err != nil || service == nil {
+			return fmt.Errorf("the service of the overlay: %+v, %w", service, err)
+		}
+		return errors.Join(mustBe(environment["HTTPS_PROXY"], "http://proxy.example.com:3129"), mustHave(environment["NO_PROXY"], ".cluster.local", ".example.net"),
+			mustHave(service.Settings.CommandLine, "--hybrid-overlay-vxlan-port 9999"))
+	})
+	i := h.waitRevision(t, before)
+	if n := h.host.Restarts() - restarts; n != 1 {
+		t.Errorf("the host was restarted %d times, want once\n%s", n, describeOperation(i))
+	}
+}
+
+// setOverlay changes the overlay that an administrator wants, which the cluster has at once. Nil: none.
+func setOverlay(t *testing.T, o *openShiftSite, overlay *operatorv1.HybridOverlayConfig) {
+	t.Helper()
+	update(t, o, "cluster", func(n *operatorv1.Network) { n.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig = overlay })
 }
 
 // openShiftWorkers has an administrator change how kubelets are configured, and take that back: hosts follow the pool of the workers
@@ -317,6 +380,27 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 			said: []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
 		},
 	}, func() {})
+	proxy := object[configv1.Proxy](t, o, "cluster")
+	overlay := object[operatorv1.Network](t, o, "cluster").Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig
+	h.mustSayAndStay(t, []clusterInput{
+		{
+			name: "proxy", // the network operator does not correct the status while the spec is damaged as well
+			change: func() {
+				update(t, o, "cluster", func(p *configv1.Proxy) { p.Spec.HTTPProxy = "proxy.example.com:3128" })
+				eventually(t, "the status is damaged", func() error {
+					p := object[configv1.Proxy](t, o, "cluster")
+					p.Status.HTTPProxy = p.Spec.HTTPProxy
+					return o.client.Status().Update(t.Context(), p)
+				})
+			},
+			repair: func() { update(t, o, "cluster", func(p *configv1.Proxy) { p.Spec = proxy.Spec }) },
+			said:   []string{"status.httpProxy of Proxy cluster cannot be used", "oc edit proxy cluster"},
+		},
+		{
+			name: "overlay", change: func() { setOverlay(t, o, nil) }, repair: func() { setOverlay(t, o, overlay) },
+			said: []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
+		},
+	}, func() {})
 }
 
 // openShiftWithout has somebody break inputs that a host can be a node without: the host stays as it is, another one joins without them,
@@ -351,12 +435,23 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 			repair: func() { o.setPullSecret(t, `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`) },
 			said:   []string{"Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
 		},
+		{
+			name: "certificate of metrics, which is away already", change: func() {},
+			repair: func() {
+				if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "exporter.yaml")); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
 	}, func() {
 		other = o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
 		o.addEntry(t, other)
 		mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "the host does without it: hosts cannot be given the authorities of registry.example.com:5000")
 		if err := other.trusts(t, good["registry.example.com..5000"]); err == nil {
 			t.Error("it trusts what cannot be read")
+		}
+		if _, err := other.exporterCertificate(t); err == nil {
+			t.Error("it serves metrics without a certificate")
 		}
 	})
 	for _, host := range []*siteHost{h, other} {
@@ -367,6 +462,17 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 		if err := mustHave(host.read(t, wmco.RegistriesDir+`\quay.example.com\hosts.toml`), "Basic dXNlcjpwYXNzd29yZA=="); err != nil {
 			t.Error(err)
 		}
+		eventually(t, "it serves metrics with the new certificate", func() error {
+			secret, err := o.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), cluster.ExporterSecret, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			now, err := host.exporterCertificate(t)
+			if err != nil {
+				return err
+			}
+			return mustHave(string(secret.Data[corev1.TLSCertKey]), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: now.Raw})))
+		})
 	}
 }
 

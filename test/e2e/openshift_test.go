@@ -347,6 +347,19 @@ func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
 // mustHaveProxy fails the test unless all programs of the host use the proxy, and trust whom its administrator trusts.
 func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
 	t.Helper()
+	environment := h.environment(t)
+	if got, want := environment["HTTP_PROXY"], "http://proxy.example.com:3128"; got != want {
+		t.Errorf("HTTP_PROXY is %q, want %q", got, want)
+	}
+	mustSay(t, environment["NO_PROXY"], ".cluster.local", ".example.com")
+	if err := h.trusts(t, authority); err != nil {
+		t.Errorf("it does not trust what its administrator trusts: %v", err)
+	}
+}
+
+// environment are the variables of the machine.
+func (h *siteHost) environment(t *testing.T) map[string]string {
+	t.Helper()
 	text, err := os.ReadFile(h.local(t, `C:\`) + ".json")
 	if err != nil {
 		t.Fatal(err)
@@ -355,11 +368,5 @@ func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
 	if err := json.Unmarshal(text, &settings); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := settings.Environment["HTTP_PROXY"], "http://proxy.example.com:3128"; got != want {
-		t.Errorf("HTTP_PROXY is %q, want %q", got, want)
-	}
-	mustSay(t, settings.Environment["NO_PROXY"], ".cluster.local", ".example.com")
-	if err := h.trusts(t, authority); err != nil {
-		t.Errorf("it does not trust what its administrator trusts: %v", err)
-	}
+	return settings.Environment
 }
