@@ -170,10 +170,10 @@ func (s snapshot) works() bool {
 
 // Update says whether a host that works as a node is to get another configuration, and from when on it may.
 // pool is that of its instance, nil if there is none. It depends on nothing else. Who records the update is
-// package rollout.
+// package rollout. An operation that gives way keeps no host from it.
 func Update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool) {
 	s := snapshot{instance: instance, pool: pool, paused: object.PausedBy(instance, pool), now: now}
-	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {
+	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() && !instance.Status.Operation.GivesWay() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {
 		return time.Time{}, false
 	}
 	return s.due(), true

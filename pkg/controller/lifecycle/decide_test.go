@@ -372,6 +372,9 @@ func TestUpdate(t *testing.T) {
 		{"inputs are missing", newInstance(has(revision2), held, node, configured(metav1.ConditionTrue, v1alpha1.ReasonInputsMissing)), nil, false, 0},
 		{"its pool is paused", newInstance(has(revision2), held, node), paused, false, 0},
 		{"something is done to it", newInstance(has(revision2), held, node, ops(op(drain, running, 0))), nil, false, 0},
+		{"it waits with updates of Windows", newInstance(has(revision2), held, node, ops(op(v1alpha1.OperationReboot, running, 0, at(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning), func(o *v1alpha1.Operation) {
+			o.Cause = v1alpha1.CauseWindowsUpdates
+		}))), nil, true, 0},
 		{"it could not be reached", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second))), nil, true, 50 * time.Second},
 		{"it is going", newInstance(has(revision2), held, node, func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.NewTime(testNow)) }), nil, false, 0},
 	} {

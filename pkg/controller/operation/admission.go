@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -23,6 +24,8 @@ type Policy interface {
 	// Postponed says whether that may last, as it is more than other hosts: the window of the pool has closed, or a host of it
 	// is broken.
 	Postponed(key types.NamespacedName) bool
+	// Yields says whether the host of an instance, whose operation gives way, is to get another configuration now, which needs no drain.
+	Yields(key types.NamespacedName) bool
 	// Awaited says whether the host is out of service while hosts of other namespaces wait for that to end.
 	Awaited(key types.NamespacedName) bool
 }
@@ -36,6 +39,9 @@ const updatesWait = 4 * time.Hour
 
 // withdrawnInterval is how often it is asked whether the pool still wants the updates that a host waits with.
 const withdrawnInterval = time.Minute
+
+// goesFirst is why an operation gives way.
+const goesFirst = "the host gets another configuration, which needs no drain."
 
 // supersededInterval is how often it is asked whether a host that waits for its removal is still to be removed.
 const supersededInterval = time.Minute
@@ -95,6 +101,9 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		if e.operation().Admitted() {
 			return "", nil
 		}
+		if e.operation().GivesWay() && e.Policy.Yields(e.key) {
+			return "", &withdrawnError{"Not continued, because " + goesFirst + " It is asked for again."}
+		}
 		e.yield()
 		if e.clock.Now().Sub(asked) >= certificateInterval {
 			if lost, err := e.lostCertificate(ctx); err != nil || lost != "" {
@@ -153,7 +162,7 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 }
 
 // waitToInstall waits until the host may be drained for the updates that it has downloaded. It ends the operation when that
-// may last, so that the host can have another one; the files stay.
+// may last, or something else is to be done first, so that the host can have another one; the files stay.
 func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 	for asked := (time.Time{}); ; {
 		if e.operation().Admitted() {
@@ -168,6 +177,10 @@ func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 		}
 		waitsFor := e.Policy.WaitsFor(e.key)
 		switch {
+		case e.Policy.Yields(e.key):
+			return notInstalled("First, " + goesFirst), nil
+		case meta.IsStatusConditionFalse(e.instance.Status.Conditions, v1alpha1.ConditionConfigured):
+			return notInstalled("First, the host has to be configured again."), nil
 		case e.Policy.Postponed(e.key):
 			return notInstalled(waitsFor), nil
 		case !e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, updatesWait)):

@@ -514,6 +514,8 @@ type passes struct {
 	*rollout.Scheduler
 	// awaited has other namespaces wait.
 	awaited atomic.Bool
+	// yields has another configuration be wanted.
+	yields atomic.Bool
 }
 
 func (p *passes) WaitsFor(key types.NamespacedName) string {
@@ -521,6 +523,10 @@ func (p *passes) WaitsFor(key types.NamespacedName) string {
 		return "" // as it is tried again
 	}
 	return p.Scheduler.WaitsFor(key)
+}
+
+func (p *passes) Yields(key types.NamespacedName) bool {
+	return p.yields.Load() || p.Scheduler.Yields(key)
 }
 
 func (p *passes) Awaited(key types.NamespacedName) bool {

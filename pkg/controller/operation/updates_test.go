@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -299,6 +300,12 @@ func TestUpdatesDoNotWaitForever(t *testing.T) {
 		{"the window closes", withdraw(func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 0 29 2 *", DurationSeconds: 60}
 		}), "The window of pool p opens at"},
+		{"it is to get another configuration", func(f *fixture) { f.policy.yields.Store(true) }, "First, the host gets another configuration, which needs no drain."},
+		{"it has to join again", func(f *fixture) {
+			f.edit(func(i *v1alpha1.WindowsInstance) {
+				meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKubeletCertificateUnusable})
+			})
+		}, "First, the host has to be configured again."},
 		{"the pool is paused", withdraw(func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }), "spec.paused of pool p is true."},
 		{"the pool wants none any more", withdraw(func(p *v1alpha1.WindowsNodePool) { p.Spec.WindowsUpdates.Install = v1alpha1.InstallNone }), "does not ask for it any more."},
 	} {

@@ -66,6 +66,8 @@ type decision struct {
 	ready sets.Set[types.NamespacedName]
 	// awaited are hosts that have a slot which hosts of other namespaces wait for.
 	awaited sets.Set[types.NamespacedName]
+	// yields are hosts whose operation waits and ends, so that they get another configuration, which needs no drain.
+	yields sets.Set[types.NamespacedName]
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
 	held, waiting int
 	// again is when to decide again at the latest. Zero: when something changes.
@@ -95,6 +97,7 @@ func decide(s state) decision {
 				p.ready.Insert(h.key)
 			}
 			p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
+			p.giveWay(h)
 		default:
 			p.consider(h)
 		}
@@ -130,6 +133,22 @@ func decide(s state) decision {
 	}
 	p.describeAwaited()
 	return p.decision
+}
+
+// giveWay ends the wait of a host for what the controller wants of it anyway, if it is to get another configuration meanwhile which needs no
+// drain and which nothing keeps from it: a renewed authority must not wait for a slot as long as updates of Windows may.
+func (p *pass) giveWay(h *host) {
+	switch {
+	case !h.givesWay || !h.update:
+	case h.due.After(p.now):
+		p.later(h.due)
+	case h.impact == "" && h.unknown != "":
+		p.later(h.askAgain)
+	case h.impact == "":
+		p.ask = append(p.ask, h.key)
+	case slotOf(h.impact) != slotDisruption && p.keeps(candidate{host: h, impact: h.impact, start: true}).kind == "":
+		p.yields.Insert(h.key)
+	}
 }
 
 // considerRemoval lets a host go whose removal was confirmed, and has others wait for their slot.
@@ -240,7 +259,7 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName](), yields: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
 		if t := p.turns[key.namespace]; policy.removed.After(t) {

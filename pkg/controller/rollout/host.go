@@ -82,6 +82,8 @@ type host struct {
 	// operation. Empty: it is an update or a removal.
 	waits     v1alpha1.ChangeImpact
 	waitsWith v1alpha1.OperationCause
+	// givesWay: that one ends if something else is to be done first.
+	givesWay bool
 	// begun: the operation that waits has changed the host, or keeps its Node from pods.
 	begun bool
 	// prepares: updates of Windows are downloaded to it, or it waits for its slot with them. It works meanwhile.
@@ -133,7 +135,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,
-		restarted: status.LastRestart(),
+		restarted: status.LastRestart(), givesWay: op.GivesWay(),
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()

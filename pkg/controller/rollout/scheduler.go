@@ -96,6 +96,13 @@ func (s *Scheduler) Postponed(key types.NamespacedName) bool {
 	return waits && s.last.ready.Has(key) && why.kind.lasts()
 }
 
+// Yields says whether the host of an instance, whose operation gives way, is to get another configuration now, which needs no drain.
+func (s *Scheduler) Yields(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.yields.Has(key)
+}
+
 // Awaited says whether the host of an instance has a slot that hosts of other namespaces wait for.
 func (s *Scheduler) Awaited(key types.NamespacedName) bool {
 	s.mu.Lock()

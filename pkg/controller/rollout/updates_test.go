@@ -295,3 +295,43 @@ func TestRecordUpdates(t *testing.T) {
 		t.Errorf("recorded %+v", op)
 	}
 }
+
+// TestGiveWay: a host that waits for what the controller wants of it anyway is asked what another configuration costs that is wanted
+// meanwhile, and its wait ends for one that needs no drain and is granted at once.
+func TestGiveWay(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		edit        func(*host)
+		asked, ends bool
+		slots       int
+	}{
+		{"nothing else is wanted", func(h *host) { h.update = false }, false, false, 1},
+		{"it needs a drain, and there is a slot", func(h *host) { h.impact = v1alpha1.ImpactDrain }, false, false, 2},
+		{"it costs nothing", func(*host) {}, false, true, 1},
+		{"services restart", func(h *host) { h.impact = v1alpha1.ImpactRestart }, false, true, 1},
+		{"it needs a drain", func(h *host) { h.impact = v1alpha1.ImpactDrain }, false, false, 1},
+		{"nobody knows what it costs", func(h *host) { h.impact = "" }, true, false, 1},
+		{"it cannot say what it costs", func(h *host) { h.impact, h.unknown, h.askAgain = "", "It hangs.", testNow.Add(time.Minute) }, false, false, 1},
+		{"it failed a moment ago", func(h *host) { h.due = testNow.Add(time.Minute) }, false, false, 1},
+		{"what waits does not give way", func(h *host) { h.givesWay = false }, false, false, 1},
+		{"it is kept from it", func(h *host) { h.impact, h.heldBack = v1alpha1.ImpactRestart, true }, false, false, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := host{
+				key: types.NamespacedName{Namespace: "ns", Name: "a"}, pool: poolKey{"ns", "p"}, node: true, ready: true,
+				prepares: true, repairs: true, waits: v1alpha1.ImpactReboot, waitsWith: v1alpha1.CauseWindowsUpdates, givesWay: true,
+				update: true, impact: v1alpha1.ImpactNone,
+			}
+			tt.edit(&h)
+			other := host{key: types.NamespacedName{Namespace: "ns", Name: "b"}, pool: poolKey{"ns", "q"}, node: true, ready: true, holds: slotDisruption}
+			got := decide(state{hosts: []host{h, other}, disruptions: tt.slots, now: testNow, pools: map[poolKey]policy{}})
+			s := &Scheduler{last: got}
+			if s.Yields(h.key) != tt.ends || slices.Contains(got.ask, h.key) != tt.asked || len(got.start) > 0 || len(got.admit) != tt.slots-1 {
+				t.Errorf("got %+v", got)
+			}
+			if later := h.askAgain.After(testNow) || h.due.After(testNow); later && got.again.IsZero() {
+				t.Error("it is not looked at again")
+			}
+		})
+	}
+}

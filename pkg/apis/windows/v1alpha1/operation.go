@@ -105,6 +105,16 @@ func (o *Operation) ByController() bool {
 	return o.Origin == OriginController
 }
 
+// GivesWay says whether the operation may end for another one: the controller recorded it itself and does so again, it waits for its slot,
+// and nothing of the host or its Node was changed, but for updates of Windows that were downloaded.
+func (o *Operation) GivesWay() bool {
+	if !o.Active() || !o.ByController() || o.Cause != CauseWindowsUpdates && o.Cause != CauseVersionChanged || o.Admitted() || o.HostChanged {
+		return false
+	}
+	wait, cordon := o.FindStep(StepWaitForSlot), o.FindStep(StepCordon)
+	return wait != nil && wait.State == StepRunning && (cordon == nil || cordon.StartedAt == nil)
+}
+
 // MaxHistory is how many operations an instance keeps besides the newest; see
 // status.history. Of an instance with that many, those before are not known.
 const MaxHistory = 10
@@ -134,10 +144,14 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 // Record makes o the operation of the instance. The one before goes to the history, which
 // keeps [MaxHistory] of them, and no steps. What those that it no longer keeps did to the host is
 // noted in the oldest that it keeps, and that a removal had begun in the oldest removal. It fails while another one is active, as both would work on
-// the same host, and changes nothing then.
+// the same host, and changes nothing then. One that gives way ends for what a person asks for.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
-	if last.Active() {
+	if last.GivesWay() && !o.ByController() {
+		s.Operation = last.DeepCopy()
+		s.Operation.Phase, s.Operation.FinishedAt = OperationCanceled, o.RequestedAt.DeepCopy()
+		s.Operation.Message = fmt.Sprintf("It waited for its slot and was not continued, because %s has asked for operation %s.", o.RequestedBy, o.ID)
+	} else if last.Active() {
 		return fmt.Errorf("operation %s, requested by %s at %s, is %s: wait until it has ended, or cancel it",
 			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
 	}

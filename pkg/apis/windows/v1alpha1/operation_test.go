@@ -46,6 +46,60 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestGivesWay: what the controller asks for anyway, and for which a host waits untouched, ends for what a person asks for.
+func TestGivesWay(t *testing.T) {
+	step := func(name string, state OperationStepState) OperationStep {
+		s := OperationStep{Name: name, State: state}
+		if state != StepPending {
+			s.StartedAt = new(metav1.NewTime(noon))
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(*Operation)
+		want bool
+	}{
+		{"it waits with updates of Windows", func(*Operation) {}, true},
+		{"it waits for a configuration that an annotation asks for", func(o *Operation) {
+			o.Type, o.Cause, o.Impact, o.AdmittedImpact = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone
+		}, true},
+		{"an update waits", func(o *Operation) { o.Cause = "" }, false},
+		{"a restart waits", func(o *Operation) { o.Cause = CauseRestartRequested }, false},
+		{"a person asked for it", func(o *Operation) { o.Origin = OriginUser }, false},
+		{"it has its slot", func(o *Operation) { o.AdmittedImpact = ImpactReboot }, false},
+		{"it downloads", func(o *Operation) { o.Steps[0].State = StepPending }, false},
+		{"it has no such step", func(o *Operation) { o.Steps = nil }, false},
+		{"its Node is cordoned", func(o *Operation) { o.Steps[1] = step(StepCordon, StepSucceeded) }, false},
+		{"its host was changed", func(o *Operation) { o.HostChanged = true }, false},
+		{"it has ended", func(o *Operation) { o.Phase = OperationFailed }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := NewOperation(OperationReboot, "1", OriginController, ControllerRequester, noon)
+			o.Phase, o.Cause, o.Steps = OperationRunning, CauseWindowsUpdates, []OperationStep{step(StepWaitForSlot, StepRunning), step(StepCordon, StepPending)}
+			tt.edit(o)
+			if o.GivesWay() != tt.want {
+				t.Errorf("it gives way: %v", !tt.want)
+			}
+			s := WindowsInstanceStatus{Operation: o}
+			if err := s.Record(NewOperation(OperationReconfigure, "2", OriginController, ControllerRequester, noon)); (err == nil) == o.Active() {
+				t.Errorf("the controller records another one: %v", err)
+			}
+			s = WindowsInstanceStatus{Operation: o}
+			if err := s.Record(NewOperation(OperationDrain, "2", OriginUser, "alice", noon)); (err != nil) != (o.Active() && !tt.want) {
+				t.Fatalf("a person asks for something else: %v", err)
+			}
+			if tt.want && (s.Operation.ID != "drain-2" || s.History[0].ID != o.ID || s.History[0].Phase != OperationCanceled || s.History[0].CancelRequestedAt != nil ||
+				s.History[0].FinishedAt == nil || s.History[0].Message != "It waited for its slot and was not continued, because alice has asked for operation drain-2." || !o.Active()) {
+				t.Errorf("recorded %+v", s)
+			}
+		})
+	}
+	if (*Operation)(nil).GivesWay() {
+		t.Error("none gives way")
+	}
+}
+
 // TestHistoryHasNoSteps: but what is decided by them is still known, also of operations that
 // an earlier release put there with their steps.
 func TestHistoryHasNoSteps(t *testing.T) {
