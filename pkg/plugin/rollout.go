@@ -106,28 +106,39 @@ one is completed; to end that as well: kubectl windows cancel NAME.`)
 
 func newRolloutResume(e *env) *cobra.Command {
 	p := &poolChange{e: e, did: "resumed", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
-		back := pool.RolledBack(pool.Status.UpdateRevision)
+		back, rolling := pool.RolledBack(pool.Status.UpdateRevision), map[string]any{}
+		if back != nil {
+			// Not by the clock of this machine: what breaks hosts from the rollback on, by the clock of the controller, counts again.
+			rolling["resumedAt"] = back.Time.UTC().Format(time.RFC3339)
+		}
+		if pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil {
+			rolling["undo"] = nil
+		}
 		switch {
 		case pool.Spec.Paused:
 			return map[string]any{"paused": false}, nil
-		case back != nil:
-			// Not by the clock of this machine: what breaks hosts from the rollback on, by the clock of the controller, counts again.
-			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"resumedAt": back.Time.UTC().Format(time.RFC3339)}}}, nil
+		case len(rolling) > 0:
+			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": rolling}}, nil
 		}
-		return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back", pool.Name)
+		return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back or undone", pool.Name)
 	}}
 	p.rest = func(pool *v1alpha1.WindowsNodePool) string {
 		back := pool.RolledBack(pool.Status.UpdateRevision)
 		if !pool.Spec.Paused || back == nil {
 			return ""
 		}
-		return fmt.Sprintf("Revision %s stays rolled back, as it broke hosts. To have hosts get it again: kubectl windows rollout resume %s -n %s\n",
-			back.Revision, pool.Name, pool.Namespace)
+		stays := "rolled back, as it broke hosts"
+		if back.ByPerson() {
+			stays = "undone, as " + back.RequestedBy + " has asked for"
+		}
+		return fmt.Sprintf("Revision %s stays %s. To have hosts get it again: kubectl windows rollout resume %s -n %s\n",
+			back.Revision, stays, pool.Name, pool.Namespace)
 	}
-	return p.command("resume", "End the pause of a pool, or the rollback of its revision",
+	return p.command("resume", "End the pause of a pool, or have its hosts get again what was rolled back or undone",
 		`Set spec.paused of a pool to false: the controller goes on with its hosts. If the pool is not paused, and its revision was
-rolled back because it broke hosts (status.rolledBack), they get it again (spec.updateStrategy.rollingUpdate.resumedAt).
-A pool that is paused and rolled back takes two commands: the end of a pause alone gives no host what broke others.`)
+rolled back because it broke hosts, or undone by somebody (status.rolledBack), they get it again
+(spec.updateStrategy.rollingUpdate.resumedAt). A pool that is paused and rolled back takes two commands: the end of a pause alone
+gives no host what broke others.`)
 }
 
 func newRolloutRestart(e *env) *cobra.Command {

@@ -4,8 +4,9 @@
 package plugin
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +136,11 @@ func TestRolloutChanges(t *testing.T) {
 		p.Status.UpdateRevision = "p-2"
 		p.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Time: metav1.NewTime(time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC))}
 	}
+	undone := func(p *v1alpha1.WindowsNodePool) {
+		rolledBack(p)
+		p.Status.RolledBack.RequestedBy = "alice"
+		p.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-2", To: "p-1", RequestedBy: "alice", RequestedAt: &p.Status.RolledBack.Time}
+	}
 	for _, tt := range []struct {
 		name, command string
 		edit          func(*v1alpha1.WindowsNodePool)
@@ -143,16 +149,25 @@ func TestRolloutChanges(t *testing.T) {
 		{"pause", "pause p", nil, `"spec":{"paused":true}`, "windowsnodepool/p paused\n"},
 		{"pause once more", "pause p", paused, "", "windowsnodepool/p is paused already\n"},
 		{"resume", "resume p", paused, `"spec":{"paused":false}`, "windowsnodepool/p resumed\n"},
-		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, and nothing was rolled back\n"},
+		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, and nothing was rolled back or undone\n"},
 		{"resume what was rolled back", "resume p", rolledBack, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z"}}}`, "windowsnodepool/p resumed\n"},
 		{"resume what is paused and rolled back", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			paused(p)
 			rolledBack(p)
 		}, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nRevision p-2 stays rolled back, as it broke hosts. To have hosts get it again: kubectl windows rollout resume p -n hosts\n"},
+		{"resume what was undone", "resume p", undone, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z","undo":null}}}`, "windowsnodepool/p resumed\n"},
+		{"resume what is paused and undone", "resume p", func(p *v1alpha1.WindowsNodePool) {
+			paused(p)
+			undone(p)
+		}, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nRevision p-2 stays undone, as alice has asked for. To have hosts get it again: kubectl windows rollout resume p -n hosts\n"},
+		{"resume what was not undone though somebody asked", "resume p", func(p *v1alpha1.WindowsNodePool) {
+			undone(p)
+			p.Status.RolledBack = nil
+		}, `"spec":{"updateStrategy":{"rollingUpdate":{"undo":null}}}`, "windowsnodepool/p resumed\n"},
 		{"resume once more", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			rolledBack(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(p.Status.RolledBack.Time)
-		}, "", "windowsnodepool/p is not paused, and nothing was rolled back\n"},
+		}, "", "windowsnodepool/p is not paused, and nothing was rolled back or undone\n"},
 		{"restart", "restart windowsnodepools/p --dry-run=server", nil, `"spec":{"restarts":{"after":"20`, "windowsnodepool/p restarted (server dry run)\n"},
 		{"restart what is paused", "restart p", paused, "", "windowsnodepool/p is paused: kubectl windows rollout resume p -n hosts\n"},
 		{"a pool that does not exist", "restart q", nil, "", "windowsnodepools not found"},
@@ -230,41 +245,87 @@ func TestHostLine(t *testing.T) {
 			t.Errorf("%s is %q, want %q", tt.name, got, tt.want)
 		}
 	}
-}
-
-// TestRolloutUndo: a pool gets the template of an earlier revision of its own.
-func TestRolloutUndo(t *testing.T) {
-	revision := func(name string, number int64, rack string, owner types.UID) appsv1.ControllerRevision {
-		return appsv1.ControllerRevision{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "hosts", OwnerReferences: []metav1.OwnerReference{{Kind: "WindowsNodePool", Name: "p", UID: owner, Controller: new(true)}}},
-			Data:       runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"nodeLabels":{"rack":"` + rack + `"}}}}`)}, Revision: number,
+	pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice", Message: "Pinned to revision 1.", WithoutPrograms: []string{"e"}}
+	for _, tt := range []struct{ name, had, want string }{
+		{"a", "p-2", "outdated"}, {"b", "p-1", "gone back"}, {"e", "p-2", "keeps a revision that was undone"},
+	} {
+		host := hostOfPool(tt.name)
+		host.Status.PoolRevision = tt.had
+		if got := hostLine(host, pool); got != tt.want {
+			t.Errorf("%s is %q though its revision was undone, want %q", tt.name, got, tt.want)
 		}
 	}
-	all := []appsv1.ControllerRevision{revision("p-3", 3, "3", "uid-p"), revision("p-1", 1, "1", "uid-p"), revision("p-9", 9, "9", "former"), revision("p-2", 2, "2", "uid-p")}
+	if got := poolTree(pool, nil); !strings.Contains(got, "\nPinned to revision 1.\n") || !strings.Contains(got, "programs of the other one: e.\n") || !strings.Contains(got, "rollout resume p -n hosts\n") {
+		t.Errorf("the pool is\n%s", got)
+	}
+}
+
+// TestRolloutUndo: the hosts of a pool go back to an earlier revision that all of them worked with, and it is said what the controller
+// makes of that.
+func TestRolloutUndo(t *testing.T) {
+	revision := func(name string, number int64, owner types.UID) appsv1.ControllerRevision {
+		return appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "hosts", OwnerReferences: []metav1.OwnerReference{{Kind: "WindowsNodePool", Name: "p", UID: owner, Controller: new(true)}}},
+			Data:       runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":{"template":{"nodeLabels":{"rack":"%d"}}}}`, number)}, Revision: number,
+		}
+	}
+	all := []appsv1.ControllerRevision{revision("p-4", 4, "uid-p"), revision("p-1", 1, "uid-p"), revision("p-9", 9, "former"), revision("p-2", 2, "uid-p"), revision("p-3", 3, "uid-p")}
+	worked := func(names ...string) func(*v1alpha1.WindowsNodePool) {
+		return func(p *v1alpha1.WindowsNodePool) { p.Status.WorkedRevisions = names }
+	}
+	pinned := func(p *v1alpha1.WindowsNodePool) {
+		worked("p-1", "p-2")(p)
+		p.Status.CurrentRevision = "p-2"
+		p.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-4", To: "p-2", RequestedBy: "bob", Message: "Pinned to revision 2 (p-2) by bob."}
+	}
 	for _, tt := range []struct {
 		name, command string
+		edit          func(*v1alpha1.WindowsNodePool)
 		revisions     []appsv1.ControllerRevision
 		body, want    string
 	}{
-		{"the one before", "undo p", all, `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"2"}}`, "windowsnodepool/p rolled back to revision 2\n"},
-		{"with credentials that were replaced", "undo p", append(slices.Clone(all), revision("p-0", 4, `3"},"credentialsSecretRef":{"name":"old`, "uid-p")), `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"2"}}`, "windowsnodepool/p rolled back to revision 2\n"},
-		{"its own credentials stay", "undo p --to-revision=4", append(slices.Clone(all), revision("p-0", 4, `4"},"credentialsSecretRef":{"name":"old`, "uid-p")), `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"4"}}`, "windowsnodepool/p rolled back to revision 4\n"},
-		{"another one", "undo p --to-revision=1 --dry-run", all, `"value":{"credentialsSecretRef":{"name":"key"},"nodeLabels":{"rack":"1"}}`, "windowsnodepool/p rolled back to revision 1 (server dry run)\n"},
-		{"the present one", "undo p --to-revision=3", all, "", "windowsnodepool/p has the template of revision 3 already"},
-		{"one of another pool", "undo p --to-revision=9", all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
-		{"there is only one", "undo p", all[:1], "", "windowsnodepool/p has had no other template"},
-		{"they differ in programs", "undo p", []appsv1.ControllerRevision{revision("p-a", 1, `3`, "uid-p"), all[0]}, "", "windowsnodepool/p has had no other template: its revisions differ in the programs of their hosts"},
-		{"there is none yet", "undo p", nil, "", "windowsnodepool/p has no revisions yet"},
-		{"history", "history p", all, "", "REVISION   AGE         NAME   STATE\n1          <unknown>   p-1    the last that all hosts had\n2          <unknown>   p-2\n3          <unknown>   p-3    the present one, not on all hosts\n"},
-		{"one of the history", "history p --revision=2", all, "", "nodeLabels:\n  rack: \"2\"\n"},
+		{"the one that worked before", "undo p", worked("p-1", "p-2", "p-4"), all, `"undo":{"reason":null,"revision":"p-4","to":"p-2"}`, "windowsnodepool/p goes back to revision 2\nPinned by alice.\nHosts that keep the present revision, as neither they nor windows-controller have the programs of the other one: a.\nIt ends with another template or payload. To end it: kubectl windows rollout resume p -n hosts\n"},
+		{"the last that worked", "undo p", worked("p-1", "p-2"), all, `"to":"p-2"`, "goes back to revision 2\n"},
+		{"with a reason", "undo p --reason=broken", worked("p-1", "p-4"), all, `"reason":"broken"`, "goes back to revision 1\n"},
+		{"by its number", "undo p --to-revision=1 --dry-run", worked("p-1", "p-2"), all, `"to":"p-1"`, "windowsnodepool/p goes back to revision 1 (server dry run)\n"},
+		{"of a release that recorded one only", "undo p", nil, all, `"to":"p-1"`, "goes back to revision 1\n"},
+		{"once more", "undo p", pinned, all, `"to":"p-1"`, "goes back to revision 1\n"},
+		{"the present one", "undo p --to-revision=4", worked("p-1"), all, "", "windowsnodepool/p has revision 4 already"},
+		{"what was undone", "undo p --to-revision=4", pinned, all, "", "revision 4 of windowsnodepool/p was undone. To have its hosts get it again: kubectl windows rollout resume p -n hosts"},
+		{"the one that it is pinned to", "undo p --to-revision=2", pinned, all, "", "windowsnodepool/p is pinned to revision 2 already"},
+		{"one that did not work", "undo p --to-revision=3", worked("p-1", "p-2"), all, "", "revision 3 of windowsnodepool/p is none that all its hosts worked with, or it was undone. To give them its template nevertheless, set spec.template to it: kubectl windows rollout history p -n hosts --revision=3"},
+		{"one of another pool", "undo p --to-revision=9", worked("p-9"), all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
+		{"nothing worked before", "undo p", worked("p-4"), all, "", "windowsnodepool/p has no earlier revision that all its hosts worked with: kubectl windows rollout history p -n hosts"},
+		{"there is none yet", "undo p", nil, nil, "", "windowsnodepool/p has no revisions yet"},
+		{"it is refused", "undo p --reason=refuse", worked("p-1"), all, `"to":"p-1"`, "Revision p-4 is not undone."},
+		{"history", "history p", worked("p-2", "p-1"), all, "", "REVISION   AGE         NAME   STATE\n1          <unknown>   p-1    the last that all hosts had\n2          <unknown>   p-2    all hosts had it\n3          <unknown>   p-3\n4          <unknown>   p-4    the present one, not on all hosts\n"},
+		{"history of what was undone", "history p", pinned, all, "", "2          <unknown>   p-2    the pool is pinned to it\n3          <unknown>   p-3\n4          <unknown>   p-4    the present one, undone\n\nPinned to revision 2 (p-2) by bob.\nIt ends with another"},
+		{"one of the history", "history p --revision=2", nil, all, "", "nodeLabels:\n  rack: \"2\"\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newAPI(t)
 			pool := finishedPool()
-			pool.Status.UpdateRevision, pool.Status.CurrentRevision = "p-3", "p-1"
-			pool.Spec.Template.NodeLabels = map[string]string{"rack": "3"}
-			pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "key"}
+			pool.Status.UpdateRevision, pool.Status.CurrentRevision = "p-4", "p-1"
+			if tt.edit != nil {
+				tt.edit(pool)
+			}
 			a.servePool(pool)
+			a.handle(http.MethodPatch, poolsResource, func(w http.ResponseWriter, _ *http.Request) {
+				var patch struct{ Spec v1alpha1.WindowsNodePoolSpec }
+				if err := json.Unmarshal([]byte(a.body("PATCH")), &patch); err != nil {
+					t.Error(err)
+				}
+				undo, at := patch.Spec.UpdateStrategy.RollingUpdate.Undo, metav1.Unix(1_800_000_000, 0)
+				undo.RequestedBy, undo.RequestedAt = "alice", &at
+				answered := pool.DeepCopy()
+				answered.Spec.UpdateStrategy.RollingUpdate.Undo = undo
+				if undo.Reason == "refuse" {
+					answered.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUndoRefused, Message: "Revision p-4 is not undone."}}
+				} else {
+					answered.Status.RolledBack = &v1alpha1.PoolRollback{Revision: undo.Revision, To: undo.To, Time: at, RequestedBy: "alice", Message: "Pinned by alice.", WithoutPrograms: []string{"a"}}
+				}
+				answer(w, answered)
+			})
 			a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", func(w http.ResponseWriter, _ *http.Request) {
 				answer(w, appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}, Items: tt.revisions})
 			})

@@ -13,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -61,69 +59,6 @@ controller keeps ten, and those that hosts have. They are ControllerRevisions, w
 	return cmd
 }
 
-func newRolloutUndo(e *env) *cobra.Command {
-	var revision int64
-	var dryRun string
-	cmd := &cobra.Command{
-		Use:   "undo POOL",
-		Short: "Give a pool the template that it had before",
-		Long: `Set the template of a pool (spec.template) to that of an earlier revision, by default the one before. Its hosts are
-updated with it as with any change; those that the newer one broke come first. The programs of hosts do not go
-back with it, which come with the payload, nor do the credentials that they are logged in to with.`,
-		Example: `  kubectl windows rollout undo windows-instances
-  kubectl windows rollout undo windows-instances --to-revision=3`,
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: e.completePool,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.undo(cmd.Context(), args[0], revision, dryRun)
-		},
-	}
-	cmd.Flags().Int64Var(&revision, "to-revision", 0, "The revision to go back to. 0: the one before.")
-	addDryRun(cmd, &dryRun, "none, or server: everything is checked, and nothing is changed.")
-	return cmd
-}
-
-func (e *env) undo(ctx context.Context, name string, number int64, dryRunFlag string) error {
-	dryRun, err := dryRunOf(dryRunFlag)
-	if err != nil {
-		return err
-	}
-	c, pool, revisions, err := e.revisions(ctx, name)
-	if err != nil {
-		return err
-	}
-	found, err := revisionOfPool(pool, revisions, number)
-	if err != nil {
-		return err
-	}
-	if found.Name == pool.Status.UpdateRevision || hasTemplate(pool, found) {
-		return fmt.Errorf("windowsnodepool/%s has the template of revision %d already", pool.Name, found.Revision)
-	}
-	template, err := templateOf(found)
-	if err != nil {
-		return err
-	}
-	if template, err = keepCredentials(template, pool); err != nil {
-		return err
-	}
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": pool.UID},
-		{"op": "test", "path": "/metadata/generation", "value": pool.Generation}, // nothing that somebody has just changed is lost
-		{"op": "add", "path": "/spec/template", "value": template},
-	})
-	if err != nil {
-		return fmt.Errorf("making the change: %w", err)
-	}
-	if _, err := c.windows.WindowsNodePools(pool.Namespace).Patch(ctx, pool.Name, types.JSONPatchType, patch, metav1.PatchOptions{DryRun: dryRun}); err != nil {
-		return err
-	}
-	suffix := ""
-	if dryRun != nil {
-		suffix = " (server dry run)"
-	}
-	return e.print(fmt.Sprintf("windowsnodepool/%s rolled back to revision %d%s\n", pool.Name, found.Revision, suffix))
-}
-
 // revisions are those of a pool that a user names, the newest one last.
 func (e *env) revisions(ctx context.Context, name string) (*client, *v1alpha1.WindowsNodePool, []appsv1.ControllerRevision, error) {
 	c, pool, err := e.pool(ctx, name)
@@ -145,26 +80,14 @@ func (e *env) revisions(ctx context.Context, name string) (*client, *v1alpha1.Wi
 	return c, pool, revisions, nil
 }
 
-// revisionOfPool finds a revision by its number. 0 is the one before that of now.
+// revisionOfPool finds a revision by its number.
 func revisionOfPool(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
-	if number != 0 {
-		for i := range revisions {
-			if revisions[i].Revision == number {
-				return &revisions[i], nil
-			}
-		}
-		return nil, fmt.Errorf("windowsnodepool/%s has no revision %d: kubectl windows rollout history %s -n %s", pool.Name, number, pool.Name, pool.Namespace)
-	}
-	for i := range slices.Backward(revisions) {
-		if r := &revisions[i]; r.Name != pool.Status.UpdateRevision && !hasTemplate(pool, r) {
-			return r, nil
+	for i := range revisions {
+		if revisions[i].Revision == number {
+			return &revisions[i], nil
 		}
 	}
-	err := fmt.Errorf("windowsnodepool/%s has had no other template", pool.Name)
-	if len(revisions) > 1 {
-		err = fmt.Errorf("%w: its revisions differ in the programs of their hosts, which come with the payload of windows-controller; install the earlier one to go back", err)
-	}
-	return nil, err
+	return nil, fmt.Errorf("windowsnodepool/%s has no revision %d: kubectl windows rollout history %s -n %s", pool.Name, number, pool.Name, pool.Namespace)
 }
 
 // templateOf is the template in a revision.
@@ -183,60 +106,34 @@ func templateOf(revision *appsv1.ControllerRevision) (json.RawMessage, error) {
 	return data.Spec.Template, nil
 }
 
-// hasTemplate says whether a pool has what is in a revision. Releases before had other names for the same.
-func hasTemplate(pool *v1alpha1.WindowsNodePool, revision *appsv1.ControllerRevision) bool {
-	text, err := templateOf(revision)
-	if err != nil {
-		return false
-	}
-	var template v1alpha1.PoolTemplate
-	if err := json.Unmarshal(text, &template); err != nil {
-		return false
-	}
-	template.CredentialsSecretRef, template.Bastion = pool.Spec.Template.CredentialsSecretRef, pool.Spec.Template.Bastion
-	return equality.Semantic.DeepEqual(template, pool.Spec.Template)
-}
-
-// keepCredentials returns a template with the credentials, and the bastion, that the pool has now: going back must not bring back a key
-// that somebody has replaced. Releases before kept them in revisions.
-func keepCredentials(template json.RawMessage, pool *v1alpha1.WindowsNodePool) (json.RawMessage, error) {
-	fields := map[string]any{}
-	if err := json.Unmarshal(template, &fields); err != nil {
-		return nil, fmt.Errorf("reading the template: %w", err)
-	}
-	delete(fields, "credentialsSecretRef")
-	if ref := pool.Spec.Template.CredentialsSecretRef; ref != nil {
-		fields["credentialsSecretRef"] = ref
-	}
-	delete(fields, "bastion")
-	if bastion := pool.Spec.Template.Bastion; bastion != nil {
-		fields["bastion"] = bastion
-	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("writing the template: %w", err)
-	}
-	return text, nil
-}
-
 // formatHistory lists revisions.
 func formatHistory(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevision, now time.Time) string {
-	rows := [][]string{{"REVISION", "AGE", "NAME", "STATE"}}
+	rows, back := [][]string{{"REVISION", "AGE", "NAME", "STATE"}}, pool.RolledBack(pool.Status.UpdateRevision)
 	for _, r := range revisions {
 		state := ""
-		switch r.Name {
-		case pool.Status.UpdateRevision:
+		switch {
+		case r.Name == pool.Status.UpdateRevision:
 			state = "the present one"
 			switch {
-			case pool.RolledBack(r.Name) != nil:
+			case back.ByPerson():
+				state += ", undone"
+			case back != nil:
 				state += ", rolled back"
 			case r.Name != pool.Status.CurrentRevision:
 				state += ", not on all hosts"
 			}
-		case pool.Status.CurrentRevision:
+		case back.ByPerson() && r.Name == back.To:
+			state = "the pool is pinned to it"
+		case r.Name == pool.Status.CurrentRevision:
 			state = "the last that all hosts had"
+		case slices.Contains(pool.Status.WorkedRevisions, r.Name):
+			state = "all hosts had it"
 		}
 		rows = append(rows, []string{fmt.Sprint(r.Revision), ago(r.CreationTimestamp.Time, now), r.Name, state})
 	}
-	return formatTable(rows, false)
+	text := formatTable(rows, false)
+	if back.ByPerson() {
+		text += "\n" + pinText(pool, back) + "\n"
+	}
+	return text
 }

@@ -209,7 +209,10 @@ func (f *rolloutFollower) show() {
 
 // conclude says how it ended.
 func (f *rolloutFollower) conclude(verdict rolloutEnd) error {
-	if e := f.e; verdict == rolloutDone {
+	if e, back := f.e, f.pool.RolledBack(f.pool.Status.UpdateRevision); verdict == rolloutDone {
+		if back.ByPerson() {
+			return e.print(fmt.Sprintf("windowsnodepool/%s: all %d hosts have gone back. %s\n", f.pool.Name, len(f.hosts), pinText(f.pool, back)))
+		}
 		return e.print(fmt.Sprintf("windowsnodepool/%s: all %d hosts are up to date\n", f.pool.Name, len(f.hosts)))
 	}
 	why := f.pool.Status.BlockedBy
@@ -274,6 +277,12 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 	}
 	if back := pool.RolledBack(pool.Status.UpdateRevision); back != nil && text == "up to date" {
 		switch {
+		case back.Keeps(host.Name):
+			text = "keeps a revision that was undone"
+		case back.ByPerson() && host.Status.PoolRevision == back.To:
+			text = "gone back"
+		case back.ByPerson():
+			text = "outdated"
 		case back.Broke(host.Name):
 			text = "rolled back"
 		case host.Status.PoolRevision != back.Revision:
@@ -301,6 +310,9 @@ func poolTree(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance)
 		paused = ", paused"
 	}
 	fmt.Fprintf(&b, "%s: %d of %d hosts are up to date, %d ready%s\n", pool.Name, status.UpdatedReplicas, status.Replicas, status.ReadyReplicas, paused)
+	if back := pool.RolledBack(status.UpdateRevision); back.ByPerson() {
+		b.WriteString(pinText(pool, back) + "\n")
+	}
 	rows := make([][]string, 0, len(hosts))
 	for i, host := range hosts {
 		branch := "├─"

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,23 +136,58 @@ func TestRollout(t *testing.T) {
 		}
 		labeled("7")
 		var history string
-		eventually(t, "the revision is kept", func() error {
-			if history = run("history", "fleet"); !strings.Contains(history, "\n2 ") {
-				return errors.New(history)
-			}
-			return nil
-		})
-		if got := run("undo", "fleet"); got != "windowsnodepool/fleet rolled back to revision 1\n" {
-			t.Errorf("it says %q", got)
-		}
-		labeled("")
-		eventually(t, "all hosts have the template from before", func() error {
+		eventually(t, "the revision is kept, and all hosts work with it", func() error {
 			found, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
-			if s := found.Status; s.UpdateRevision != s.CurrentRevision || !strings.Contains(run("history", "fleet"), "\n3 ") {
-				return fmt.Errorf("revisions %q, %q", s.UpdateRevision, s.CurrentRevision)
+			if history = run("history", "fleet"); !strings.Contains(history, "\n2 ") || len(found.Status.WorkedRevisions) != 2 {
+				return errors.New(history)
+			}
+			return nil
+		})
+		if got := run("undo", "fleet", "--dry-run=server"); got != "windowsnodepool/fleet goes back to revision 1 (server dry run)\n" {
+			t.Errorf("it says %q", got)
+		}
+		if got := run("undo", "fleet", "--reason=a test"); !strings.HasPrefix(got, "windowsnodepool/fleet goes back to revision 1\nPinned to revision 1 (") || !strings.Contains(got, ": a test.\n") {
+			t.Errorf("it says %q", got)
+		}
+		s.Controller.Kill9()
+		if err := s.Controller.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		labeled("")
+		if got := run("status", "fleet"); !strings.Contains(got, "all 3 hosts have gone back. Pinned to revision 1 (") {
+			t.Errorf("it says %q", got)
+		}
+		pinned, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		undone := pinned.Status.UpdateRevision
+		for _, h := range hosts {
+			h.wait(t, "it works with the earlier revision", func(i *v1alpha1.WindowsInstance) error {
+				if i.Status.PoolRevision != pinned.Status.RolledBack.To || i.Status.PreviousPoolRevision != undone {
+					return fmt.Errorf("revision %s, before %s", i.Status.PoolRevision, i.Status.PreviousPoolRevision)
+				}
+				return nil
+			})
+		}
+		forged := []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"undo":{"revision":"` + undone + `","to":"fleet-` + strings.Repeat("0", 32) + `"}}}}}`)
+		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, forged, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("a revision that did not work: %v", err)
+		}
+		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\n" {
+			t.Errorf("it says %q", got)
+		}
+		labeled("7")
+		eventually(t, "all hosts have again what was undone", func() error {
+			found, err := pools.Get(t.Context(), "fleet", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if s := found.Status; s.UpdateRevision != undone || s.CurrentRevision != undone || s.RolledBack != nil || len(s.WorkedRevisions) != 2 {
+				return fmt.Errorf("status %+v", s)
 			}
 			return nil
 		})

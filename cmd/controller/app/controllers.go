@@ -110,7 +110,7 @@ func (c *controllers) addSources(context.Context) error {
 		Update: c.update, Impact: c.impact, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
 	}
 	if c.desired != nil {
-		o.Payload, o.Changed = c.desired.Payload, c.desired.Changed()
+		o.Payload, o.GoesBack, o.Changed = c.desired.Payload, c.desired.GoesBack, c.desired.Changed()
 	}
 	c.rollout = rollout.NewScheduler(c.GetClient(), o)
 	return c.rollout.SetupWithManager(c)

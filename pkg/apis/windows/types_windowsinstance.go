@@ -84,25 +84,27 @@ type WindowsInstancePhase string
 
 // WindowsInstanceStatus is what is known of a host. It is written only when it changes.
 type WindowsInstanceStatus struct {
-	ObservedGeneration int64
-	Phase              WindowsInstancePhase
-	Conditions         []metav1.Condition
-	Addresses          []string
-	HostIP             string
-	Bastion            string
-	HostKeys           []HostKeyStatus
-	Credentials        *CredentialsStatus
-	Node               *NodeReference
-	MachineID          string
-	System             *SystemStatus
-	WindowsUpdates     *WindowsUpdatesStatus
-	Version            string
-	CurrentRevision    string
-	DesiredRevision    string
-	PoolRevision       string
-	RestartedAt        *metav1.Time
-	Operation          *Operation
-	History            []Operation
+	ObservedGeneration   int64
+	Phase                WindowsInstancePhase
+	Conditions           []metav1.Condition
+	Addresses            []string
+	HostIP               string
+	Bastion              string
+	HostKeys             []HostKeyStatus
+	Credentials          *CredentialsStatus
+	Node                 *NodeReference
+	MachineID            string
+	System               *SystemStatus
+	WindowsUpdates       *WindowsUpdatesStatus
+	Version              string
+	CurrentRevision      string
+	DesiredRevision      string
+	PoolRevision         string
+	PreviousPoolRevision string
+	NodeNotReadyTimes    []metav1.Time
+	RestartedAt          *metav1.Time
+	Operation            *Operation
+	History              []Operation
 }
 
 // HostKeyTrust is why a host key is trusted.

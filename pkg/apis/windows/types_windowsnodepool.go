@@ -82,7 +82,17 @@ type PoolRollingUpdate struct {
 	MaxFailures    *int32
 	OnFailure      PoolFailurePolicy
 	ResumedAt      *metav1.Time
+	Undo           *PoolUndo
 	SettleSeconds  *int32
+}
+
+// PoolUndo asks for a revision of a pool to be undone.
+type PoolUndo struct {
+	Revision    string
+	To          string
+	Reason      string
+	RequestedBy string
+	RequestedAt *metav1.Time
 }
 
 // MaintenanceWindow is a time in which hosts may be disturbed.
@@ -175,13 +185,15 @@ type PoolRemoval struct {
 	Confirmed bool
 }
 
-// PoolRollback says that a pool does not roll out a revision, because that broke hosts.
+// PoolRollback says that a pool does not roll out a revision, because that broke hosts or somebody has undone it.
 type PoolRollback struct {
-	Revision  string
-	To        string
-	Time      metav1.Time
-	Instances []string
-	Message   string
+	Revision        string
+	To              string
+	Time            metav1.Time
+	RequestedBy     string
+	Instances       []string
+	WithoutPrograms []string
+	Message         string
 }
 
 // WindowsNodePoolStatus is what is known of a pool.
@@ -195,6 +207,7 @@ type WindowsNodePoolStatus struct {
 	UnavailableReplicas int32
 	UpdateRevision      string
 	CurrentRevision     string
+	WorkedRevisions     []string
 	RolledBack          *PoolRollback
 	BlockedBy           string
 	RecentRemovals      []PoolRemoval

@@ -157,12 +157,18 @@ func (e *evaluation) worked() {
 	last, back := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.rolledBack
 	switch {
 	case e.instance.Spec.PoolRef == nil:
-		e.status.PoolRevision = ""
+		e.status.PoolRevision, e.status.PreviousPoolRevision = "", ""
 	case e.poolRevision != "" && !last.Active() && (!last.BrokenOff() || e.unharmed()) &&
 		e.holds(v1alpha1.ConditionUpToDate) && e.status.CurrentRevision == e.status.DesiredRevision && e.holds(v1alpha1.ConditionNodeReady):
+		if e.status.PoolRevision != e.poolRevision {
+			e.status.PreviousPoolRevision = e.status.PoolRevision
+		}
 		e.status.PoolRevision = e.poolRevision
 	case back != nil && back.Revision == e.status.PoolRevision && back.Broke(e.instance.Name):
 		e.status.PoolRevision = back.To
+		if e.status.PreviousPoolRevision == back.To {
+			e.status.PreviousPoolRevision = ""
+		}
 	}
 }
 

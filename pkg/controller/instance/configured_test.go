@@ -613,15 +613,17 @@ func TestEvaluatePoolRevision(t *testing.T) {
 		of     *v1alpha1.WindowsInstance
 		s      snapshot
 		noPool bool
-		want   string
+		// want is what it works with, and before what it worked with before that, which was p-0.
+		want, before string
 	}{
-		{name: "it works", of: known(t), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-2"},
-		{name: "an update succeeded", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-2"},
-		{name: "it has another one", of: known(t), s: snapshot{observation: observed(revision2), node: node, poolRevision: "p-2"}, want: "p-1"},
-		{name: "its Node is not ready", of: known(t), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2"}, want: "p-1"},
-		{name: "it is being changed", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
-		{name: "the update failed when all was changed", of: reconfigured(t, revision1, v1alpha1.OperationFailed), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1"},
-		{name: "nobody knows which one it is", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1"},
+		{name: "it works", of: known(t), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-2", before: "p-1"},
+		{name: "it works as before", of: known(t), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-1"}, want: "p-1", before: "p-0"},
+		{name: "an update succeeded", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-2", before: "p-1"},
+		{name: "it has another one", of: known(t), s: snapshot{observation: observed(revision2), node: node, poolRevision: "p-2"}, want: "p-1", before: "p-0"},
+		{name: "its Node is not ready", of: known(t), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2"}, want: "p-1", before: "p-0"},
+		{name: "it is being changed", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1", before: "p-0"},
+		{name: "the update failed when all was changed", of: reconfigured(t, revision1, v1alpha1.OperationFailed), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1", before: "p-0"},
+		{name: "nobody knows which one it is", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1", before: "p-0"},
 		{name: "it is in no pool", of: known(t), s: snapshot{observation: observed(revision1), node: node}, noPool: true},
 		{name: "it was broken by what it has, and that is rolled back", of: known(t), s: snapshot{
 			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-0",
@@ -630,14 +632,14 @@ func TestEvaluatePoolRevision(t *testing.T) {
 		{name: "another one was broken by it", of: known(t), s: snapshot{
 			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-1",
 			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-2"}},
-		}, want: "p-1"},
+		}, want: "p-1", before: "p-0"},
 		{name: "it works with it after all", of: known(t), s: snapshot{
 			observation: observed(revision1), node: node, poolRevision: "p-1",
 			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-1"}},
-		}, want: "p-1"},
+		}, want: "p-1", before: "p-0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.of.Status.PoolRevision, tt.of.Spec.PoolRef = "p-1", &v1alpha1.PoolReference{Name: "p"}
+			tt.of.Status.PoolRevision, tt.of.Status.PreviousPoolRevision, tt.of.Spec.PoolRef = "p-1", "p-0", &v1alpha1.PoolReference{Name: "p"}
 			if tt.noPool {
 				tt.of.Spec.PoolRef = nil
 			}
@@ -645,8 +647,8 @@ func TestEvaluatePoolRevision(t *testing.T) {
 				op.HostChanged = true
 			}
 			tt.s.instance, tt.s.managed, tt.s.revision, tt.s.now = tt.of, true, revision1, testNow
-			if got := evaluate(tt.s); got.PoolRevision != tt.want {
-				t.Errorf("it works with %q, want %q: %v", got.PoolRevision, tt.want, conditionsOf(&got))
+			if got := evaluate(tt.s); got.PoolRevision != tt.want || got.PreviousPoolRevision != tt.before {
+				t.Errorf("it works with %q, and with %q before, want %q and %q: %v", got.PoolRevision, got.PreviousPoolRevision, tt.want, tt.before, conditionsOf(&got))
 			}
 		})
 	}

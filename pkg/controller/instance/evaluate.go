@@ -490,7 +490,15 @@ func (e *evaluation) nodeReady() {
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonNoNode, "No Node has the address or the provider ID of the host: its kubelet has not registered.")
 		return
 	}
+	same := e.status.Node != nil && e.status.Node.UID == e.node.UID
 	e.status.Node = &v1alpha1.NodeReference{Name: e.node.Name, UID: e.node.UID}
+	wasReady := same && e.holds(condition) && !e.status.Operation.Active()
+	defer func() {
+		if wasReady && !e.holds(condition) {
+			times := append(slices.Clone(e.status.NodeNotReadyTimes), metav1.NewTime(e.now.Truncate(time.Second)))
+			e.status.NodeNotReadyTimes = times[max(0, len(times)-maxNotReadyTimes):]
+		}
+	}()
 	ready := object.NodeReady(e.node)
 	switch {
 	case ready == nil:
@@ -505,6 +513,9 @@ func (e *evaluation) nodeReady() {
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(message.Shorten(ready.Message, maxCause), "."), ready.Reason)
 	}
 }
+
+// maxNotReadyTimes bounds how often it is remembered that a Node has gone down, as its field does.
+const maxNotReadyTimes = 5
 
 // ready sums up.
 func (e *evaluation) ready() {

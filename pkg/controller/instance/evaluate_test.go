@@ -251,6 +251,47 @@ func TestEvaluateKeepsTransitionTimes(t *testing.T) {
 	}
 }
 
+// TestEvaluateNotReadyTimes: it is remembered when a Node went down of which nothing of ours took the services away, the last times.
+func TestEvaluateNotReadyTimes(t *testing.T) {
+	instance := known(t)
+	status, at := &instance.Status, testNow
+	becomes := func(ready corev1.ConditionStatus, edit func(*corev1.Node)) []metav1.Time {
+		at = at.Add(time.Minute)
+		node := newNode("win-1", "10.1.42.1", ready)
+		edit(node)
+		instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), node: node, revision: testRevision, now: at})
+		return status.NodeNotReadyTimes
+	}
+	as := func(*corev1.Node) {}
+	if got := becomes(corev1.ConditionFalse, as); len(got) > 0 {
+		t.Errorf("it was not ready before: %v", got)
+	}
+	becomes(corev1.ConditionTrue, as)
+	if got := becomes(corev1.ConditionUnknown, as); len(got) != 1 || !got[0].Time.Equal(at.Truncate(time.Second)) {
+		t.Errorf("it went down at %s: %v", at, got)
+	}
+	if got := becomes(corev1.ConditionFalse, as); len(got) != 1 {
+		t.Errorf("it stays down: %v", got)
+	}
+	becomes(corev1.ConditionTrue, as)
+	if got := becomes(corev1.ConditionFalse, func(n *corev1.Node) { n.UID = "another" }); len(got) != 1 {
+		t.Errorf("it is another one: %v", got)
+	}
+	becomes(corev1.ConditionTrue, as)
+	instance.Status.Operation = &v1alpha1.Operation{ID: "reboot-1", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}
+	if got := becomes(corev1.ConditionFalse, as); len(got) != 1 {
+		t.Errorf("it is restarted: %v", got)
+	}
+	instance.Status.Operation = nil
+	for range 9 {
+		becomes(corev1.ConditionTrue, as)
+		becomes(corev1.ConditionFalse, as)
+	}
+	if got := status.NodeNotReadyTimes; len(got) != maxNotReadyTimes || !got[maxNotReadyTimes-1].Time.Equal(at.Truncate(time.Second)) {
+		t.Errorf("the last are %v", got)
+	}
+}
+
 func TestEvaluatePausedKeepsWhatIsKnown(t *testing.T) {
 	instance := known(t)
 	instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})

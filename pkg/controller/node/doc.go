@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Package node keeps the metadata of the Nodes of hosts as it should be while they run:
-// the labels and taints of the template of the pool, the labels and annotations by which
+// the labels and taints of the template of the pool, or of the one that its hosts have gone back to, the labels and annotations by which
 // tools of OpenShift know the Nodes of hosts and which version configured them, and the
 // provider's ID of the machine. What is taken out of the template is taken off the Nodes;
 // what others set stays. Nothing else follows from a change: no host is contacted, no

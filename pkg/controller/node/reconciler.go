@@ -97,9 +97,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: reconsiderInterval}, nil
 	}
 	r.reporter.Report(instance, reasonNodeNameUnknown, nil)
-	var template *v1alpha1.PoolTemplate
-	if pool != nil {
-		template = &pool.Spec.Template
+	template, err := r.template(ctx, instance, pool)
+	if err != nil || template == nil && pool != nil {
+		return reconcile.Result{}, err
 	}
 	over, again := false, time.Duration(0)
 	if mayBeOver(instance, node) {

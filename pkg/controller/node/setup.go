@@ -44,6 +44,7 @@ const (
 //
 //	""                    events                               create patch
 //	""                    nodes                                get list watch patch
+//	apps                  controllerrevisions                  list watch
 //	machine.openshift.io  machines                             get list watch
 //	windows.openshift.io  windowsinstances windowsnodepools    get list watch
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
@@ -54,7 +55,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(instanceChanged)).
-		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(watch.PoolChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)

@@ -175,6 +175,8 @@ func (p *pass) consider(h *host) {
 		p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
 	case h.heldBack && !h.prepares: // one that prepares for updates of Windows waits for nothing
 		p.wait(h, reason{kind: waitsForResume})
+	case h.keeps && !h.prepares:
+		p.wait(h, reason{kind: waitsForPrograms})
 	}
 	switch {
 	case h.renew && h.renewDue.After(p.now):
@@ -519,11 +521,11 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return reason{}
 	}
 	switch {
-	case policy.onRequest && c.cause == "" && !c.restartIsDue(p.now): // whoever asks for a restart of all asks for that
+	case policy.onRequest && c.cause == "" && !c.undoes && !c.restartIsDue(p.now): // whoever asks for a restart of all, or undoes it, asks for that
 		return reason{kind: waitsForRequest}
 	case policy.unreadable != nil:
 		return reason{kind: waitsForWindow, text: policy.unreadable.Error()}
-	case policy.canary >= 0 && c.cause == "" && of.updated >= policy.canary:
+	case policy.canary >= 0 && c.cause == "" && !c.undoes && of.updated >= policy.canary: // it was tried, also if only the canaries have it
 		return reason{kind: waitsForCanary, most: policy.canary}
 	}
 	if policy.window != nil {

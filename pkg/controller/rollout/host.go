@@ -71,6 +71,8 @@ type host struct {
 	heldBack bool
 	// rollsBack: it is to get that because the one of its pool broke it.
 	rollsBack bool
+	// undoes: it is to get another revision than that of its pool because somebody has undone that. keeps: it is not, as it cannot.
+	undoes, keeps bool
 	// turn is when the host was given back that was disturbed last: what follows is another namespace's turn. Zero: not known.
 	turn time.Time
 

@@ -31,7 +31,10 @@ type Options struct {
 	Impact ImpactFunc
 	// Payload is what new hosts are to get. It reports false while that is not known. Nil: hosts get none.
 	Payload func() (document.Payload, bool)
-	// Changed says when that may have changed. Nil: it does not.
+	// GoesBack says why hosts must not go back to programs that they had, empty if they may, and whether the controller can send all
+	// of them. It reports false for ok while that is not known. Nil: they may, and it can.
+	GoesBack func(document.Payload) (why string, ships, ok bool)
+	// Changed says when these may have changed. Nil: it does not.
 	Changed <-chan event.GenericEvent
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder

@@ -40,6 +40,7 @@ const (
 	waitsForPerson   waitKind = "Person"
 	waitsForTime     waitKind = "Time"
 	waitsForResume   waitKind = "Resume"
+	waitsForPrograms waitKind = "Programs"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -110,6 +111,8 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
 	case waitsForResume:
 		return fmt.Sprintf("The revision of %s was rolled back, because it broke hosts (status.rolledBack). Change spec.template or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
+	case waitsForPrograms:
+		return fmt.Sprintf("The revision of %s was undone, and is kept here, because neither the host nor windows-controller has the programs of the earlier one. Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}

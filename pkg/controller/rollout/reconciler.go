@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,8 +35,9 @@ type Reconciler struct {
 	now     func() time.Time
 	// blockedBy says what the hosts of a pool wait for.
 	blockedBy func(poolKey) holdup
-	// payload and recorder are as in [Options].
+	// payload, goesBack and recorder are as in [Options].
 	payload  func() (document.Payload, bool)
+	goesBack func(document.Payload) (why string, ships, ok bool)
 	recorder record.EventRecorder
 
 	mu   sync.Mutex // guards what follows
@@ -81,8 +81,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			revisionErr = errors.Join(revisionErr, err)
 		}
 	}
-	back, again := rollback(pool, instances, revision, to, r.now())
-	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back)
+	back, refused, err := r.undo(ctx, pool, instances, revision)
+	if err != nil {
+		revisionErr = errors.Join(revisionErr, err)
+	}
+	var again time.Duration
+	if back == nil {
+		back, again = rollback(pool, instances, revision, to, r.now())
+	}
+	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused)
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
 		WithPhase(status.Phase).
@@ -97,12 +104,25 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if back != nil {
 		want.WithRolledBack(acwindowsv1alpha1.PoolRollback().WithRevision(back.Revision).WithTo(back.To).WithTime(back.Time).
 			WithInstances(back.Instances...).WithMessage(back.Message))
+		if back.ByPerson() {
+			want.RolledBack.WithRequestedBy(back.RequestedBy).WithWithoutPrograms(back.WithoutPrograms...)
+		}
 	}
-	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0 && allWorkWith(instances, revision) {
-		want.WithCurrentRevision(revision)
-	} else if pool.Status.CurrentRevision != "" {
-		want.WithCurrentRevision(pool.Status.CurrentRevision)
+	current, worked := pool.Status.CurrentRevision, workedRevisions(pool)
+	switch {
+	case back.ByPerson(): // nothing goes back to what somebody has undone
+		current, worked = back.To, nowWorked(worked, back.Revision, true)
+	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0:
+		all, later := allWorkWith(instances, revision, r.now())
+		if all {
+			current, worked = revision, nowWorked(worked, revision, false)
+		}
+		again = sooner(again, later)
 	}
+	if current != "" {
+		want.WithCurrentRevision(current)
+	}
+	want.WithWorkedRevisions(worked...)
 	if pool.Spec.Source.Instances != nil {
 		want.WithDesiredReplicas(status.DesiredReplicas)
 	}
@@ -110,7 +130,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		want.WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
 	}
 	_, err = r.applier.PoolStatus(ctx, pool, want)
-	if err == nil && back != nil && pool.RolledBack(back.Revision) == nil {
+	switch known := pool.RolledBack(revision); {
+	case err != nil || back == nil:
+	case back.ByPerson() && (known == nil || known.RequestedBy != back.RequestedBy || !known.Time.Equal(&back.Time)):
+		r.recorder.Event(pool, corev1.EventTypeNormal, eventUndone, message.EventNote(back.Message))
+	case !back.ByPerson() && (known == nil || known.ByPerson()):
 		r.recorder.Event(pool, corev1.EventTypeWarning, eventRolledBack, message.EventNote(back.Message))
 	}
 	if err := errors.Join(err, revisionErr); err != nil {
@@ -119,12 +143,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: sooner(settles, again)}, nil
 }
 
-// allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken. That they are up to
+// allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken, or has gone down since
+// it got it less than [blamedFor] ago: again is after what time that is over. That they are up to
 // date does not say it: while an input of the cluster is missing, what is desired of configured hosts does not change.
-func allWorkWith(instances []*v1alpha1.WindowsInstance, revision string) bool {
-	return !slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool {
-		return i.DeletionTimestamp.IsZero() && i.Status.PoolRevision != revision || newHost(i).broken != nil
-	})
+func allWorkWith(instances []*v1alpha1.WindowsInstance, revision string, now time.Time) (ok bool, again time.Duration) {
+	for _, i := range instances {
+		if i.DeletionTimestamp.IsZero() && i.Status.PoolRevision != revision || newHost(i).broken != nil {
+			return false, 0
+		}
+		if op, n := wentDownSinceGot(i, revision, instances); n > 0 {
+			again = max(again, op.FinishedAt.Add(blamedFor).Sub(now))
+		}
+	}
+	return again == 0, again
 }
 
 // settleTime is after what time the hosts of a pool know that its template was changed, so that what they say is about that.

@@ -109,5 +109,7 @@ func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, numbe
 func inUse(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, name string) bool {
 	back := pool.Status.RolledBack
 	return name == pool.Status.CurrentRevision || back != nil && name == back.To ||
-		slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision == name })
+		slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool {
+			return i.Status.PoolRevision == name || i.Status.PreviousPoolRevision == name
+		})
 }

@@ -92,13 +92,13 @@ func TestRevisions(t *testing.T) {
 		t.Errorf("%s was not made again: %d are kept", name, len(got))
 	}
 	// Hosts can go back to what they have, however long ago that was.
-	has := list()[0].Name
-	instances = []*v1alpha1.WindowsInstance{{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: has}}}
+	has, hadBefore := list()[1].Name, list()[0].Name
+	instances = []*v1alpha1.WindowsInstance{{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: has, PreviousPoolRevision: hadBefore}}}
 	for n := range 15 {
 		keep(strconv.Itoa(n + 50))
 	}
-	if got := list(); got[0].Name != has {
-		t.Errorf("%s is not among the %d that are kept", has, len(got))
+	if got := list(); got[0].Name != hadBefore || got[1].Name != has {
+		t.Errorf("%s and %s are not among the %d that are kept", has, hadBefore, len(got))
 	}
 	// The programs are part of it, as far as they are known.
 	programs, known := document.Payload{}, false

@@ -28,8 +28,8 @@ const eventRolledBack = "RolledBack"
 // maxRolledBack bounds how many hosts a rollback names, as its field does.
 const maxRolledBack = 1024
 
-// downFor is for how long the Node of a host is not ready before the revision that the host was changed to is rolled back for
-// it. A host whose Node comes back by itself, as after a network that failed for a moment or a restart by hand, would
+// downFor is for how long the Node of a host is not ready, unless that happens again and again, before the revision that the host was
+// changed to is rolled back for it. A host whose Node comes back by itself, as after a network that failed for a moment or a restart by hand, would
 // be disturbed once more, and its pool kept from what it is to have, for nothing.
 const downFor = 5 * time.Minute
 
@@ -39,11 +39,15 @@ const downFor = 5 * time.Minute
 // further hosts went down too short a time ago. Zero: there are none.
 func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now time.Time) (broken []host, again time.Duration) {
 	for _, i := range instances {
-		h := newHost(i)
+		h, flaps := newHost(i), flapsWith(i, newest, instances)
+		if h.broken == nil {
+			h.broken = flaps
+		}
 		if h.broken == nil || h.broken.Type != v1alpha1.OperationReconfigure || h.broken.Revision != i.Status.DesiredRevision || !h.broken.RequestedAt.After(since) {
 			continue
 		}
 		switch {
+		case flaps != nil && flaps == h.broken:
 		case h.broken.Phase == v1alpha1.OperationSucceeded:
 			down, wait := staysDown(i, newest, instances, now)
 			again = sooner(again, wait)
@@ -63,12 +67,19 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 // [brokenWith].
 func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance, now time.Time) (names []string, again time.Duration) {
 	for _, i := range instances {
-		op := wentDownWith(&i.Status)
+		flaps, op := flapsWith(i, known.Revision, instances), wentDownWith(&i.Status)
+		if flaps != nil {
+			op = flaps
+		}
 		if op == nil || i.Status.PoolRevision != known.Revision || op.RequestedAt.After(known.Time.Time) || known.Broke(i.Name) {
 			continue
 		}
-		down, wait := staysDown(i, known.Revision, instances, now)
-		again = sooner(again, wait)
+		down := flaps != nil
+		if !down {
+			var wait time.Duration
+			down, wait = staysDown(i, known.Revision, instances, now)
+			again = sooner(again, wait)
+		}
 		if down {
 			names = append(names, i.Name)
 		}
@@ -89,6 +100,37 @@ func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 		return ok && other.Status.PoolRevision != revision && also.Sub(at).Abs() < downFor
 	}), 0
 }
+
+// flapsWith returns the configuration with a revision since which the Node of a host has gone down again and again, however soon it was
+// ready each time. Nil: there is none.
+func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) *v1alpha1.Operation {
+	if op, n := wentDownSinceGot(i, revision, instances); n >= flapsOften {
+		return op
+	}
+	return nil
+}
+
+// wentDownSinceGot returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
+// [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
+func wentDownSinceGot(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
+	op = i.Status.NewestOperation(v1alpha1.OperationReconfigure)
+	if op == nil || op.Phase != v1alpha1.OperationSucceeded || op.FinishedAt == nil || op.Revision != i.Status.DesiredRevision || !disturbs(op) || i.Status.PoolRevision != revision {
+		return nil, 0
+	}
+	for _, at := range i.Status.NodeNotReadyTimes {
+		if at.Before(op.FinishedAt) || at.After(op.FinishedAt.Add(blamedFor)) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
+			return other.Status.PoolRevision != revision && slices.ContainsFunc(other.Status.NodeNotReadyTimes, func(also metav1.Time) bool { return also.Sub(at.Time).Abs() < downFor })
+		}) {
+			continue
+		}
+		n++
+	}
+	return op, n
+}
+
+// flapsOften is how often the Node of a host goes down after a revision until that is rolled back for it: a restart by hand and a
+// network that failed for a moment are no reason.
+const flapsOften = 3
 
 // nodeDownAt is since when the Node of a host is not ready. False: it is, or its operation is what takes it down.
 func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
@@ -113,7 +155,7 @@ func compareHosts(a, b host) int { return compareAge(&a, &b) }
 // down with it since, or a new one, to the revision that to is. Nil: nothing is. To is empty if there is nothing to go back
 // to, or if what is desired of the hosts may not be known yet. again is after what time to look once more, zero for not at all.
 func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest, to string, now time.Time) (back *v1alpha1.PoolRollback, again time.Duration) {
-	if known := pool.RolledBack(newest); known != nil {
+	if known := pool.RolledBack(newest); known != nil && !known.ByPerson() {
 		known = known.DeepCopy()
 		down, again := wentDownSince(known, instances, now)
 		known.Instances = append(known.Instances, down[:max(0, min(len(down), maxRolledBack-len(known.Instances)))]...)
@@ -167,20 +209,32 @@ func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodeP
 
 // kept is a revision of a pool, nil if there is none of that name.
 func (r *Reconciler) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (*revision.Revision, error) {
-	found, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
-	if err != nil {
-		return nil, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
-	}
-	if found == nil {
-		return nil, nil //nolint:nilnil // none is an ordinary answer
-	}
-	if kept, ok := revision.Kept(pool, found); ok {
-		return kept, nil
-	}
-	return nil, nil //nolint:nilnil // likewise
+	kept, _, err := r.numbered(ctx, pool, name)
+	return kept, err
 }
 
-// heldBack says whether the host of an instance keeps or gets another revision than that of its pool, which is rolled back.
+// numbered is a revision of a pool with its number, nil if there is none of that name.
+func (r *Reconciler) numbered(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (kept *revision.Revision, number int64, err error) {
+	found, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+	}
+	if found == nil {
+		return nil, 0, nil
+	}
+	if kept, ok := revision.Kept(pool, found); ok {
+		return kept, found.Revision, nil
+	}
+	return nil, 0, nil
+}
+
+// heldBack says whether the host of an instance keeps or gets another revision than that of its pool, which is rolled back. Where somebody
+// has undone it, hosts are updated to another one, and none waits for anything.
 func heldBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
-	return back != nil && (i.Status.PoolRevision != back.Revision || back.Broke(i.Name))
+	return back != nil && !back.ByPerson() && (i.Status.PoolRevision != back.Revision || back.Broke(i.Name))
+}
+
+// hasOfPool says whether the host of an instance has what the hosts of its pool are to have.
+func hasOfPool(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
+	return isUpdated(i) && !heldBack(i, back) && (!back.ByPerson() || i.Status.PoolRevision == back.To)
 }

@@ -71,6 +71,18 @@ func nodeDownSince(at time.Time) change {
 	}
 }
 
+// flaps has an update of a host succeed, and its Node go down and come back at these times.
+func flaps(at time.Time, after ...time.Duration) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactRestart)
+		op.RequestedAt, op.FinishedAt, op.Revision = metav1.NewTime(at), &metav1.Time{Time: at}, i.Status.DesiredRevision
+		i.Status.Operation = &op
+		for _, d := range after {
+			i.Status.NodeNotReadyTimes = append(i.Status.NodeNotReadyTimes, metav1.NewTime(at.Add(d)))
+		}
+	}
+}
+
 // TestRollbackLooksAgain: what went down a moment ago is looked at when that is long enough, whether a revision is rolled back already or not.
 func TestRollbackLooksAgain(t *testing.T) {
 	down := edited(hadRevision("a", "p-2"), goesDown(rollbackStart.Add(-time.Minute)))
@@ -114,6 +126,13 @@ func TestRollback(t *testing.T) {
 		{"an update fails", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), hadRevision("b", "p-1")}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node is down for a moment", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo.Add(time.Second)))}, "p-1", nil, rollbackStart},
+		{"a Node goes down again and again", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down twice", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, -time.Minute, time.Minute, 4*time.Minute, 2*time.Hour))}, "p-1", nil, rollbackStart},
+		{"others go down again and again as well", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), edited(hadRevision("b", "p-1"), flaps(earlier, 19*time.Minute)),
+		}, "p-1", nil, rollbackStart},
+		{"it went down again and again with what it had before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", nil, rollbackStart},
+		{"one that was being changed goes down again and again", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a", "b"}, earlier},
 		{"a network that all hosts have goes down", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(time.Minute)), "p-1", nil, rollbackStart},
 		{"another host went down long before", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(-time.Hour)), "p-1", []string{"a"}, rollbackStart},
 		{"what was resumed had broken one before", []func(*v1alpha1.WindowsNodePool){asks, resumed}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
@@ -229,17 +248,22 @@ func (s *simulatedRollback) reconcile(t *rapid.T) {
 	for _, i := range s.hosts { // which the controller of instances has done by then
 		i.Status.DesiredRevision = s.desired(i, newest)
 	}
+	worked := workedRevisions(s.pool)
 	back, _ := rollback(s.pool, s.hosts, newest, status.CurrentRevision, s.now)
+	if undo := s.pool.Undo(newest); undo != nil {
+		back = &v1alpha1.PoolRollback{Revision: newest, To: undo.To, RequestedBy: undo.RequestedBy, Time: *undo.RequestedAt}
+		status.CurrentRevision, status.WorkedRevisions = undo.To, nowWorked(worked, newest, true)
+	}
 	status.UpdateRevision, status.RolledBack = newest, back
-	if status.RolledBack != nil && before == nil {
+	if back != nil && !back.ByPerson() && (before == nil || before.ByPerson()) {
 		if s.tries[newest]++; s.tries[newest] > s.chances[newest] {
 			t.Fatalf("%s was rolled back %d times, and wanted %d times", newest, s.tries[newest], s.chances[newest])
 		}
 	}
-	if !slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool {
+	if !back.ByPerson() && !slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool {
 		return i.Status.PoolRevision != newest || newHost(i).broken != nil
 	}) {
-		status.CurrentRevision = newest
+		status.CurrentRevision, status.WorkedRevisions = newest, nowWorked(worked, newest, false)
 	}
 }
 
@@ -307,11 +331,27 @@ func TestSimulationOfRollbacks(t *testing.T) {
 				}
 			},
 			"a host is configured": func(t *rapid.T) { s.configure(t, rapid.SampledFrom(s.hosts).Draw(t, "host")) },
+			"somebody undoes it": func(t *rapid.T) {
+				newest := s.newest(t)
+				earlier := slices.DeleteFunc(slices.Clone(workedRevisions(s.pool)), func(name string) bool { return name == newest })
+				if len(earlier) == 0 {
+					return
+				}
+				s.now = s.now.Add(time.Second)
+				undo := &v1alpha1.PoolUndo{Revision: newest, To: rapid.SampledFrom(earlier).Draw(t, "to"), RequestedBy: "alice", RequestedAt: new(metav1.NewTime(s.now))}
+				s.pool.Spec.UpdateStrategy.RollingUpdate.Undo = undo
+				s.reconcile(t)
+				for _, i := range s.hosts {
+					if gets := s.desired(i, newest); gets != undo.To {
+						t.Fatalf("%s gets %s, and everything goes back to %s", i.Name, gets, undo.To)
+					}
+				}
+			},
 			"somebody resumes": func(t *rapid.T) {
 				if newest := s.newest(t); s.pool.RolledBack(newest) != nil {
 					s.now = s.now.Add(time.Second)
 					s.chances[newest]++
-					s.pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(s.now))
+					s.pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt, s.pool.Spec.UpdateStrategy.RollingUpdate.Undo = new(metav1.NewTime(s.now)), nil
 				}
 			},
 		})
@@ -324,6 +364,9 @@ func TestSimulationOfRollbacks(t *testing.T) {
 			}
 		}
 		newest := s.newest(t)
+		if undo := s.pool.Undo(newest); undo != nil && !s.bad[undo.To] && slices.ContainsFunc(s.hosts, func(i *v1alpha1.WindowsInstance) bool { return i.Status.PoolRevision != undo.To }) {
+			t.Fatalf("not all are back to %s", undo.To)
+		}
 		for _, i := range s.hosts {
 			switch h := newHost(i); {
 			case h.broken != nil && s.pool.RolledBack(newest) == nil && s.pool.Status.CurrentRevision != newest:
@@ -485,6 +528,28 @@ func TestTwoBadUpdatesInARow(t *testing.T) {
 			f.breaks(tt.second)
 			mustGoBack(tt.second)
 		})
+	}
+}
+
+// TestAllWorkWith: hosts work with a revision once none of them has gone down within an hour after it.
+func TestAllWorkWith(t *testing.T) {
+	at := rollbackStart.Add(-20 * time.Minute)
+	for _, tt := range []struct {
+		name  string
+		hosts []*v1alpha1.WindowsInstance
+		want  bool
+		again time.Duration
+	}{
+		{"they do", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(hadRevision("b", "p-2"), flaps(at))}, true, 0},
+		{"one has another one", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), hadRevision("b", "p-1")}, false, 0},
+		{"one is broken", []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), breaksAt(at))}, false, 0},
+		{"one has gone down", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(hadRevision("b", "p-2"), flaps(at, time.Minute))}, false, 40 * time.Minute},
+		{"one has gone down long ago", []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-2"), flaps(at.Add(-time.Hour), time.Minute))}, true, 0},
+		{"one has gone down before", []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-2"), flaps(at, -time.Minute))}, true, 0},
+	} {
+		if got, again := allWorkWith(tt.hosts, "p-2", rollbackStart); got != tt.want || again != tt.again {
+			t.Errorf("%s: %v, again after %s", tt.name, got, again)
+		}
 	}
 }
 

@@ -219,6 +219,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			back := pool.RolledBack(pool.Status.UpdateRevision)
 			h.heldBack = !h.leaving && heldBack(instance, back)
 			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update
+			h.keeps = !h.leaving && back.Keeps(instance.Name)
+			h.undoes = goesBack(instance, back)
 			h.install = pool.Spec.WindowsUpdates.Install
 			h.lacksUpdates = lacksUpdates(instance, h.install)
 		}

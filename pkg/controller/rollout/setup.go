@@ -90,7 +90,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{},
-		payload: s.Payload, recorder: s.Recorder,
+		payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder,
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
 	b := ctrl.NewControllerManagedBy(mgr).

@@ -35,6 +35,8 @@ type simulated struct {
 	ends map[types.NamespacedName]time.Time
 	// down are hosts whose Node is not ready, whatever is done.
 	down sets.Set[types.NamespacedName]
+	// undone are pools whose revision somebody has undone.
+	undone sets.Set[poolKey]
 	// well: from now on nothing breaks.
 	well bool
 }
@@ -108,13 +110,19 @@ func TestSimulation(t *testing.T) {
 					h.lost, h.broken, h.failed = false, nil, nil
 				}
 			},
-			"a revision is rolled back": func(t *rapid.T) { s.rollBack(s.any(t).pool) },
-			"a rollback is over": func(t *rapid.T) {
+			"a revision is rolled back":  func(t *rapid.T) { s.rollBack(s.any(t).pool) },
+			"somebody undoes a revision": func(t *rapid.T) { s.undo(t, s.any(t).pool) },
+			"somebody resumes a revision": func(t *rapid.T) {
 				of := s.any(t).pool
+				undone := s.undone.Has(of)
+				s.undone.Delete(of)
 				for i := range s.state.hosts {
-					if h := &s.state.hosts[i]; h.pool == of && h.heldBack {
-						h.heldBack, h.rollsBack, h.updated = false, false, false
-						s.want(h, s.costs[h.key])
+					if h := &s.state.hosts[i]; h.pool == of && (h.heldBack || undone) {
+						h.heldBack, h.rollsBack, h.undoes, h.updated = false, false, false, h.keeps
+						if !h.keeps {
+							s.want(h, s.costs[h.key])
+						}
+						h.keeps = false
 					}
 				}
 			},
@@ -132,6 +140,7 @@ var impacts = []v1alpha1.ChangeImpact{v1alpha1.ImpactNone, v1alpha1.ImpactRestar
 func newSimulated(t *rapid.T) *simulated {
 	s := &simulated{
 		t: t, costs: map[types.NamespacedName]v1alpha1.ChangeImpact{}, ends: map[types.NamespacedName]time.Time{}, down: sets.New[types.NamespacedName](),
+		undone: sets.New[poolKey](),
 		// On 29 March 2026 the clocks of Europe change.
 		state: state{now: time.Date(2026, 3, 28, 20, 0, 0, 0, time.UTC), pools: map[poolKey]policy{}, disruptions: rapid.IntRange(1, 4).Draw(t, "disruptions")},
 	}
@@ -162,8 +171,27 @@ func anyPolicy(t *rapid.T) *v1alpha1.WindowsNodePool {
 	return pool
 }
 
+// undo has the hosts of a pool go back, but those that lack what they need for it.
+func (s *simulated) undo(t *rapid.T, of poolKey) {
+	s.undone.Insert(of)
+	for i := range s.state.hosts {
+		h := &s.state.hosts[i]
+		if h.pool != of || h.leaving {
+			continue
+		}
+		h.heldBack, h.rollsBack = false, false
+		if h.keeps = h.updated && rapid.IntRange(0, 4).Draw(t, "keeps") == 0; !h.keeps {
+			s.want(h, rapid.SampledFrom(impacts).Draw(t, "cost"))
+			h.undoes = true
+		}
+	}
+}
+
 // rollBack has the hosts of a pool that are not updated keep what they have, or get it back where their Nodes are down.
 func (s *simulated) rollBack(of poolKey) {
+	if s.undone.Has(of) { // another one would have to be there first
+		return
+	}
 	for i := range s.state.hosts {
 		h := &s.state.hosts[i]
 		if _, runs := s.ends[h.key]; h.pool != of || h.updated || runs || h.waits != "" {
@@ -229,7 +257,7 @@ func (s *simulated) finish() {
 		h.holds, h.byPerson, h.broken, h.failed = slotNone, false, nil, nil
 		switch {
 		case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
-			h.updated, h.update, h.rollsBack = true, false, false
+			h.updated, h.update, h.rollsBack, h.undoes = true, false, false, false
 			if disturbed {
 				h.proves = s.state.now
 			}
@@ -422,7 +450,7 @@ func (s *simulated) allowed(h *host, g grant) {
 	if slotOf(g.impact) == slotNone && g.cause != v1alpha1.CauseWindowsUpdates {
 		return
 	}
-	if policy.onRequest && g.cause == "" && h.restart == "" {
+	if policy.onRequest && g.cause == "" && h.restart == "" && !h.undoes {
 		s.t.Fatalf("%s is updated though nobody asked", h.key)
 	}
 	if policy.window != nil {
@@ -430,7 +458,7 @@ func (s *simulated) allowed(h *host, g grant) {
 			s.t.Fatalf("%s is updated at %s, outside of the window", h.key, s.state.now)
 		}
 	}
-	if policy.canary >= 0 && g.cause == "" && updated >= policy.canary {
+	if policy.canary >= 0 && g.cause == "" && updated >= policy.canary && !h.undoes {
 		s.t.Fatalf("%s is updated beyond the %d canaries", h.key, policy.canary)
 	}
 	if slotOf(g.impact) == slotDisruption && !h.unavailable() && unavailable >= policy.maxUnavailable {
@@ -477,6 +505,8 @@ func (s *simulated) settle() {
 			ok = policy.window != nil
 		case waitsForResume:
 			ok = h.heldBack
+		case waitsForPrograms:
+			ok = h.keeps
 		case waitsForHealth:
 			ok = s.down.Len() > 0
 		case waitsForBroken: // by a restart; everything else is tried again

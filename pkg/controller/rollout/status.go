@@ -18,8 +18,8 @@ import (
 
 // computeStatus returns the status of a pool from its instances. Of the status that
 // the pool has it keeps what the controller of its source wrote. The times of the
-// conditions are not set.
-func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback) v1alpha1.WindowsNodePoolStatus {
+// conditions are not set. refused is why nothing is undone though somebody has asked for it. Empty: nobody has, or it is.
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, refused string) v1alpha1.WindowsNodePoolStatus {
 	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
@@ -29,7 +29,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	var staying, current int32
 	var failed, outdated, changing []string
 	for _, instance := range instances {
-		updated := isUpdated(instance) && !heldBack(instance, back)
+		updated := hasOfPool(instance, back)
 		if updated {
 			status.UpdatedReplicas++
 		}
@@ -64,9 +64,9 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(pool, synced, failed, outdated, back)
+	degraded := degradedCondition(pool, synced, failed, outdated, back, refused)
 	paused := pausedCondition(pool)
-	updated := updatedCondition(current, staying, back)
+	updated := updatedCondition(pool, current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
 	if c := credentialsCondition(instances); c != nil {
 		status.Conditions = append(status.Conditions, *c)
@@ -83,7 +83,17 @@ func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 }
 
 // updatedCondition says whether all hosts have what is desired.
-func updatedCondition(current, of int32, back *v1alpha1.PoolRollback) metav1.Condition {
+func updatedCondition(pool *v1alpha1.WindowsNodePool, current, of int32, back *v1alpha1.PoolRollback) metav1.Condition {
+	if back.ByPerson() {
+		c := metav1.Condition{
+			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUndone,
+			Message: message.ConditionMessage(fmt.Sprintf("%d of %d hosts of the pool have gone back. %s", current, of, unpins(pool, back))),
+		}
+		if current == of {
+			c.Status, c.Message = metav1.ConditionTrue, message.ConditionMessage("All hosts of the pool have gone back. "+unpins(pool, back))
+		}
+		return c
+	}
 	if current == of {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAllUpdated,
@@ -116,7 +126,7 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 	case held.stays:
 		c.Reason, c.Message = v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time; see status.blockedBy."
 	case updated.Status == metav1.ConditionTrue:
-		c.Reason, c.Message = v1alpha1.ReasonAllUpdated, updated.Message
+		c.Reason, c.Message = updated.Reason, updated.Message
 	default:
 		c.Reason, c.Message = v1alpha1.ReasonUpdateOutstanding, updated.Message+" The others are not fit to be updated now: see their conditions."
 	}
@@ -129,17 +139,23 @@ const maxFailed = 10
 // degradedCondition sums up what somebody has to act on: what the source has
 // trouble with, and instances that failed. Hosts that work as they did because an update
 // failed are named, and do not degrade the pool.
-func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, failed, outdated []string, back *v1alpha1.PoolRollback) metav1.Condition {
+func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, failed, outdated []string, back *v1alpha1.PoolRollback, refused string) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
 	}
 	var messages []string
+	if refused != "" { // first, as somebody waits for the answer
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonUndoRefused
+		messages = append(messages, refused)
+	}
 	if synced != nil && synced.Status == metav1.ConditionFalse {
-		condition.Status, condition.Reason = metav1.ConditionTrue, synced.Reason
+		if condition.Status == metav1.ConditionFalse {
+			condition.Status, condition.Reason = metav1.ConditionTrue, synced.Reason
+		}
 		messages = append(messages, synced.Message)
 	}
-	if back != nil {
+	if back != nil && !back.ByPerson() {
 		if condition.Status == metav1.ConditionFalse {
 			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
 		}

@@ -167,7 +167,7 @@ func TestComputeStatus(t *testing.T) {
 				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
 				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
-			got := computeStatus(pool, tt.instances, holdup{}, nil)
+			got := computeStatus(pool, tt.instances, holdup{}, nil, "")
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -232,7 +232,7 @@ func TestUpdating(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: tt.paused}}
-			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil)
+			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "")
 			updated, updating := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdated), meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdating)
 			if updated.Reason != tt.updated || updating.Reason != tt.updating || got.BlockedBy != tt.held.text ||
 				(updated.Status == metav1.ConditionTrue) != (tt.updated == v1alpha1.ReasonAllUpdated) || (updating.Status == metav1.ConditionTrue) != (tt.updating == v1alpha1.ReasonUpdateInProgress) {
@@ -248,7 +248,7 @@ func TestManyFailedInstances(t *testing.T) {
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
-	status := computeStatus(pool, instances, holdup{}, nil)
+	status := computeStatus(pool, instances, holdup{}, nil, "")
 	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)
@@ -264,7 +264,7 @@ func TestComputeStatusRolledBack(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	pool.Namespace, pool.Name = "ns", "p"
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}, Message: "Revision p-2 broke c."}
-	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back)
+	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, "")
 	if status.UpdatedReplicas != 1 || status.ReadyReplicas != 3 || status.Phase != v1alpha1.PoolDegraded {
 		t.Errorf("got %+v", status)
 	}

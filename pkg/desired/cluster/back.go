@@ -97,19 +97,42 @@ func (s *Snapshot) backPayload(to *revision.Revision, node *corev1.Node) (p docu
 		return p, "", false
 	}
 	p = to.Payload()
-	var kubelet *utilversion.Version
-	for _, f := range p.Files {
-		if f.Path == kubeletPath {
-			kubelet = release(f.Version)
-		}
-	}
+	kubelet := kubeletOf(p)
 	switch {
-	case newer(kubelet, s.servers.Lowest) || skewWarning(kubelet, s.servers, newest) != "":
+	case !s.suits(kubelet):
 		return p, fmt.Sprintf("the host does not go back to the programs that it had: the kubelet %s does not suit the API server %s", kubelet, s.servers.Lowest), false
 	case node == nil && !s.ships(p): // there is nothing on the host to go back to
 		return p, "the host gets the programs of now, as this controller does not have those that the pool was rolled back to", false
 	}
 	return p, "", true
+}
+
+// kubeletOf is the version of the kubelet of a payload. Nil: it has none, or one that does not say it.
+func kubeletOf(p document.Payload) (kubelet *utilversion.Version) {
+	for _, f := range p.Files {
+		if f.Path == kubeletPath {
+			kubelet = release(f.Version)
+		}
+	}
+	return kubelet
+}
+
+// suits says whether a kubelet may run with the API servers.
+func (s *Snapshot) suits(kubelet *utilversion.Version) bool {
+	return !newer(kubelet, s.servers.Lowest) && skewWarning(kubelet, s.servers, newest) == ""
+}
+
+// GoesBack says why hosts must not go back to programs that they had, empty if they may, and whether this process can send all of
+// them. It reports false for ok while the cluster was not read, or has not what hosts need.
+func (s *Source) GoesBack(p document.Payload) (why string, ships, ok bool) {
+	snapshot, err := s.latest()
+	if snapshot == nil || err != nil {
+		return "", false, false
+	}
+	if kubelet := kubeletOf(p); !snapshot.suits(kubelet) {
+		return fmt.Sprintf("its kubelet %s does not suit the API server %s", kubelet, snapshot.servers.Lowest), false, true
+	}
+	return "", snapshot.ships(p), true
 }
 
 // ships says whether each program of a payload is in one of those of this process.

@@ -39,6 +39,12 @@ func TestBack(t *testing.T) {
 		{name: "works", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
 			i.Status.PoolRevision, p.Status.RolledBack.Instances = p.Status.RolledBack.Revision, nil
 		}},
+		{name: "works, and it is undone", kubelet: "v1.36.1", back: true, programs: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision, p.Status.RolledBack.Instances, p.Status.RolledBack.RequestedBy = p.Status.RolledBack.Revision, nil, "alice"
+		}},
+		{name: "it is undone, and it has no programs", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision, p.Status.RolledBack.RequestedBy, p.Status.RolledBack.WithoutPrograms = p.Status.RolledBack.Revision, "alice", []string{i.Name}
+		}},
 		{name: "somebody has resumed", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, _ *v1alpha1.WindowsInstance) {
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = &p.Status.RolledBack.Time
 		}},

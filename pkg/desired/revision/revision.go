@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,35 +125,63 @@ func NameOf(pool *v1alpha1.WindowsNodePool, p document.Payload) (string, error) 
 }
 
 // BackTo is the name of the revision that the host of an instance has or gets in place of newest, which is that of its
-// pool now, because that was rolled back. Empty: the host is to have newest.
+// pool now, because that was rolled back or undone. Empty: the host is to have newest.
 func BackTo(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, newest string) string {
 	if pool == nil {
 		return ""
 	}
 	back := pool.RolledBack(newest)
-	if back == nil || had(instance, pool) == newest && !back.Broke(instance.Name) {
+	switch {
+	case back == nil || back.Keeps(instance.Name):
+		return ""
+	case back.ByPerson():
+		return back.To
+	case Had(instance, pool) == newest && !back.Broke(instance.Name):
 		return ""
 	}
 	return WouldGoBackTo(instance, pool, newest)
 }
 
 // WouldGoBackTo is the name of the revision that the host of an instance goes back to if newest, which is that of its pool now,
-// breaks it: the one that it worked with, or the last that all hosts of the pool worked with. Empty: there is none.
+// breaks it or is undone: the one that it worked with, or the last that all hosts of the pool worked with. Empty: there is none.
 func WouldGoBackTo(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, newest string) string {
-	if had := had(instance, pool); had != "" && had != newest {
+	back := pool.RolledBack(newest)
+	if back.ByPerson() {
+		return back.To
+	}
+	if had := Had(instance, pool); had != "" && had != newest {
 		return had
 	}
-	if back := pool.RolledBack(newest); back != nil {
+	if back != nil {
 		return back.To
+	}
+	if pool.Status.CurrentRevision == newest { // all hosts work with it: whoever undoes it has this one go back to what it had before
+		return HadBefore(instance, pool)
 	}
 	return pool.Status.CurrentRevision
 }
 
-// had is the revision of its pool that the host of an instance worked with last. Empty: none, or one of another pool.
-func had(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
-	name := instance.Status.PoolRevision
+// Had is the revision of its pool that the host of an instance worked with last. Empty: none, or one of another pool.
+func Had(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
+	return ofPool(instance.Status.PoolRevision, pool)
+}
+
+// HadBefore is the one that it worked with before that. Empty: likewise.
+func HadBefore(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
+	return ofPool(instance.Status.PreviousPoolRevision, pool)
+}
+
+// ofPool is a name if it is one of a revision of a pool.
+func ofPool(name string, pool *v1alpha1.WindowsNodePool) string {
 	if len(name) <= digestLength || name[:len(name)-digestLength] != prefix(pool) {
 		return ""
 	}
 	return name
+}
+
+// Has says whether each program of a revision is one of another's.
+func (r *Revision) Has(programs []Program) bool {
+	return !slices.ContainsFunc(programs, func(p Program) bool {
+		return !slices.ContainsFunc(r.Programs, func(own Program) bool { return own.SHA256 == p.SHA256 })
+	})
 }

@@ -96,3 +96,53 @@ func TestBackTo(t *testing.T) {
 		}
 	}
 }
+
+// TestBackToUndone: all hosts go back from a revision that somebody has undone, but those that cannot.
+func TestBackToUndone(t *testing.T) {
+	const digest = "0123456789abcdef0123456789abcdef"
+	newest, before, older := "p-9"+digest[1:], "p-8"+digest[1:], "p-7"+digest[1:]
+	pool := newPool()
+	pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: before, RequestedBy: "alice", WithoutPrograms: []string{"keeps"}}
+	for _, tt := range []struct{ name, had, want string }{
+		{"works", newest, before}, {"is back", before, before}, {"waited", older, before}, {"new", "", before}, {"keeps", newest, ""},
+	} {
+		i := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: tt.name}, Status: v1alpha1.WindowsInstanceStatus{PoolRevision: tt.had}}
+		if got := revision.BackTo(i, pool, newest); got != tt.want {
+			t.Errorf("%s, which had %q, gets %q, want %q", tt.name, tt.had, got, tt.want)
+		}
+		if got := revision.BackTo(i, pool, older); got != "" {
+			t.Errorf("the pool has another revision, and %s gets %q", tt.name, got)
+		}
+		if got := revision.WouldGoBackTo(i, pool, newest); got != before {
+			t.Errorf("%s keeps the programs of %q", tt.name, got)
+		}
+	}
+}
+
+// TestWouldGoBackTo: where all hosts work with the newest revision, each keeps the programs of the one that it had before.
+func TestWouldGoBackTo(t *testing.T) {
+	const digest = "0123456789abcdef0123456789abcdef"
+	newest, before, older := "p-9"+digest[1:], "p-8"+digest[1:], "p-7"+digest[1:]
+	for _, tt := range []struct{ name, current, had, hadBefore, want string }{
+		{"all work with it", newest, newest, before, before},
+		{"all work with it, and this one is new", newest, newest, "", ""},
+		{"this one was in another pool", newest, newest, "q-1" + digest[1:], ""},
+		{"not all have it yet", before, newest, older, before},
+		{"this one does not have it yet", older, before, older, before},
+	} {
+		pool := newPool()
+		pool.Status.CurrentRevision = tt.current
+		i := &v1alpha1.WindowsInstance{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: tt.had, PreviousPoolRevision: tt.hadBefore}}
+		if got := revision.WouldGoBackTo(i, pool, newest); got != tt.want {
+			t.Errorf("%s: it keeps the programs of %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestHas: a revision has programs by their digests, whatever they are called.
+func TestHas(t *testing.T) {
+	r := revision.Revision{Programs: []revision.Program{{Name: "a", SHA256: "1"}, {Name: "b", SHA256: "2"}}}
+	if !r.Has(nil) || !r.Has([]revision.Program{{Name: "c", SHA256: "2"}}) || r.Has([]revision.Program{{Name: "a", SHA256: "1"}, {Name: "b", SHA256: "3"}}) {
+		t.Error("it has something else")
+	}
+}

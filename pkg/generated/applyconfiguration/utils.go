@@ -69,6 +69,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.PoolSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolTemplate"):
 		return &windowsv1alpha1.PoolTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolUndo"):
+		return &windowsv1alpha1.PoolUndoApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolUpdateStrategy"):
 		return &windowsv1alpha1.PoolUpdateStrategyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolWindowsUpdates"):

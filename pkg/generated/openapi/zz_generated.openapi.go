@@ -65,6 +65,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PoolRollingUpdate{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref),
 		v1alpha1.PoolSource{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_PoolSource(ref),
 		v1alpha1.PoolTemplate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref),
+		v1alpha1.PoolUndo{}.OpenAPIModelName():                          schema_pkg_apis_windows_v1alpha1_PoolUndo(ref),
 		v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref),
 		v1alpha1.PoolWindowsUpdates{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_PoolWindowsUpdates(ref),
 		v1alpha1.RebootInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_RebootInspection(ref),
@@ -2119,12 +2120,12 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PoolRollback says that a pool does not roll out a revision, because that broke hosts.",
+				Description: "PoolRollback says that a pool does not roll out a revision, because that broke hosts or somebody has undone it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"revision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it. When updateRevision is another one, this no longer holds. Required.",
+							Description: "Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it, unless somebody has undone it. When updateRevision is another one, this no longer holds. Required.",
 							Default:     "",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
@@ -2133,7 +2134,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback)
 					},
 					"to": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision that new hosts get, and broken ones that had no other before. Required.",
+							Description: "Name of the ControllerRevision that new hosts get, and broken ones that had no other before. If somebody has undone the revision: that all hosts get. Required.",
 							Default:     "",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
@@ -2142,8 +2143,16 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback)
 					},
 					"time": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it was decided, by the clock of windows-controller. Required.",
+							Description: "When it was decided, by the clock of windows-controller, or asked for. Required.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"requestedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Who has undone the revision (spec.updateStrategy.rollingUpdate.undo). Empty: nobody; it was rolled back because it broke hosts.",
+							MaxLength:   ptr.To[int64](1024),
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"instances": {
@@ -2154,6 +2163,26 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback)
 						},
 						SchemaProps: spec.SchemaProps{
 							Description: "Names of the WindowsInstances that the revision broke.",
+							MaxItems:    ptr.To[int64](1024),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"withoutPrograms": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor windows-controller have the programs of the other one.",
 							MaxItems:    ptr.To[int64](1024),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
@@ -2224,6 +2253,12 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
+					"undo": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Has the hosts of the pool go back from a revision to one that all of them worked with before. The command kubectl windows rollout undo sets it, and rollout resume removes it. It holds for the revision that it names: it ends by itself with another template or payload. windows-controller says in status.rolledBack what it does about it. Empty: nothing is undone.",
+							Ref:         ref(v1alpha1.PoolUndo{}.OpenAPIModelName()),
+						},
+					},
 					"settleSeconds": {
 						SchemaProps: spec.SchemaProps{
 							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
@@ -2237,7 +2272,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 			},
 		},
 		Dependencies: []string{
-			metav1.Time{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
+			v1alpha1.PoolUndo{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName(), intstr.IntOrString{}.OpenAPIModelName()},
 	}
 }
 
@@ -2364,6 +2399,62 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			v1alpha1.Bastion{}.OpenAPIModelName(), v1alpha1.ContainerdTemplate{}.OpenAPIModelName(), v1alpha1.KubeletTemplate{}.OpenAPIModelName(), v1alpha1.LogRotationTemplate{}.OpenAPIModelName(), v1alpha1.NodeTaint{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_PoolUndo(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolUndo asks for a revision of a pool to be undone. Its hosts get the template and the programs of an earlier one, within the bounds of spec.updateStrategy but canary and type. What comes from the cluster, such as trust, credentials and network, does not go back, nor does the kubelet to a version that does not suit the API server.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision that the hosts are not to have: status.updateRevision. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"to": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision that they go back to: one of status.workedRevisions. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why, for people. Empty: nobody says.",
+							MaxLength:   ptr.To[int64](512),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestedBy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Who asked for it. The API sets it.",
+							MaxLength:   ptr.To[int64](1024),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"requestedAt": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was asked for. The API sets it.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"revision", "to"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -4528,6 +4619,33 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							Format:      "",
 						},
 					},
+					"previousPoolRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the one that it worked with before that, whose programs it has kept if there was room. Empty: none.",
+							MaxLength:   ptr.To[int64](253),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"nodeNotReadyTimes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.",
+							MaxItems:    ptr.To[int64](5),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Time{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"restartedAt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When the host was last restarted by an operation, by the clock of windows-controller: when it answered with another boot. Empty: never, or not since it is recorded.",
@@ -4874,15 +4992,35 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"currentRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken. Empty: none yet.",
+							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because somebody has undone the one after it. Empty: none yet.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
+					"workedRevisions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since, the newest last: those that kubectl windows rollout undo can go back to.",
+							MaxItems:    ptr.To[int64](10),
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
 					"rolledBack": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure asks for a rollback. Empty: nothing was rolled back, or that is over.",
+							Description: "Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure asks for a rollback, or because somebody has undone it. Empty: nothing was rolled back, or that is over.",
 							Ref:         ref(v1alpha1.PoolRollback{}.OpenAPIModelName()),
 						},
 					},

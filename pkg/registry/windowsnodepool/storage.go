@@ -96,9 +96,9 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.Val
 	return r.Store.Create(ctx, obj, base.Guard(validate, r.credentials.checkCreate, r.bastion.checkCreate, r.atMost), options)
 }
 
-// Update adds the same checks. Server-side apply creates through here, too.
+// Update adds the same checks, and that of what is undone. Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate, r.bastion.checkCreate, r.atMost), base.GuardUpdate(update, r.credentials.checkUpdate, r.bastion.checkUpdate), force, options)
+	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate, r.bastion.checkCreate, r.atMost), base.GuardUpdate(update, r.credentials.checkUpdate, r.bastion.checkUpdate, checkUndo), force, options)
 }
 
 // Delete adds the guard against deleting a pool that has hosts.

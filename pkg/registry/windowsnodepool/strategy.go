@@ -7,6 +7,7 @@ package windowsnodepool
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -31,15 +32,17 @@ func newStrategy(scheme *runtime.Scheme) poolStrategy {
 	return poolStrategy{base.NewStrategy(scheme)}
 }
 
-func (poolStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+func (poolStrategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	pool := obj.(*windows.WindowsNodePool)
 	pool.Status = windows.WindowsNodePoolStatus{}
+	recordUndo(ctx, pool, &windows.WindowsNodePool{}, time.Now())
 	pool.Generation = 1
 }
 
-func (poolStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+func (poolStrategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	newPool, oldPool := obj.(*windows.WindowsNodePool), old.(*windows.WindowsNodePool)
 	newPool.Status = oldPool.Status
+	recordUndo(ctx, newPool, oldPool, time.Now())
 	newPool.Generation = base.NextGeneration(newPool, oldPool, specOf(newPool), specOf(oldPool))
 }
 

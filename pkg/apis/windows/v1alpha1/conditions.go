@@ -220,6 +220,11 @@ const (
 	// ReasonRolledBack (Updated=False, Degraded=True): the revision that the pool has now broke hosts, and is not rolled
 	// out; see status.rolledBack.
 	ReasonRolledBack = "RolledBack"
+	// ReasonUndone (Updated=True, Updating=False): all hosts have the revision that somebody has asked to go back to; see status.rolledBack.
+	// Updated=False: not all have it yet.
+	ReasonUndone = "Undone"
+	// ReasonUndoRefused (Degraded=True): somebody has asked to go back to a revision, which the hosts cannot or must not have.
+	ReasonUndoRefused = "UndoRefused"
 	// ReasonUpdateInProgress (Updating=True).
 	ReasonUpdateInProgress = "UpdateInProgress"
 	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time; see status.blockedBy.

@@ -27,8 +27,8 @@ func SortRevisions(pool *WindowsNodePool, revisions []appsv1.ControllerRevision)
 	return out
 }
 
-// RolledBack is the rollback of a revision, if that is the one of the pool now. Nil: it is rolled out, or is to be
-// again because somebody has resumed it.
+// RolledBack is the rollback of a revision, if that is the one of the pool now, or that somebody has undone it. Nil: it is rolled out,
+// or is to be again because somebody has resumed it.
 func (p *WindowsNodePool) RolledBack(revision string) *PoolRollback {
 	back, resumed := p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt
 	if back == nil || back.Revision != revision || resumed != nil && !resumed.Before(&back.Time) {
@@ -39,3 +39,25 @@ func (p *WindowsNodePool) RolledBack(revision string) *PoolRollback {
 
 // Broke says whether the revision broke the host of an instance.
 func (r *PoolRollback) Broke(instance string) bool { return slices.Contains(r.Instances, instance) }
+
+// ByPerson says whether somebody has undone the revision, so that all hosts go back. R may be nil.
+func (r *PoolRollback) ByPerson() bool { return r != nil && r.RequestedBy != "" }
+
+// Keeps says whether the host of an instance keeps the revision though somebody has undone it, as it can get no other. R may be nil.
+func (r *PoolRollback) Keeps(instance string) bool {
+	return r.ByPerson() && slices.Contains(r.WithoutPrograms, instance)
+}
+
+// Undo is what somebody has asked to be undone of a revision. Nil: nothing, or that is over because somebody has resumed it since.
+func (p *WindowsNodePool) Undo(revision string) *PoolUndo {
+	undo, resumed := p.Spec.UpdateStrategy.RollingUpdate.Undo, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt
+	if undo == nil || undo.Revision != revision || undo.RequestedBy == "" || undo.RequestedAt == nil || resumed != nil && !resumed.Before(undo.RequestedAt) {
+		return nil
+	}
+	return undo
+}
+
+// Follows says whether a rollback is what was asked for. R may be nil.
+func (u *PoolUndo) Follows(r *PoolRollback) bool {
+	return r.ByPerson() && r.Revision == u.Revision && r.To == u.To && r.RequestedBy == u.RequestedBy && r.Time.Equal(u.RequestedAt)
+}

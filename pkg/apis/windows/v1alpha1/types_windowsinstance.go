@@ -313,6 +313,18 @@ type WindowsInstanceStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=253
 	PoolRevision string `json:"poolRevision,omitempty"`
+	// Name of the one that it worked with before that, whose programs it has kept if there was room. Empty: none.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=253
+	PreviousPoolRevision string `json:"previousPoolRevision,omitempty"`
+	// When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=5
+	NodeNotReadyTimes []metav1.Time `json:"nodeNotReadyTimes,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
 	// with another boot. Empty: never, or not since it is recorded.
 	// +optional

@@ -239,6 +239,12 @@ type PoolRollingUpdate struct {
 	// command kubectl windows rollout resume sets it. Empty: none is ended.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
+	// Has the hosts of the pool go back from a revision to one that all of them worked with before. The command kubectl windows
+	// rollout undo sets it, and rollout resume removes it. It holds for the revision that it names: it ends by itself with another template or
+	// payload. windows-controller says in status.rolledBack what it does about it. Empty: nothing is undone.
+	// +optional
+	// +k8s:optional
+	Undo *PoolUndo `json:"undo,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
 	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
@@ -247,6 +253,33 @@ type PoolRollingUpdate struct {
 	// +k8s:minimum=0
 	// +k8s:maximum=86400
 	SettleSeconds *int32 `json:"settleSeconds,omitempty"`
+}
+
+// PoolUndo asks for a revision of a pool to be undone. Its hosts get the template and the programs of an earlier one, within the
+// bounds of spec.updateStrategy but canary and type. What comes from the cluster, such as trust, credentials and network, does not go
+// back, nor does the kubelet to a version that does not suit the API server.
+type PoolUndo struct {
+	// Name of the ControllerRevision that the hosts are not to have: status.updateRevision. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Revision string `json:"revision"`
+	// Name of the ControllerRevision that they go back to: one of status.workedRevisions. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	To string `json:"to"`
+	// Why, for people. Empty: nobody says.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=512
+	Reason string `json:"reason,omitempty"`
+	// Who asked for it. The API sets it.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=1024
+	RequestedBy string `json:"requestedBy,omitempty"`
+	// When it was asked for. The API sets it.
+	// +optional
+	RequestedAt *metav1.Time `json:"requestedAt,omitempty"`
 }
 
 // MaintenanceWindow is a time in which hosts may be disturbed.
@@ -531,19 +564,25 @@ type PoolRemoval struct {
 	Confirmed bool `json:"confirmed,omitempty"`
 }
 
-// PoolRollback says that a pool does not roll out a revision, because that broke hosts.
+// PoolRollback says that a pool does not roll out a revision, because that broke hosts or somebody has undone it.
 type PoolRollback struct {
-	// Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it. When updateRevision is another one, this no
-	// longer holds. Required.
+	// Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it, unless somebody has undone it. When
+	// updateRevision is another one, this no longer holds. Required.
 	// +k8s:required
 	// +k8s:maxLength=253
 	Revision string `json:"revision"`
-	// Name of the ControllerRevision that new hosts get, and broken ones that had no other before. Required.
+	// Name of the ControllerRevision that new hosts get, and broken ones that had no other before. If somebody has undone the
+	// revision: that all hosts get. Required.
 	// +k8s:required
 	// +k8s:maxLength=253
 	To string `json:"to"`
-	// When it was decided, by the clock of windows-controller. Required.
+	// When it was decided, by the clock of windows-controller, or asked for. Required.
 	Time metav1.Time `json:"time"`
+	// Who has undone the revision (spec.updateStrategy.rollingUpdate.undo). Empty: nobody; it was rolled back because it broke hosts.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=1024
+	RequestedBy string `json:"requestedBy,omitempty"`
 	// Names of the WindowsInstances that the revision broke.
 	// +optional
 	// +listType=atomic
@@ -551,6 +590,14 @@ type PoolRollback struct {
 	// +k8s:listType=atomic
 	// +k8s:maxItems=1024
 	Instances []string `json:"instances,omitempty"`
+	// Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor
+	// windows-controller have the programs of the other one.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=1024
+	WithoutPrograms []string `json:"withoutPrograms,omitempty"`
 	// Why, for people.
 	// +optional
 	// +k8s:optional
@@ -590,13 +637,22 @@ type WindowsNodePoolStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=253
 	UpdateRevision string `json:"updateRevision,omitempty"`
-	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken. Empty: none yet.
+	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because
+	// somebody has undone the one after it. Empty: none yet.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
 	CurrentRevision string `json:"currentRevision,omitempty"`
+	// Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since,
+	// the newest last: those that kubectl windows rollout undo can go back to.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=10
+	WorkedRevisions []string `json:"workedRevisions,omitempty"`
 	// Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure
-	// asks for a rollback. Empty: nothing was rolled back, or that is over.
+	// asks for a rollback, or because somebody has undone it. Empty: nothing was rolled back, or that is over.
 	// +optional
 	// +k8s:optional
 	RolledBack *PoolRollback `json:"rolledBack,omitempty"`

@@ -219,6 +219,11 @@ func (in PoolTemplate) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolUndo) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUndo"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolUpdateStrategy) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy"
 }

@@ -2151,6 +2151,37 @@ func Validate_PoolRollback(
 
 	// field PoolRollback.Time has no validation
 
+	{ // field PoolRollback.RequestedBy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 1024); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollback) *string {
+				return &oldObj.RequestedBy
+			})
+		errs = append(errs, fn(fldPath.Child("requestedBy"), &obj.RequestedBy, oldVal, oldObj != nil)...)
+	}
+
 	{ // field PoolRollback.Instances
 		fn := func(
 			fldPath *field.Path,
@@ -2181,6 +2212,38 @@ func Validate_PoolRollback(
 				return oldObj.Instances
 			})
 		errs = append(errs, fn(fldPath.Child("instances"), obj.Instances, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolRollback.WithoutPrograms
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 1024).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollback) []string {
+				return oldObj.WithoutPrograms
+			})
+		errs = append(errs, fn(fldPath.Child("withoutPrograms"), obj.WithoutPrograms, oldVal, oldObj != nil)...)
 	}
 
 	{ // field PoolRollback.Message
@@ -2288,6 +2351,36 @@ func Validate_PoolRollingUpdate(
 	}
 
 	// field PoolRollingUpdate.ResumedAt has no validation
+
+	{ // field PoolRollingUpdate.Undo
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolUndo,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolUndo(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRollingUpdate) *PoolUndo {
+				return oldObj.Undo
+			})
+		errs = append(errs, fn(fldPath.Child("undo"), obj.Undo, oldVal, oldObj != nil)...)
+	}
 
 	{ // field PoolRollingUpdate.SettleSeconds
 		fn := func(
@@ -2677,6 +2770,142 @@ func Validate_PoolTemplate(
 		errs = append(errs, fn(fldPath.Child("logRotation"), obj.LogRotation, oldVal, oldObj != nil)...)
 	}
 
+	return errs
+}
+
+// Validate_PoolUndo validates an instance of PoolUndo according
+// to declarative validation rules in the API schema.
+func Validate_PoolUndo(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolUndo) (errs field.ErrorList) {
+
+	{ // field PoolUndo.Revision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUndo) *string {
+				return &oldObj.Revision
+			})
+		errs = append(errs, fn(fldPath.Child("revision"), &obj.Revision, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolUndo.To
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUndo) *string {
+				return &oldObj.To
+			})
+		errs = append(errs, fn(fldPath.Child("to"), &obj.To, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolUndo.Reason
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 512); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUndo) *string {
+				return &oldObj.Reason
+			})
+		errs = append(errs, fn(fldPath.Child("reason"), &obj.Reason, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolUndo.RequestedBy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 1024); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUndo) *string {
+				return &oldObj.RequestedBy
+			})
+		errs = append(errs, fn(fldPath.Child("requestedBy"), &obj.RequestedBy, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolUndo.RequestedAt has no validation
 	return errs
 }
 
@@ -4629,6 +4858,69 @@ func Validate_WindowsInstanceStatus(
 		errs = append(errs, fn(fldPath.Child("poolRevision"), &obj.PoolRevision, oldVal, oldObj != nil)...)
 	}
 
+	{ // field WindowsInstanceStatus.PreviousPoolRevision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *string {
+				return &oldObj.PreviousPoolRevision
+			})
+		errs = append(errs, fn(fldPath.Child("previousPoolRevision"), &obj.PreviousPoolRevision, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceStatus.NodeNotReadyTimes
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []v1.Time,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 5).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) []v1.Time {
+				return oldObj.NodeNotReadyTimes
+			})
+		errs = append(errs, fn(fldPath.Child("nodeNotReadyTimes"), obj.NodeNotReadyTimes, oldVal, oldObj != nil)...)
+	}
+
 	// field WindowsInstanceStatus.RestartedAt has no validation
 
 	{ // field WindowsInstanceStatus.Operation
@@ -5109,6 +5401,38 @@ func Validate_WindowsNodePoolStatus(
 				return &oldObj.CurrentRevision
 			})
 		errs = append(errs, fn(fldPath.Child("currentRevision"), &obj.CurrentRevision, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsNodePoolStatus.WorkedRevisions
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 10).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) []string {
+				return oldObj.WorkedRevisions
+			})
+		errs = append(errs, fn(fldPath.Child("workedRevisions"), obj.WorkedRevisions, oldVal, oldObj != nil)...)
 	}
 
 	{ // field WindowsNodePoolStatus.RolledBack

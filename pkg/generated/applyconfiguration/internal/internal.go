@@ -458,6 +458,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+    - name: requestedBy
+      type:
+        scalar: string
     - name: revision
       type:
         scalar: string
@@ -469,6 +472,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: withoutPrograms
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRollingUpdate
   map:
     fields:
@@ -490,6 +499,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: settleSeconds
       type:
         scalar: numeric
+    - name: undo
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUndo
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolSource
   map:
     fields:
@@ -539,6 +551,26 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeTaint
           elementRelationship: atomic
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUndo
+  map:
+    fields:
+    - name: reason
+      type:
+        scalar: string
+    - name: requestedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: requestedBy
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: string
+      default: ""
+    - name: to
+      type:
+        scalar: string
+      default: ""
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy
   map:
     fields:
@@ -743,6 +775,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: node
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeReference
+    - name: nodeNotReadyTimes
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+          elementRelationship: atomic
     - name: observedGeneration
       type:
         scalar: numeric
@@ -753,6 +791,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: poolRevision
+      type:
+        scalar: string
+    - name: previousPoolRevision
       type:
         scalar: string
     - name: restartedAt
@@ -872,6 +913,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: workedRevisions
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsUpdatesStatus
   map:
     fields:

@@ -12,17 +12,23 @@ import (
 // PoolRollbackApplyConfiguration represents a declarative configuration of the PoolRollback type for use
 // with apply.
 //
-// PoolRollback says that a pool does not roll out a revision, because that broke hosts.
+// PoolRollback says that a pool does not roll out a revision, because that broke hosts or somebody has undone it.
 type PoolRollbackApplyConfiguration struct {
-	// Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it. When updateRevision is another one, this no
-	// longer holds. Required.
+	// Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it, unless somebody has undone it. When
+	// updateRevision is another one, this no longer holds. Required.
 	Revision *string `json:"revision,omitempty"`
-	// Name of the ControllerRevision that new hosts get, and broken ones that had no other before. Required.
+	// Name of the ControllerRevision that new hosts get, and broken ones that had no other before. If somebody has undone the
+	// revision: that all hosts get. Required.
 	To *string `json:"to,omitempty"`
-	// When it was decided, by the clock of windows-controller. Required.
+	// When it was decided, by the clock of windows-controller, or asked for. Required.
 	Time *v1.Time `json:"time,omitempty"`
+	// Who has undone the revision (spec.updateStrategy.rollingUpdate.undo). Empty: nobody; it was rolled back because it broke hosts.
+	RequestedBy *string `json:"requestedBy,omitempty"`
 	// Names of the WindowsInstances that the revision broke.
 	Instances []string `json:"instances,omitempty"`
+	// Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor
+	// windows-controller have the programs of the other one.
+	WithoutPrograms []string `json:"withoutPrograms,omitempty"`
 	// Why, for people.
 	Message *string `json:"message,omitempty"`
 }
@@ -57,12 +63,30 @@ func (b *PoolRollbackApplyConfiguration) WithTime(value v1.Time) *PoolRollbackAp
 	return b
 }
 
+// WithRequestedBy sets the RequestedBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RequestedBy field is set to the value of the last call.
+func (b *PoolRollbackApplyConfiguration) WithRequestedBy(value string) *PoolRollbackApplyConfiguration {
+	b.RequestedBy = &value
+	return b
+}
+
 // WithInstances adds the given value to the Instances field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Instances field.
 func (b *PoolRollbackApplyConfiguration) WithInstances(values ...string) *PoolRollbackApplyConfiguration {
 	for i := range values {
 		b.Instances = append(b.Instances, values[i])
+	}
+	return b
+}
+
+// WithWithoutPrograms adds the given value to the WithoutPrograms field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WithoutPrograms field.
+func (b *PoolRollbackApplyConfiguration) WithWithoutPrograms(values ...string) *PoolRollbackApplyConfiguration {
+	for i := range values {
+		b.WithoutPrograms = append(b.WithoutPrograms, values[i])
 	}
 	return b
 }

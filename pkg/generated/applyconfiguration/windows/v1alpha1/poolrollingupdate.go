@@ -40,6 +40,10 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. The
 	// command kubectl windows rollout resume sets it. Empty: none is ended.
 	ResumedAt *v1.Time `json:"resumedAt,omitempty"`
+	// Has the hosts of the pool go back from a revision to one that all of them worked with before. The command kubectl windows
+	// rollout undo sets it, and rollout resume removes it. It holds for the revision that it names: it ends by itself with another template or
+	// payload. windows-controller says in status.rolledBack what it does about it. Empty: nothing is undone.
+	Undo *PoolUndoApplyConfiguration `json:"undo,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
 	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
@@ -89,6 +93,14 @@ func (b *PoolRollingUpdateApplyConfiguration) WithOnFailure(value windowsv1alpha
 // If called multiple times, the ResumedAt field is set to the value of the last call.
 func (b *PoolRollingUpdateApplyConfiguration) WithResumedAt(value v1.Time) *PoolRollingUpdateApplyConfiguration {
 	b.ResumedAt = &value
+	return b
+}
+
+// WithUndo sets the Undo field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Undo field is set to the value of the last call.
+func (b *PoolRollingUpdateApplyConfiguration) WithUndo(value *PoolUndoApplyConfiguration) *PoolRollingUpdateApplyConfiguration {
+	b.Undo = value
 	return b
 }
 

@@ -62,6 +62,10 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
 	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
 	PoolRevision *string `json:"poolRevision,omitempty"`
+	// Name of the one that it worked with before that, whose programs it has kept if there was room. Empty: none.
+	PreviousPoolRevision *string `json:"previousPoolRevision,omitempty"`
+	// When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.
+	NodeNotReadyTimes []metav1.Time `json:"nodeNotReadyTimes,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
 	// with another boot. Empty: never, or not since it is recorded.
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
@@ -214,6 +218,24 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithDesiredRevision(value stri
 // If called multiple times, the PoolRevision field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithPoolRevision(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.PoolRevision = &value
+	return b
+}
+
+// WithPreviousPoolRevision sets the PreviousPoolRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PreviousPoolRevision field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithPreviousPoolRevision(value string) *WindowsInstanceStatusApplyConfiguration {
+	b.PreviousPoolRevision = &value
+	return b
+}
+
+// WithNodeNotReadyTimes adds the given value to the NodeNotReadyTimes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the NodeNotReadyTimes field.
+func (b *WindowsInstanceStatusApplyConfiguration) WithNodeNotReadyTimes(values ...metav1.Time) *WindowsInstanceStatusApplyConfiguration {
+	for i := range values {
+		b.NodeNotReadyTimes = append(b.NodeNotReadyTimes, values[i])
+	}
 	return b
 }
 

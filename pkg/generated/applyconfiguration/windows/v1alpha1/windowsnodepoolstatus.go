@@ -34,10 +34,14 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	// Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts
 	// are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.
 	UpdateRevision *string `json:"updateRevision,omitempty"`
-	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken. Empty: none yet.
+	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because
+	// somebody has undone the one after it. Empty: none yet.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
+	// Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since,
+	// the newest last: those that kubectl windows rollout undo can go back to.
+	WorkedRevisions []string `json:"workedRevisions,omitempty"`
 	// Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure
-	// asks for a rollback. Empty: nothing was rolled back, or that is over.
+	// asks for a rollback, or because somebody has undone it. Empty: nothing was rolled back, or that is over.
 	RolledBack *PoolRollbackApplyConfiguration `json:"rolledBack,omitempty"`
 	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
 	// hosts that it is about, and what to do. Empty: none waits.
@@ -127,6 +131,16 @@ func (b *WindowsNodePoolStatusApplyConfiguration) WithUpdateRevision(value strin
 // If called multiple times, the CurrentRevision field is set to the value of the last call.
 func (b *WindowsNodePoolStatusApplyConfiguration) WithCurrentRevision(value string) *WindowsNodePoolStatusApplyConfiguration {
 	b.CurrentRevision = &value
+	return b
+}
+
+// WithWorkedRevisions adds the given value to the WorkedRevisions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WorkedRevisions field.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithWorkedRevisions(values ...string) *WindowsNodePoolStatusApplyConfiguration {
+	for i := range values {
+		b.WorkedRevisions = append(b.WorkedRevisions, values[i])
+	}
 	return b
 }
 

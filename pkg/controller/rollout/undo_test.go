@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+)
+
+// undonePool is a pool whose hosts a and b worked with one revision, and work with another one now, as host c does, which is new.
+func undonePool(t *testing.T) (f *rollbackPool, before, now string) {
+	t.Helper()
+	f = newRollbackPool(t, "a", "b", "c")
+	programs := document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36.1", SHA256: strings.Repeat("1", 64)}}}
+	f.payload = func() (document.Payload, bool) { return programs, true }
+	f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, true }
+	before = f.pass().Status.UpdateRevision
+	workWith(t, f.client, before, "a", "b", "c")
+	f.pass()
+	programs.Files = []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36.2", SHA256: strings.Repeat("2", 64)}}
+	f.want(13)
+	now = f.pass().Status.UpdateRevision
+	workWith(t, f.client, now, "a", "b", "c")
+	for _, name := range []string{"a", "b", "c"} {
+		f.host(name, func(i *v1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = i.Status.DesiredRevision
+			if name != "c" { // which is new
+				i.Status.PreviousPoolRevision = before
+			}
+		})
+	}
+	if got := f.pass().Status; got.CurrentRevision != now || !slices.Equal(got.WorkedRevisions, []string{before, now}) {
+		t.Fatalf("%s and %s worked: %+v", before, now, got)
+	}
+	return f, before, now
+}
+
+// undoes has somebody ask for a revision to be undone, as the API records it.
+func (f *rollbackPool) undoes(undo *v1alpha1.PoolUndo) *v1alpha1.WindowsNodePool {
+	f.Helper()
+	pool := f.pass()
+	if undo != nil && undo.RequestedAt == nil {
+		undo.RequestedBy, undo.RequestedAt = "alice", new(metav1.NewTime(f.time))
+	}
+	pool.Spec.UpdateStrategy.RollingUpdate.Undo = undo
+	pool.Generation++
+	if err := f.client.Update(f.Context(), pool); err != nil {
+		f.Fatal(err)
+	}
+	return f.pass()
+}
+
+// TestUndo: all hosts that can go back do, the pool says so until somebody resumes it or it has another template, and nothing goes back to
+// what was undone.
+func TestUndo(t *testing.T) {
+	f, before, now := undonePool(t)
+	pool := f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before, Reason: "pods\nhang"})
+	back := pool.Status.RolledBack
+	at := pool.Spec.UpdateStrategy.RollingUpdate.Undo.RequestedAt.UTC().Format("2006-01-02T15:04:05Z")
+	if back == nil || back.Revision != now || back.To != before || back.RequestedBy != "alice" || !slices.Equal(back.WithoutPrograms, []string{"c"}) ||
+		back.Message != "Pinned to revision 1 ("+before+") since "+at+" by alice: pods hang." {
+		t.Fatalf("%s is undone: %+v", now, back)
+	}
+	if s := pool.Status; s.CurrentRevision != before || !slices.Equal(s.WorkedRevisions, []string{before}) || s.UpdatedReplicas != 0 {
+		t.Errorf("status %+v", s)
+	}
+	if event := <-f.events.Events; !strings.Contains(event, "Normal Undone Pinned to revision 1") || len(f.events.Events) > 0 {
+		t.Errorf("event %q, and %d more", event, len(f.events.Events))
+	}
+	for name, want := range map[string]string{"a": before, "b": before, "c": ""} {
+		if got := revision.BackTo(f.host(name), pool, now); got != want {
+			t.Errorf("%s is to have %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		f.host(name, func(i *v1alpha1.WindowsInstance) {
+			i.Status = hadRevision(name, before).Status
+			i.Status.CurrentRevision, i.Status.DesiredRevision = before, before
+		})
+	}
+	pool = f.pass()
+	updated := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdated)
+	if pool.Status.UpdatedReplicas != 2 || updated.Reason != v1alpha1.ReasonUndone || updated.Status != metav1.ConditionFalse ||
+		!strings.Contains(updated.Message, "2 of 3 hosts of the pool have gone back. Pinned to revision 1 (") || !strings.Contains(updated.Message, "the programs of "+before+": c.") || !strings.Contains(updated.Message, "kubectl windows rollout resume p -n ns") {
+		t.Errorf("%d are back: %+v", pool.Status.UpdatedReplicas, updated)
+	}
+	if meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionDegraded) {
+		t.Error("it is degraded")
+	}
+	// What it needs comes back.
+	f.goesBack = func(document.Payload) (string, bool, bool) { return "", true, true }
+	f.host("c", func(i *v1alpha1.WindowsInstance) {
+		i.Status = hadRevision("c", before).Status
+		i.Status.CurrentRevision, i.Status.DesiredRevision = before, before
+	})
+	pool = f.pass()
+	if updated := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdated); updated.Status != metav1.ConditionTrue || updated.Reason != v1alpha1.ReasonUndone || pool.Status.RolledBack.WithoutPrograms != nil {
+		t.Errorf("all are back: %+v", updated)
+	}
+
+	resumed := f.pass()
+	resumed.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(back.Time)
+	if err := f.client.Update(t.Context(), resumed); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.pass().Status; got.RolledBack != nil || got.CurrentRevision != before || !slices.Equal(got.WorkedRevisions, []string{before}) {
+		t.Errorf("it is resumed: %+v", got)
+	}
+	f.time = f.time.Add(settleTime)
+	if pool = f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}); !pool.Status.RolledBack.ByPerson() {
+		t.Errorf("it is undone again: %+v", pool.Status)
+	}
+	if f.want(14); f.pass().Status.RolledBack != nil {
+		t.Error("it has another template, and something is undone")
+	}
+}
+
+// TestUndoRefused: what the controller has not recorded as working, what is not kept as it was, and what no host can have, is not gone back
+// to, and the pool says why.
+func TestUndoRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(f *rollbackPool, undo *v1alpha1.PoolUndo)
+		want string // empty: it is not refused, and nothing happens
+	}{
+		{"it did not work", func(f *rollbackPool, undo *v1alpha1.PoolUndo) {
+			pool := f.pass()
+			pool.Status.WorkedRevisions = []string{undo.Revision}
+			if err := f.client.Status().Update(f.Context(), pool); err != nil {
+				f.Fatal(err)
+			}
+		}, "is none that all hosts of the pool worked with"},
+		{"somebody has changed it", func(f *rollbackPool, undo *v1alpha1.PoolUndo) {
+			kept := &appsv1.ControllerRevision{}
+			if err := f.client.Get(f.Context(), client.ObjectKey{Namespace: "ns", Name: undo.To}, kept); err != nil {
+				f.Fatal(err)
+			}
+			kept.Data.Raw = []byte(strings.ReplaceAll(string(kept.Data.Raw), "1111", "2222"))
+			if err := f.client.Update(f.Context(), kept); err != nil {
+				f.Fatal(err)
+			}
+		}, "no longer exists as it was kept"},
+		{"its kubelet is too old", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
+			f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", false, true }
+		}, "Its kubelet is too old."},
+		{"nobody has its programs", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
+			for _, name := range []string{"a", "b"} {
+				f.host(name, func(i *v1alpha1.WindowsInstance) { i.Status.PreviousPoolRevision = "" })
+			}
+		}, "Neither the hosts nor windows-controller have the programs"},
+		{"the cluster was not read yet", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
+			f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, false }
+		}, ""},
+		{"it is about another revision", func(_ *rollbackPool, undo *v1alpha1.PoolUndo) { undo.Revision = "p-0" }, ""},
+		{"nobody has asked", func(_ *rollbackPool, undo *v1alpha1.PoolUndo) { undo.RequestedAt = &metav1.Time{} }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, before, now := undonePool(t)
+			undo := &v1alpha1.PoolUndo{Revision: now, To: before}
+			tt.edit(f, undo)
+			pool := f.undoes(undo)
+			c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)
+			if pool.Status.RolledBack != nil || (c.Reason == v1alpha1.ReasonUndoRefused) != (tt.want != "") || !strings.Contains(c.Message, tt.want) {
+				t.Errorf("undone %+v, %s", pool.Status.RolledBack, c.Message)
+			}
+			if tt.want != "" && (c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "kubectl windows rollout resume p -n ns")) {
+				t.Errorf("it says %+v", c)
+			}
+		})
+	}
+}
+
+// TestUndoStays: what was accepted holds while the cluster cannot be read and when its revision is gone, whose absence the hosts tell of.
+func TestUndoStays(t *testing.T) {
+	f, before, now := undonePool(t)
+	want := f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack
+	f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", false, true }
+	if got := f.pass().Status.RolledBack; got == nil || !got.Time.Equal(&want.Time) {
+		t.Errorf("the API servers are newer: %+v", got)
+	}
+	f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, false }
+	if got := f.pass().Status.RolledBack; got == nil || !slices.Equal(got.WithoutPrograms, want.WithoutPrograms) {
+		t.Errorf("the cluster is not read: %+v", got)
+	}
+	kept := &appsv1.ControllerRevision{}
+	kept.Namespace, kept.Name = "ns", before
+	if err := f.client.Delete(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.pass().Status.RolledBack; !got.ByPerson() {
+		t.Errorf("its revision is gone: %+v", got)
+	}
+	if f.undoes(nil).Status.RolledBack != nil {
+		t.Error("nobody asks for it any more, and it is undone")
+	}
+}
+
+// TestGoesBack: a host that is back gets its other updates as its pool says.
+func TestGoesBack(t *testing.T) {
+	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice", WithoutPrograms: []string{"c"}}
+	if !goesBack(hadRevision("a", "p-2"), back) || goesBack(hadRevision("b", "p-1"), back) || goesBack(hadRevision("c", "p-2"), back) || goesBack(hadRevision("a", "p-2"), nil) {
+		t.Error("others go back")
+	}
+}
+
+// TestDecideUndone: hosts go back within the bounds of their pool and its window, whatever canary and type say, and those that cannot say so.
+func TestDecideUndone(t *testing.T) {
+	pool := poolKey{"ns", "p"}
+	of := func(name string, edit func(*host)) host {
+		h := host{key: types.NamespacedName{Namespace: "ns", Name: name}, pool: pool, node: true, ready: true}
+		edit(&h)
+		return h
+	}
+	for _, tt := range []struct {
+		name   string
+		window *v1alpha1.MaintenanceWindow
+		want   []string
+	}{
+		{"at any time", nil, []string{"b"}},
+		{"in a window", &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 3600}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := v1alpha1.PoolUpdateStrategy{Type: v1alpha1.OnRequest, Window: tt.window}
+			spec.RollingUpdate.Canary = new(intstr.FromInt32(1))
+			goesBack := func(h *host) { h.undoes, h.update, h.impact = true, true, v1alpha1.ImpactDrain }
+			d := decide(state{
+				now: rollbackStart, disruptions: 9, pools: map[poolKey]policy{pool: policyOf(&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: spec}}, 4)},
+				hosts: []host{of("a", func(h *host) { h.updated = true }), of("b", goesBack), of("c", goesBack), of("d", func(h *host) { h.updated, h.keeps = true, true })},
+			})
+			var started []string
+			for _, g := range d.start {
+				started = append(started, g.key.Name)
+			}
+			if !slices.Equal(started, tt.want) {
+				t.Errorf("started are %v, want %v", started, tt.want)
+			}
+			if why := d.waits[types.NamespacedName{Namespace: "ns", Name: "d"}]; why.kind != waitsForPrograms || !strings.Contains(why.describe(pool), "kubectl windows rollout resume p -n ns") {
+				t.Errorf("d waits for %q", why.describe(pool))
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// undoAnswered is how long the controller may take to say what it does about a request to undo a revision.
+const undoAnswered = 20 * time.Second
+
+// rolloutUndo has the hosts of a pool go back to an earlier revision.
+type rolloutUndo struct {
+	revision int64
+	reason   string
+	dryRun   string
+}
+
+func newRolloutUndo(e *env) *cobra.Command {
+	o := &rolloutUndo{}
+	cmd := &cobra.Command{
+		Use:   "undo POOL",
+		Short: "Have the hosts of a pool go back to an earlier revision",
+		Long: `Have the hosts of a pool go back to an earlier revision, by default the last before it that all of them worked with: its template
+and the programs that they had with it (spec.updateStrategy.rollingUpdate.undo). They go back one after the other, within
+maxUnavailable and window of the pool; canary does not hold them up. What comes from the cluster, such as trust, credentials and network,
+does not go back, nor does the kubelet to a version that does not suit the API server. Hosts that can get the earlier programs
+neither from their own disk nor from windows-controller are named, and keep what they have.
+
+The pool is pinned so until spec.template or the payload changes. To end it before: kubectl windows rollout resume POOL.`,
+		Example: `  kubectl windows rollout undo windows-instances --reason='pods cannot mount volumes'
+  kubectl windows rollout undo windows-instances --to-revision=3`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: e.completePool,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args[0]) },
+	}
+	cmd.Flags().Int64Var(&o.revision, "to-revision", 0, "The revision to go back to, one that all hosts had. 0: the last before the one that they are to have now.")
+	cmd.Flags().StringVar(&o.reason, "reason", "", "Why, for people. It is shown as long as the pool is pinned.")
+	addDryRun(cmd, &o.dryRun, "none, or server: the API checks the request, and nothing is changed.")
+	return cmd
+}
+
+func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
+	dryRun, err := dryRunOf(o.dryRun)
+	if err != nil {
+		return err
+	}
+	c, pool, revisions, err := e.revisions(ctx, name)
+	if err != nil {
+		return err
+	}
+	to, err := undoTo(pool, revisions, o.revision)
+	if err != nil {
+		return err
+	}
+	undo := map[string]any{"revision": pool.Status.UpdateRevision, "to": to.Name, "reason": nil}
+	if o.reason != "" {
+		undo["reason"] = o.reason
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pool.UID},
+		"spec":     map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"undo": undo}}},
+	})
+	if err != nil {
+		return fmt.Errorf("making the change: %w", err)
+	}
+	pools := c.windows.WindowsNodePools(pool.Namespace)
+	pool, err = pools.Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
+	if err != nil {
+		return err
+	}
+	if dryRun != nil {
+		return e.print(fmt.Sprintf("windowsnodepool/%s goes back to revision %d (server dry run)\n", pool.Name, to.Revision))
+	}
+	asked := pool.Spec.UpdateStrategy.RollingUpdate.Undo
+	ctx, cancel := context.WithTimeoutCause(ctx, undoAnswered, &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf(
+		"windows-controller has not answered yet; see what it does: kubectl windows rollout status %s -n %s", pool.Name, pool.Namespace)})
+	defer cancel()
+	for {
+		back := pool.RolledBack(pool.Status.UpdateRevision)
+		c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)
+		switch {
+		case asked == nil:
+			return errors.New("the API has not recorded the request")
+		case asked.Follows(back):
+			return e.print(fmt.Sprintf("windowsnodepool/%s goes back to revision %d\n%s\n", pool.Name, to.Revision, pinText(pool, back)))
+		case pool.Status.ObservedGeneration >= pool.Generation && c != nil && c.Reason == v1alpha1.ReasonUndoRefused:
+			return errors.New(c.Message)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retryWatch):
+		}
+		found, err := pools.Get(ctx, pool.Name, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			pool = found
+		case ctx.Err() == nil && !isTransient(err):
+			return err
+		}
+	}
+}
+
+// undoTo is the revision that a pool is to go back to. 0 is the last before the one that its hosts are to have now.
+func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
+	now, worked := pool.Status.UpdateRevision, pool.Status.WorkedRevisions
+	if len(worked) == 0 {
+		worked = []string{pool.Status.CurrentRevision} // as releases before have recorded it
+	}
+	back := pool.RolledBack(now)
+	if back.ByPerson() {
+		now = back.To
+	}
+	if number == 0 {
+		if at := slices.Index(worked, now); at >= 0 {
+			worked = worked[:at]
+		}
+		for _, name := range slices.Backward(worked) {
+			if at := slices.IndexFunc(revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name }); at >= 0 {
+				return &revisions[at], nil
+			}
+		}
+		return nil, fmt.Errorf("windowsnodepool/%s has no earlier revision that all its hosts worked with: kubectl windows rollout history %s -n %s", pool.Name, pool.Name, pool.Namespace)
+	}
+	found, err := revisionOfPool(pool, revisions, number)
+	switch {
+	case err != nil:
+		return nil, err
+	case found.Name == now && back.ByPerson():
+		return nil, fmt.Errorf("windowsnodepool/%s is pinned to revision %d already", pool.Name, number)
+	case found.Name == now:
+		return nil, fmt.Errorf("windowsnodepool/%s has revision %d already", pool.Name, number)
+	case found.Name == pool.Status.UpdateRevision:
+		return nil, fmt.Errorf("revision %d of windowsnodepool/%s was undone. To have its hosts get it again: kubectl windows rollout resume %s -n %s", number, pool.Name, pool.Name, pool.Namespace)
+	case !slices.Contains(worked, found.Name):
+		return nil, fmt.Errorf("revision %d of windowsnodepool/%s is none that all its hosts worked with, or it was undone. To give them its template nevertheless, set spec.template to it: kubectl windows rollout history %s -n %s --revision=%d",
+			number, pool.Name, pool.Name, pool.Namespace, number)
+	}
+	return found, nil
+}
+
+// pinText says why a pool has an earlier revision, and how that ends.
+func pinText(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback) string {
+	text := back.Message
+	if len(back.WithoutPrograms) > 0 {
+		text += fmt.Sprintf("\nHosts that keep the present revision, as neither they nor windows-controller have the programs of the other one: %s.", strings.Join(back.WithoutPrograms, ", "))
+	}
+	return text + fmt.Sprintf("\nIt ends with another template or payload. To end it: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace)
+}
