@@ -11,8 +11,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
-	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
 // WMCOHost is what WMCO and its daemon leave on a host that they have configured: every file, service and setting, with the
@@ -27,7 +27,7 @@ type WMCOHost struct {
 }
 
 // Put puts it on a host that has none of it. Windows starts the daemon when it boots, and the daemon starts the other services.
-func (w WMCOHost) Put(s *agenthost.System) error {
+func (w WMCOHost) Put(s engine.System) error {
 	for _, path := range append([]string{`C:\k`, `C:\var`, `C:\var\lib`, `C:\var\lib\kubelet`, `C:\var\lib\kubelet\pki`, wmco.CNIStateDir, `C:\ProgramData`, `C:\ProgramData\containerd`, `C:\k\etc`, `C:\k\etc\kubernetes`}, wmcoDirectories()...) {
 		if err := s.MakeDirectory(path, config.AccessInherited); err != nil {
 			return err

@@ -41,6 +41,16 @@ func (h *inProcessHost) system() *hostSystem {
 	return s
 }
 
+// SystemOf is an in-process host as programs on it change it in its present boot: what is started through it runs. It reports false for
+// a host of another tier.
+func SystemOf(h Host) (agent.System, bool) {
+	in, ok := h.(*inProcessHost)
+	if !ok {
+		return nil, false
+	}
+	return in.system(), true
+}
+
 // alive says whether the boot lasts.
 func (s *hostSystem) alive() error {
 	s.host.mu.Lock()

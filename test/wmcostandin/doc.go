@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package wmcostandin stands in for the Windows Machine Config Operator (WMCO) 11: what it decides about Machines, entries of
+// ConfigMap windows-instances and Nodes, and what it does then to the cluster and to a host, as far as others can see it. Names
+// and formats are written here once more, by the facts of that release, so that a mistake in those of the product is found.
+//
+// It is stricter than the real one where that only helps hosts: it deletes a Machine at once, whereas the real one waits for the other
+// Machines of the MachineSet, and for five minutes when a host refuses its key. It neither restarts hosts for an annotation nor writes
+// registries; but it reads the user of each Windows Node, as all that goes through Nodes does.
+package wmcostandin

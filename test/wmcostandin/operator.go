@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package wmcostandin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubectl/pkg/drain"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// deploymentName is what WMCO runs as.
+	deploymentName = "windows-machine-config-operator"
+	// interval is how often the stand-in looks whether there is something to do.
+	interval = 200 * time.Millisecond
+	// patience is for how long it waits for a Node.
+	patience = time.Minute
+)
+
+// Options are for [Start].
+type Options struct {
+	// Client and Kube have all rights, and Client knows Machines. Required.
+	Client client.Client
+	Kube   kubernetes.Interface
+	// Namespace is where the Deployment, the inputs and the key are. Required.
+	Namespace string
+	// Version is that of WMCO. Required.
+	Version string
+	// MachineUser is whom WMCO logs in to hosts of Machines as. Empty: Administrator.
+	MachineUser string
+	// Host returns the stand-in for the host at an address.
+	Host func(address string) (Host, error)
+}
+
+// Operator is a WMCO. It works while its Deployment has replicas.
+type Operator struct {
+	Options
+
+	client client.Client
+	stop   context.CancelFunc
+	ended  chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	deeds    []string
+	problems []string
+}
+
+// Start starts it. The caller stops it.
+func Start(o Options) *Operator {
+	if o.MachineUser == "" {
+		o.MachineUser = "Administrator"
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	started := &Operator{Options: o, client: o.Client, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(started.ended)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := started.pass(ctx); err != nil && ctx.Err() == nil {
+				started.note(&started.problems, err.Error())
+			}
+		}, interval)
+	}()
+	return started
+}
+
+// Stop ends it.
+func (o *Operator) Stop() {
+	o.stop()
+	<-o.ended
+}
+
+// Deeds are what it has completed, in order: a [Deed] and the address of the host.
+func (o *Operator) Deeds() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.deeds)
+}
+
+// Problems are what has kept it from something, each once.
+func (o *Operator) Problems() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.problems)
+}
+
+func (o *Operator) note(list *[]string, text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(*list); n == 0 || (*list)[n-1] != text {
+		*list = append(*list, text)
+	}
+}
+
+// pass looks at everything once.
+func (o *Operator) pass(ctx context.Context) error {
+	deployment, err := o.Kube.AppsV1().Deployments(o.Namespace).Get(ctx, deploymentName, getOptions)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if replicas := deployment.Spec.Replicas; replicas != nil && *replicas == 0 {
+		return nil
+	}
+	state, key, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	errs := []error{readUsers(state.Nodes, key)}
+	for i := range state.Machines {
+		if a := state.Machine(&state.Machines[i]); a != nil {
+			errs = append(errs, o.do(ctx, a, key))
+		}
+	}
+	for _, a := range state.Listed() {
+		if err := o.do(ctx, a, key); err != nil {
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// readUsers is how each change that concerns all hosts begins: it ends at the first Node whose user cannot be read. One that is being
+// configured has none yet.
+func readUsers(nodes []corev1.Node, key *credentials) error {
+	for i := range nodes {
+		n := &nodes[i]
+		if _, configured := n.Annotations[versionName]; !isWindows(n) || !configured {
+			continue
+		}
+		if _, err := key.decrypt(n.Annotations[usernameName]); err != nil {
+			return fmt.Errorf("the user of Node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+// do does something about a host.
+func (o *Operator) do(ctx context.Context, a *Action, key *credentials) error {
+	var err error
+	switch a.Deed {
+	case Wait:
+		return nil
+	case DeleteMachine:
+		err = o.client.Delete(ctx, a.Machine)
+	case Deconfigure:
+		err = o.deconfigure(ctx, a, key)
+	case Configure, Upgrade:
+		err = o.bringUp(ctx, a, key)
+		if errors.Is(err, errRefused) && a.Machine != nil {
+			a.Deed, err = DeleteMachine, o.client.Delete(ctx, a.Machine)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", a.Deed, a.Address, err)
+	}
+	o.note(&o.deeds, string(a.Deed)+" "+a.Address)
+	return nil
+}
+
+// deconfigure removes a host that has no entry any more.
+func (o *Operator) deconfigure(ctx context.Context, a *Action, key *credentials) (err error) {
+	if a.User, err = key.decrypt(a.Node.Annotations[usernameName]); err != nil {
+		return err
+	}
+	host, err := o.login(ctx, a, key)
+	if err != nil {
+		return err
+	}
+	if err := o.drain(ctx, a.Node); err != nil {
+		return err
+	}
+	if err := host.clean(ctx); err != nil {
+		return err
+	}
+	if err := o.forgetHostKey(ctx, a.Address); err != nil {
+		return err
+	}
+	return o.client.Delete(ctx, a.Node)
+}
+
+// bringUp makes a host a node of this version.
+func (o *Operator) bringUp(ctx context.Context, a *Action, key *credentials) error {
+	host, err := o.login(ctx, a, key)
+	if err != nil {
+		return err
+	}
+	if a.Deed == Upgrade {
+		if err := o.change(ctx, a.Node, func(n *corev1.Node) { setLabel(n, upgradingLabel, "true") }); err != nil {
+			return err
+		}
+		if err := o.drain(ctx, a.Node); err != nil {
+			return err
+		}
+	}
+	if a.Node != nil { // its daemon cleans the host, and says so
+		if err := o.change(ctx, a.Node, func(n *corev1.Node) { delete(n.Annotations, versionName) }); err != nil {
+			return err
+		}
+	}
+	if err := host.clean(ctx); err != nil {
+		return err
+	}
+	name, err := host.configure(a.Node)
+	if err != nil {
+		return err
+	}
+	node, err := o.awaitNode(ctx, name)
+	if err != nil {
+		return err
+	}
+	return o.complete(ctx, node, a, key)
+}
+
+// complete writes what a node of this version has.
+func (o *Operator) complete(ctx context.Context, node *corev1.Node, a *Action, key *credentials) error {
+	user, err := key.encrypt(a.User)
+	if err != nil {
+		return err
+	}
+	met, err := o.hostKey(ctx, node, a.Address)
+	if err != nil {
+		return err
+	}
+	if err := o.change(ctx, node, func(n *corev1.Node) {
+		setLabel(n, workerLabel, "")
+		if a.Machine == nil {
+			setLabel(n, byohLabel, "true")
+		}
+		setAnnotation(n, keyHashName, Hash(key.signer.PublicKey()))
+		setAnnotation(n, usernameName, user)
+		if met != nil {
+			setAnnotation(n, hostKeyName, met.encoded())
+			setAnnotation(n, hostKeyTypeName, met.Type())
+		}
+		setAnnotation(n, desiredName, o.Version)
+		setAnnotation(n, versionName, o.Version)
+		n.Spec.Unschedulable = false
+		delete(n.Labels, upgradingLabel)
+	}); err != nil {
+		return err
+	}
+	return o.forgetHostKey(ctx, a.Address)
+}
+
+// awaitNode waits until the Node of a host is ready.
+func (o *Operator) awaitNode(ctx context.Context, name string) (node *corev1.Node, err error) {
+	err = wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+		node = &corev1.Node{}
+		if err := o.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}), nil
+	})
+	return node, err
+}
+
+// drain has pods leave at once, as the real one does.
+func (o *Operator) drain(ctx context.Context, node *corev1.Node) error {
+	helper := &drain.Helper{Ctx: ctx, Client: o.Kube, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, Out: io.Discard, ErrOut: io.Discard}
+	now, err := o.Kube.CoreV1().Nodes().Get(ctx, node.Name, getOptions)
+	if err != nil {
+		return err
+	}
+	return errors.Join(drain.RunCordonOrUncordon(helper, now, true), drain.RunNodeDrain(helper, node.Name))
+}
+
+// change changes a Node as it is now.
+func (o *Operator) change(ctx context.Context, node *corev1.Node, change func(*corev1.Node)) error {
+	now := &corev1.Node{}
+	if err := o.client.Get(ctx, client.ObjectKeyFromObject(node), now); err != nil {
+		return err
+	}
+	before := client.MergeFrom(now.DeepCopy())
+	change(now)
+	return o.client.Patch(ctx, now, before)
+}
+
+func setLabel(n *corev1.Node, name, value string) {
+	if n.Labels == nil {
+		n.Labels = map[string]string{}
+	}
+	n.Labels[name] = value
+}
+
+func setAnnotation(n *corev1.Node, name, value string) {
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	n.Annotations[name] = value
+}
