@@ -52,6 +52,7 @@ type Operation struct {
 	AdmittedImpact    ChangeImpact
 	HostChanged       bool
 	HostReleased      bool
+	ReleaseBegun      bool
 	JoinsAgain        bool
 	HostUntouched     bool
 	CancelRequestedBy string

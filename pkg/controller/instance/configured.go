@@ -119,6 +119,8 @@ func (e *evaluation) configured() {
 		e.keepLeft(condition)
 	case last.Active() && current == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
+	case e.halfReleased():
+		e.releaseBegun(condition)
 	case last.BrokenOff() && !e.foreign() && !e.unharmed():
 		e.configurationFailed(last)
 	case e.waitsFor != "" && current == "" && !e.ofWMCO():
@@ -266,6 +268,8 @@ func (e *evaluation) revisionCurrent() {
 		e.wait(condition)
 	case e.foreign():
 		e.revisionUnknown()
+	case e.halfReleased():
+		e.releaseBegun(condition)
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && e.unharmed() && !e.adoptedSince(last):

@@ -144,6 +144,13 @@ func TestEvaluateConfigured(t *testing.T) {
 		}
 		return i
 	}
+	// maybeReleased was configured, and a release of it has begun.
+	maybeReleased := func(phase v1alpha1.OperationPhase, current string) *v1alpha1.WindowsInstance {
+		i := releasedHost(phase)
+		i.Status.Operation.HostReleased, i.Status.Operation.ReleaseBegun, i.Status.CurrentRevision = false, true, current
+		return i
+	}
+	tells := []string{"Operation op-2 began to release the host and did not complete", "kubectl windows release win-1 -n windows-hosts", "kubectl windows reconfigure win-1 -n windows-hosts"}
 	oursStill := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	oursStill.Labels = map[string]string{v1alpha1.NamespaceLabel: "windows-hosts"}
 	before := setUpWith(revision1, "")
@@ -213,6 +220,10 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"was released"}, v1alpha1.InstanceReady},
 		{"released, but for its Node", snapshot{instance: releasedHost(v1alpha1.OperationFailed), observation: setUpWith("", ""), node: oursStill},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"did not complete", "kubectl windows release win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"maybe released, and its inventory is gone", snapshot{instance: maybeReleased(v1alpha1.OperationFailed, revision1), observation: setUpWith("", ""), node: oursStill},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/ForeignNode"}, tells, v1alpha1.InstanceConnected},
+		{"maybe released, and it is as it was", snapshot{instance: maybeReleased(v1alpha1.OperationCanceled, revision1), observation: setUpWith(revision1, ""), node: oursStill},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/ForeignNode"}, tells, v1alpha1.InstanceConnected},
 		{"released, and its Node is gone", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", "")},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NoNode"}, []string{"and has no Node", "kubectl windows reconfigure win-1"}, v1alpha1.InstanceConnected},
 		{"released, and WMCO runs", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", ""), node: ofWMCO, inputs: wmcoRunsError{}},

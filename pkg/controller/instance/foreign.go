@@ -38,8 +38,11 @@ func (e *evaluation) leftToWMCO() bool {
 
 // keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may be configuring it,
 // of which its Node says nothing before the end. A host that only accepts the key of its Secret would be lost to a WMCO that has
-// another one. So it is with a host that was released, whose Node says which key WMCO is to find.
+// another one. So it is with a host that was released, or may have been, whose Node says which key WMCO is to find.
 func (e *evaluation) keysOfWMCO() bool {
+	if e.status.ReleaseBegunBy() != nil {
+		return true
+	}
 	if !e.managed { // nobody has found out whether WMCO runs
 		return object.MadeByWMCO(e.node)
 	}
@@ -103,6 +106,23 @@ func (e *evaluation) beforeRelease(o *observation) bool {
 func (e *evaluation) revisionUnknown() {
 	reason, _ := e.left()
 	e.set(v1alpha1.ConditionUpToDate, metav1.ConditionUnknown, reason, "The host was not configured by this controller, so its revision is unknown.")
+}
+
+// halfReleased says whether nobody knows if the host was released, or a release is under way.
+func (e *evaluation) halfReleased() bool {
+	return e.managed && e.status.ReleaseBegunBy() != nil && !e.status.NewestOperation(v1alpha1.OperationReconfigure).Active()
+}
+
+// releaseBegun says for the conditions that nobody knows whose the host is, and how somebody decides that.
+func (e *evaluation) releaseBegun(condition string) {
+	op := e.status.ReleaseBegunBy()
+	if op.Active() {
+		e.keep(condition)
+		return
+	}
+	name, namespace := e.instance.Name, e.instance.Namespace
+	e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, fmt.Sprintf("Operation %s began to release the host and did not complete, so that nobody knows whether our agent is still in charge of it. "+
+		"Nothing is configured on it by itself. To complete the release: kubectl windows release %s -n %s. To keep the host: kubectl windows reconfigure %[2]s -n %[3]s", op.ID, name, namespace))
 }
 
 // adoptedSince says whether the host was taken over after an operation on it, which says nothing of how it is since.

@@ -177,6 +177,7 @@ func TestKeysOfWMCO(t *testing.T) {
 		snapshot snapshot
 		current  string
 		released bool
+		begun    bool
 		want     bool
 	}{
 		"no node, and WMCO runs":           {snapshot: snapshot{managed: true, inputs: wmcoRunsError{}}, want: true},
@@ -193,11 +194,12 @@ func TestKeysOfWMCO(t *testing.T) {
 		"it could not be read, and ours":   {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, current: "rev-1"},
 		"released, and WMCO has ended":     {snapshot: snapshot{managed: true, node: theirs}, released: true, want: true},
 		"another input is missing":         {snapshot: snapshot{managed: true, node: theirs, inputs: document.ErrInputs}},
+		"maybe released":                   {snapshot: snapshot{managed: true, node: theirs}, current: "rev-1", begun: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &evaluation{snapshot: tt.snapshot, status: v1alpha1.WindowsInstanceStatus{CurrentRevision: tt.current}}
-			if tt.released {
-				e.status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, HostReleased: true}
+			if tt.released || tt.begun {
+				e.status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, HostReleased: tt.released, ReleaseBegun: tt.begun}
 			}
 			if got := e.keysOfWMCO(); got != tt.want {
 				t.Errorf("got %v", got)

@@ -285,6 +285,8 @@ func TestDecideToConfigure(t *testing.T) {
 		{"another revision of a node, which its pool decides about", newInstance(has(revision2), held, withNode), snapshot{}, "Nothing, pending"},
 		{"another revision of a node that was not configured completely", newInstance(has(revision2), held, withNode, interrupted), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
 		{"another revision, paused", newInstance(has(revision2), held), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"interrupted, and maybe released", newInstance(has(revision1), held, interrupted, ops(v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true})), snapshot{}, "Nothing"},
+		{"its inventory is gone, and it is maybe released", newInstance(held, interrupted, ops(v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationCanceled, ReleaseBegun: true}, op(reconfigure, succeeded, 24*time.Hour))), snapshot{}, "Nothing"},
 		{"interrupted", newInstance(has(revision1), held, interrupted), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
 		{"host was imaged anew", newInstance(held, ops(op(reconfigure, succeeded, 24*time.Hour))), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
 
@@ -510,6 +512,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"abandon a duplicate", was(removal(abandon, 0), duplicate), snapshot{}, "Release, tell HostLeft", nil},
 		{"abandon what was only inspected", newInstance(held, deleted(0), removal(abandon, 0)), snapshot{}, "Abandon, tell Abandoned", []string{"It was never configured, and its Node, if it has one, was not touched."}},
 		{"abandon what the history is too short for", newInstance(held, deleted(0), removal(abandon, 0), ops(full...)), snapshot{}, "Abandon, tell Abandoned", []string{"its Node, if it has one, is kept"}},
+		{"abandon what may have been released", was(removal(abandon, 0), ops(v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true})), snapshot{}, "Abandon, tell Abandoned", []string{"whether it was released before, so that its Node is kept"}},
 		{"abandon while it is being cleaned", was(removal(abandon, 0), ops(op(remove, running, 0))), snapshot{}, "Abandon, tell Abandoned", nil},
 		{"abandon while it is paused", was(removal(abandon, 0)), snapshot{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
 		{"unreachable", was(ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},

@@ -201,10 +201,10 @@ func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsI
 }
 
 // nodeOf is the Node that we made of a host: the one it has, else the one of the operation that
-// last changed the host. Nil: there is none, or others made it. One that only a drain or a reboot
+// last changed the host. Nil: there is none, or others made it, or may have it, as the host may have been released. One that only a drain or a reboot
 // worked on may have been the Node of others.
 func nodeOf(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.NodeReference {
-	if !status.MayHaveChangedHost() {
+	if !status.MayHaveChangedHost() || status.ReleaseBegunBy() != nil {
 		return nil
 	}
 	if status.Node != nil {

@@ -120,6 +120,8 @@ func (s snapshot) abandon(why string) action {
 	switch {
 	case s.untouched():
 		what = agentLeft
+	case s.instance.Status.ReleaseBegunBy() != nil:
+		what = "It is not known whether it was released before, so that its Node is kept. " + left
 	case !s.instance.Status.MayHaveChangedHost():
 		what = "It is not known whether this controller configured it, so that its Node, if it has one, is kept: delete it with kubectl delete node if it is not needed. " + left
 	}

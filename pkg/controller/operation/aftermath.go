@@ -20,9 +20,14 @@ import (
 // conclude records the end of the operation, and sends the event about it.
 func (e *execution) conclude(ctx context.Context, phase v1alpha1.OperationPhase, message string) error {
 	now := e.clock.Now()
+	// Of a host that a release may have given up it is known again whose it is, also where there was nothing to change.
+	keeps := phase == v1alpha1.OperationSucceeded && e.operation().Type == v1alpha1.OperationReconfigure && e.instance.Status.ReleaseBegunBy() != nil
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		if op.Active() {
 			conclude(op, phase, message, now)
+		}
+		if keeps {
+			op.HostChanged = true
 		}
 		if e.unsent {
 			op.BootID = ""

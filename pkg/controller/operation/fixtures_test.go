@@ -101,6 +101,8 @@ type scriptedHost struct {
 	sessions   []api.Session
 	// servicesFail is why the services of the host cannot be restarted, or adopted. Empty: they can.
 	servicesFail string
+	// refuses is why the host cannot be released, which it finds out before it changes anything. Empty: it can.
+	refuses string
 	// factErrors are what the host cannot read of itself.
 	factErrors []api.FactError
 	findings   []v1alpha1.CheckFinding
@@ -209,6 +211,9 @@ func (h *scriptedHost) Release(ctx context.Context, _ *v1alpha1.WindowsInstance,
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Release"); err != nil {
 		return nil, err
+	}
+	if h.refuses != "" {
+		return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonInventory, Error: h.refuses}, nil
 	}
 	report(api.Event{Item: "Service " + api.ServiceName})
 	if h.servicesFail != "" {

@@ -51,6 +51,13 @@ func (e *execution) release(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	// It takes seconds, and is not cut off: nobody would know whose the host is.
+	// From now on nobody knows whose the host is until there is an answer. If there is none, nothing configures the host by itself. Nothing was
+	// requested so far, unless another process has recorded that as well.
+	e.changed = e.operation().ReleaseBegun
+	//nolint:contextcheck // what follows is not cut off either
+	if err := e.update(e.lifetime, func(op *v1alpha1.Operation) { op.ReleaseBegun = true }); err != nil {
+		return result{}, err
+	}
 	bounded, cancel := e.limited(e.lifetime)
 	defer cancel()
 	request := api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath, Manager: wmco.WICDService}
@@ -58,18 +65,24 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	done, err := e.change(bounded, "Releasing the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 		return e.Hosts.Release(ctx, instance, request, report)
 	})
-	switch {
-	case err != nil:
-		return result{}, err
-	case done.Outcome == api.OutcomeFailed:
-		return result{}, fmt.Errorf("the host cannot be released: %s", done.Error)
+	if err == nil && done.Outcome == api.OutcomeFailed {
+		err = fmt.Errorf("the host cannot be released: %s", done.Error)
 	}
-	return result{message: describeReleased(done), released: true}, nil
+	if err == nil {
+		return result{message: describeReleased(done), released: true}, nil
+	}
+	if !e.changed { // the request has surely not reached the host, or the host has refused it
+		//nolint:contextcheck // as above: a cancellation must not keep it from being taken back
+		if err := e.update(e.lifetime, func(op *v1alpha1.Operation) { op.ReleaseBegun = false }); err != nil {
+			return result{}, err
+		}
+	}
+	return result{}, err
 }
 
 // leaveToOthers records that the host is that of others from now on. The next probe says more.
 func leaveToOthers(status *v1alpha1.WindowsInstanceStatus) {
-	status.Operation.HostReleased = true
+	status.Operation.HostReleased, status.Operation.ReleaseBegun = true, false
 	status.CurrentRevision, status.PoolRevision = "", ""
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured); c != nil {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
@@ -311,8 +324,8 @@ func (e *execution) describeRelease() string {
 	switch {
 	case op.HostReleased:
 		return " The host is released, and its Node still has what says that it is ours: " + again
-	case e.changed || !e.resumed.IsZero() && begun(op, v1alpha1.StepRelease):
-		return fmt.Sprintf(" Its pods run as before. Its agent may be gone, so that nobody repairs the host: %s; to keep it: kubectl windows reconfigure %s -n %s", again, i.Name, i.Namespace)
+	case op.ReleaseBegun:
+		return fmt.Sprintf(" Its pods run as before. Its agent may be gone, so that nobody repairs the host, and nothing configures it by itself: %s; to keep it: kubectl windows reconfigure %s -n %s", again, i.Name, i.Namespace)
 	}
 	return " Nothing was changed."
 }

@@ -22,10 +22,11 @@ import (
 
 // claim finds out, before anything is done to a host that is to be removed, whether an operation
 // of ours ever changed it. The status says so, or the host itself, where an object was
-// recreated without its status. Otherwise only our agent is on it, and its Node, if it has one, is
+// recreated without its status, or nobody knows whether the host was released. Otherwise only our agent is on it, and its Node, if it has one, is
 // that of others: their pods stay, and so does their Node.
 func (e *execution) claim(ctx context.Context) (map[string]string, error) {
-	if e.instance.Status.MayHaveChangedHost() {
+	release := e.instance.Status.ReleaseBegunBy()
+	if release == nil && e.instance.Status.MayHaveChangedHost() {
 		return nil, nil //nolint:nilnil // nothing is skipped
 	}
 	facts, err := e.gatherFacts(ctx, "it cannot be found out what is on the host")
@@ -41,7 +42,10 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 	case unread:
 		return nil, errors.New("it cannot be found out whether the host was configured: its inventory in " + api.Root + " cannot be read")
 	}
-	const why = "The host was never configured by this controller, so that only its agent is on it, and its Node is not touched."
+	why := "The host was never configured by this controller, so that only its agent is on it, and its Node is not touched."
+	if release != nil {
+		why = fmt.Sprintf("Operation %s has released the host, so that only our agent is on it, and its Node is not touched.", release.ID)
+	}
 	return map[string]string{v1alpha1.StepWaitForSlot: why, v1alpha1.StepCordon: why, v1alpha1.StepDrain: why, v1alpha1.StepDeleteNode: why}, nil
 }
 

@@ -77,12 +77,12 @@ func withdrawn(op *v1alpha1.Operation) bool {
 }
 
 // workable says whether the controller may do something to the host of an instance by itself: it made it a node,
-// can log in to it, and is not to leave it alone.
+// can log in to it, is not to leave it alone, and nobody has begun to release it.
 func workable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
 	status := &i.Status
 	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
 	return i.DeletionTimestamp.IsZero() && status.KeptOff() == nil && !status.Operation.Active() && object.PausedBy(i, pool) == "" &&
-		status.Node != nil && status.MayHaveChangedHost() && configured != nil && configured.Reason != v1alpha1.ReasonNotManaged &&
+		status.Node != nil && status.MayHaveChangedHost() && status.ReleaseBegunBy() == nil && configured != nil && configured.Reason != v1alpha1.ReasonNotManaged &&
 		status.ObservedGeneration == i.Generation && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
 }
 

@@ -97,6 +97,9 @@ func TestRestartOf(t *testing.T) {
 		{name: "one before was for another request", policy: now, edit: []func(*v1alpha1.WindowsInstance){did(reboot, requested, v1alpha1.OperationFailed, -time.Minute)}, want: requested},
 
 		{name: "the pool is paused", policy: now, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }}},
+		{name: "somebody may have released it", policy: now, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true}
+		}}},
 		{name: "it goes", policy: now, edit: []func(*v1alpha1.WindowsInstance){deleting}},
 		{name: "it is no Node", policy: now, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }}},
 		{name: "it is only watched", policy: now, edit: []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonNotManaged, 0)}},

@@ -1698,6 +1698,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"releaseBegun": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether a release may have begun on the host, and is not known to have completed. Then nothing configures the host by itself, until somebody requests the release again, which completes it, or a reconfigure, which keeps the host. The oldest one of status.history also speaks for those before it. Empty: it has completed, or the host was surely not changed.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"joinsAgain": {
 						SchemaProps: spec.SchemaProps{
 							Description: "Whether a reconfigure has the host join the cluster again, because its kubelet has no client certificate that it can use. The Node stays the same. It is true until the host has joined, so that of an operation which has ended it says that the host did not. Empty: the host has no Node yet, or its kubelet can report.",

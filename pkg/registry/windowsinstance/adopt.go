@@ -33,6 +33,8 @@ func notForeign(instance *v1alpha1.WindowsInstance) string {
 	switch {
 	case c == nil:
 		return "nothing is known of the host yet"
+	case instance.Status.ReleaseBegunBy() != nil:
+		return c.Message
 	case c.Reason == v1alpha1.ReasonForeignNode || c.Reason == v1alpha1.ReasonManagedByWMCO:
 		return ""
 	case c.Reason == v1alpha1.ReasonNotTried, c.Reason == v1alpha1.ReasonConfiguring && !instance.Status.Operation.Active():

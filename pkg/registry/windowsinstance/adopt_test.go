@@ -24,6 +24,7 @@ func TestNotForeign(t *testing.T) {
 	}{
 		{v1alpha1.ReasonForeignNode, nil, ""},
 		{v1alpha1.ReasonManagedByWMCO, ended, ""},
+		{v1alpha1.ReasonForeignNode, &v1alpha1.Operation{Phase: v1alpha1.OperationFailed, ReleaseBegun: true}, "It says so."},
 		{v1alpha1.ReasonNotTried, ended, later},
 		{v1alpha1.ReasonConfiguring, ended, later},
 		{v1alpha1.ReasonConfiguring, running, "the host is not left to another operator: It says so."},

@@ -34,7 +34,7 @@ func notToRelease(instance *v1alpha1.WindowsInstance) string {
 	switch {
 	case released != nil && released.Phase == v1alpha1.OperationSucceeded:
 		return fmt.Sprintf("operation %s has released the host already. To take it back: kubectl windows adopt %s -n %s", released.ID, instance.Name, instance.Namespace)
-	case released == nil && !status.MayHaveChangedHost():
+	case released == nil && status.ReleaseBegunBy() == nil && !status.MayHaveChangedHost():
 		text := "this operator has not configured the host, so that there is nothing to release"
 		if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured); c != nil {
 			text += ". " + c.Message

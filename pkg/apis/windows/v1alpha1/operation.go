@@ -91,6 +91,20 @@ func (s *WindowsInstanceStatus) ReleasedBy() *Operation {
 	return nil
 }
 
+// ReleaseBegunBy is the operation that may have begun to release the host, and is not known to have completed that. Nil: there is none, or
+// the host was released or changed since.
+func (s *WindowsInstanceStatus) ReleaseBegunBy() *Operation {
+	for _, o := range s.Operations() {
+		switch {
+		case o.ReleaseBegun:
+			return o
+		case o.HostReleased, o.MayHaveChangedHost():
+			return nil
+		}
+	}
+	return nil
+}
+
 // ControllerRequester is who requests the operations that the controller records by itself.
 // A user may have the same name: see [Operation.ByController].
 const ControllerRequester = "windows-controller"
@@ -169,6 +183,7 @@ func archive(operations []*Operation) []Operation {
 		} else if oldest := &history[MaxHistory-1]; !released && !oldest.HostChanged {
 			// What was done last counts: a change after the release, or the release.
 			oldest.HostChanged, oldest.HostReleased = o.MayHaveChangedHost() && !o.HostReleased, o.HostReleased
+			oldest.ReleaseBegun = oldest.ReleaseBegun || o.ReleaseBegun
 		}
 		released = released || o.HostReleased
 		if len(history) == MaxHistory && begunRemoval(o) {

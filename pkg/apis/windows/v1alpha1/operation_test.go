@@ -301,21 +301,29 @@ func TestReleasedHost(t *testing.T) {
 	configured := Operation{ID: "configured", Type: OperationReconfigure, Phase: OperationSucceeded, HostChanged: true}
 	released := Operation{ID: "released", Type: OperationRelease, Phase: OperationSucceeded, HostReleased: true}
 	failed := Operation{ID: "failed", Type: OperationRelease, Phase: OperationFailed}
+	begun := Operation{ID: "begun", Type: OperationRelease, Phase: OperationFailed, ReleaseBegun: true}
 	adopted := Operation{ID: "adopted", Type: OperationAdopt, Phase: OperationSucceeded, HostChanged: true}
 	reboot := Operation{ID: "reboot", Type: OperationReboot, Phase: OperationSucceeded}
 	for name, tt := range map[string]struct {
 		newest              []Operation
 		changed             bool
 		releasedBy, newestC string
+		begunBy             string
 	}{
-		"never released":        {[]Operation{configured}, true, "", "configured"},
-		"released":              {[]Operation{released, configured}, false, "released", ""},
-		"not completely":        {[]Operation{failed, configured}, true, "", "configured"},
-		"and something else":    {[]Operation{reboot, released, configured}, false, "released", ""},
-		"taken back":            {[]Operation{adopted, released, configured}, true, "", ""},
-		"configured since":      {[]Operation{configured, released}, true, "", "configured"},
-		"released once more":    {[]Operation{released, adopted, released, configured}, false, "released", ""},
-		"nothing was ever done": {nil, false, "", ""},
+		"never released":                     {[]Operation{configured}, true, "", "configured", ""},
+		"released":                           {[]Operation{released, configured}, false, "released", "", ""},
+		"not completely":                     {[]Operation{failed, configured}, true, "", "configured", ""},
+		"and something else":                 {[]Operation{reboot, released, configured}, false, "released", "", ""},
+		"taken back":                         {[]Operation{adopted, released, configured}, true, "", "", ""},
+		"configured since":                   {[]Operation{configured, released}, true, "", "configured", ""},
+		"released once more":                 {[]Operation{released, adopted, released, configured}, false, "released", "", ""},
+		"nothing was ever done":              {nil, false, "", "", ""},
+		"maybe":                              {[]Operation{begun, configured}, true, "", "configured", "begun"},
+		"maybe, and something else":          {[]Operation{reboot, begun, configured}, true, "", "configured", "begun"},
+		"maybe, and again in vain":           {[]Operation{failed, begun, configured}, true, "", "configured", "begun"},
+		"maybe, and then surely":             {[]Operation{released, begun, configured}, false, "released", "", ""},
+		"maybe, and configured since":        {[]Operation{configured, begun, configured}, true, "", "configured", ""},
+		"surely, taken back, and then maybe": {[]Operation{begun, adopted, released}, true, "", "", "begun"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &WindowsInstanceStatus{}
@@ -338,6 +346,9 @@ func TestReleasedHost(t *testing.T) {
 				if got := id(s.ReleasedBy()); got != tt.releasedBy {
 					t.Errorf("released by %q, want %q", got, tt.releasedBy)
 				}
+				if got := id(s.ReleaseBegunBy()); got != tt.begunBy {
+					t.Errorf("a release has begun by %q, want %q", got, tt.begunBy)
+				}
 				if got := id(s.NewestOperation(OperationReconfigure)); got != tt.newestC {
 					t.Errorf("the newest is %q, want %q", got, tt.newestC)
 				}
@@ -347,8 +358,8 @@ func TestReleasedHost(t *testing.T) {
 				if err := s.Record(new(reboot)); err != nil {
 					t.Fatal(err)
 				}
-				if got, released := s.ChangedHost(), s.ReleasedBy(); got != tt.changed || (released != nil) != (tt.releasedBy != "") {
-					t.Fatalf("after %d operations: changed %v, released by %+v", i+1, got, released)
+				if got, released, begun := s.ChangedHost(), s.ReleasedBy(), s.ReleaseBegunBy(); got != tt.changed || (released != nil) != (tt.releasedBy != "") || (begun != nil) != (tt.begunBy != "") {
+					t.Fatalf("after %d operations: changed %v, released by %+v, begun by %+v", i+1, got, released, begun)
 				}
 			}
 		})

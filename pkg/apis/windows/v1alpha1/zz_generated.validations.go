@@ -1524,6 +1524,7 @@ func Validate_Operation(
 
 	// field Operation.HostChanged has no validation
 	// field Operation.HostReleased has no validation
+	// field Operation.ReleaseBegun has no validation
 	// field Operation.JoinsAgain has no validation
 	// field Operation.HostUntouched has no validation
 	// field Operation.CancelRequestedBy has no validation

@@ -309,6 +309,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reboot
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
+    - name: releaseBegun
+      type:
+        scalar: boolean
     - name: requestedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

@@ -78,6 +78,10 @@ type OperationApplyConfiguration struct {
 	// Whether a release has given the host up. From then on the host is that of others, and what operations before it did to the
 	// host does not count any more. Empty: it has not.
 	HostReleased *bool `json:"hostReleased,omitempty"`
+	// Whether a release may have begun on the host, and is not known to have completed. Then nothing configures the host
+	// by itself, until somebody requests the release again, which completes it, or a reconfigure, which keeps the host. The oldest
+	// one of status.history also speaks for those before it. Empty: it has completed, or the host was surely not changed.
+	ReleaseBegun *bool `json:"releaseBegun,omitempty"`
 	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client
 	// certificate that it can use. The Node stays the same. It is true until the host has joined, so
 	// that of an operation which has ended it says that the host did not. Empty: the host has no
@@ -290,6 +294,14 @@ func (b *OperationApplyConfiguration) WithHostChanged(value bool) *OperationAppl
 // If called multiple times, the HostReleased field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithHostReleased(value bool) *OperationApplyConfiguration {
 	b.HostReleased = &value
+	return b
+}
+
+// WithReleaseBegun sets the ReleaseBegun field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReleaseBegun field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithReleaseBegun(value bool) *OperationApplyConfiguration {
+	b.ReleaseBegun = &value
 	return b
 }
 
