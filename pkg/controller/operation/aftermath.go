@@ -41,8 +41,10 @@ func (e *execution) conclude(ctx context.Context, phase v1alpha1.OperationPhase,
 	if phase == v1alpha1.OperationFailed {
 		eventType = corev1.EventTypeWarning
 	}
-	e.event(eventType, string(op.Type)+string(phase), message)
-	e.tellOthers()
+	e.announce(eventType, string(op.Type)+string(phase), message)
+	for _, t := range tell(e.instance, op) {
+		e.tellOther(t, op.Message)
+	}
 	log.FromContext(ctx).Info("The operation has ended", "phase", phase, "message", message)
 	return nil
 }

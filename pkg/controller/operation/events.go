@@ -7,7 +7,7 @@ import "github.com/openshift/windows-instance-api/pkg/controller/internal/messag
 
 // eventEvictionBlocked is the reason of the event about a pod that may not leave. Those
 // about an operation as a whole are its type and what happened to it: DrainStarted,
-// DrainSucceeded, RebootFailed and so on.
+// DrainSucceeded, RebootFailed and so on; those about its steps are in stepReasons.
 const eventEvictionBlocked = "EvictionBlocked"
 
 // event sends an event about the instance.

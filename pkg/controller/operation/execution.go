@@ -175,7 +175,7 @@ func (e *execution) start(ctx context.Context) error {
 		return e.conclude(ctx, v1alpha1.OperationFailed, refusal)
 	}
 	op := e.operation()
-	e.event(corev1.EventTypeNormal, string(op.Type)+"Started", fmt.Sprintf("Operation %s, which %s requested, has begun.", op.ID, op.RequestedBy))
+	e.announce(corev1.EventTypeNormal, string(op.Type)+"Started", fmt.Sprintf("Operation %s, which %s requested, has begun.", op.ID, op.RequestedBy))
 	return nil
 }
 
@@ -295,6 +295,9 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		}
 	}); err != nil {
 		return err
+	}
+	if reason := stepReasons[name]; reason != "" && state == v1alpha1.StepSucceeded && done.again == "" {
+		e.announce(corev1.EventTypeNormal, reason, done.message)
 	}
 	switch {
 	case done.refusal != "":

@@ -425,14 +425,21 @@ type fixture struct {
 
 	mu     sync.Mutex
 	events []string
+	// told are the same by the kinds of their objects.
+	told []string
 	// onWrite is called before and after each write of a status; an error keeps it from happening.
 	onWrite func(after bool, o *v1alpha1.WindowsInstance) error
 }
 
 // Event implements [record.EventRecorder].
-func (f *fixture) Event(_ kruntime.Object, eventType, reason, _ string) {
+func (f *fixture) Event(object kruntime.Object, eventType, reason, _ string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	kind := "WindowsInstance"
+	if other, is := object.(*corev1.ObjectReference); is {
+		kind = other.Kind
+	}
+	f.told = append(f.told, kind+" "+reason)
 	f.events = append(f.events, eventType+" "+reason)
 }
 

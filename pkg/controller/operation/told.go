@@ -15,63 +15,69 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// told is an event about the end of an operation on another object than the instance, as WMCO makes it.
+// told is an event about an operation as WMCO makes it, on another object than the instance.
 type told struct {
 	object            *corev1.ObjectReference
 	eventType, reason string
 }
 
-// eventReleased is the reason of the events about a host that was given back to WMCO.
-const eventReleased = "Released"
-
-// released are the events about a host that was given back, on its instance and on its Node. WMCO makes none then.
-func released(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
-	events := []told{{&corev1.ObjectReference{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstance", Namespace: i.Namespace, Name: i.Name, UID: i.UID,
-	}, corev1.EventTypeNormal, eventReleased}}
-	if node := op.Node; node != nil {
-		events = append(events, told{&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, corev1.EventTypeNormal, eventReleased})
-	}
-	return events
+// stepReasons are the reasons of the events about the ends of steps that people notice.
+var stepReasons = map[string]string{
+	v1alpha1.StepCordon:      "Cordoned",
+	v1alpha1.StepEvict:       "Drained",
+	v1alpha1.StepDrain:       "Drained",
+	v1alpha1.StepApply:       "HostConfigured",
+	v1alpha1.StepRestart:     "HostRestarting",
+	v1alpha1.StepBoot:        "HostRestarted",
+	v1alpha1.StepJoin:        "Joined",
+	v1alpha1.StepUncordon:    "Uncordoned",
+	v1alpha1.StepAdopt:       "Adopted",
+	v1alpha1.StepReleaseNode: "Released",
+	v1alpha1.StepCleanup:     "HostCleaned",
 }
 
-// tell returns the events that WMCO would make about the end of an operation, so that what watches for their reasons goes on to
-// see them: on the Machine or the ConfigMap that an instance comes from, and on its Node. A host that was as it should be is not
-// worth one.
-func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
-	machine := machineReference(i)
-	eventType, reason := corev1.EventTypeNormal, ""
-	switch {
-	case op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded && op.MayHaveChangedHost():
-		reason = wmco.InstanceSetup
-		if machine != nil {
-			reason = wmco.MachineSetup
-		}
-	case op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationFailed:
-		eventType, reason = corev1.EventTypeWarning, wmco.InstanceSetupFailure
-		if machine != nil {
-			reason = wmco.MachineSetupFailure
-		}
-	case op.Type == v1alpha1.OperationRemove && op.Phase == v1alpha1.OperationSucceeded && machine == nil:
-		reason = wmco.InstanceTeardown
-	case op.Type == v1alpha1.OperationRelease && op.Phase == v1alpha1.OperationSucceeded:
-		return released(i, op)
-	default:
-		return nil
-	}
+// concerned are the objects besides the instance that an operation is told on: the Machine or the ConfigMap that the instance comes from,
+// and its Node as long as there is one.
+func concerned(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []*corev1.ObjectReference {
 	var objects []*corev1.ObjectReference
-	if machine != nil {
+	if machine := machineReference(i); machine != nil {
 		objects = append(objects, &corev1.ObjectReference{APIVersion: machine.APIVersion, Kind: machine.Kind, Namespace: i.Namespace, Name: machine.Name, UID: machine.UID})
 	}
 	if name := configMapOf(i); name != "" {
 		objects = append(objects, &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: i.Namespace, Name: name}) // nor has that of WMCO a UID
 	}
-	if node := op.Node; node != nil && op.Type != v1alpha1.OperationRemove {
+	deletion := op.FindStep(v1alpha1.StepDeleteNode)
+	if node := op.Node; node != nil && (deletion == nil || !deletion.Ended()) {
 		objects = append(objects, &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID})
 	}
-	events := make([]told, len(objects))
-	for n, object := range objects {
-		events[n] = told{object, eventType, reason}
+	return objects
+}
+
+// tell returns the events that WMCO would make about the end of an operation, so that what watches for their reasons goes on to
+// see them. A host that was as it should be is not worth one. One that was adopted was set up as one that was configured was.
+func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
+	machine := machineReference(i) != nil
+	sets := op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationAdopt
+	eventType, reason := corev1.EventTypeNormal, ""
+	switch {
+	case sets && op.Phase == v1alpha1.OperationSucceeded && op.MayHaveChangedHost():
+		reason = wmco.InstanceSetup
+		if machine {
+			reason = wmco.MachineSetup
+		}
+	case sets && op.Phase == v1alpha1.OperationFailed:
+		eventType, reason = corev1.EventTypeWarning, wmco.InstanceSetupFailure
+		if machine {
+			reason = wmco.MachineSetupFailure
+		}
+	case op.Type == v1alpha1.OperationRemove && op.Phase == v1alpha1.OperationSucceeded && !machine:
+		reason = wmco.InstanceTeardown
+	default:
+		return nil
+	}
+	var events []told
+	for _, object := range concerned(i, op) {
+		events = append(events, told{object, eventType, reason})
 	}
 	return events
 }
@@ -96,10 +102,15 @@ func configMapOf(i *v1alpha1.WindowsInstance) string {
 	return name
 }
 
-// tellOthers makes the events of [tell].
-func (e *execution) tellOthers() {
-	op := e.operation()
-	for _, t := range tell(e.instance, op) {
-		e.Recorder.Event(t.object, t.eventType, t.reason, message.EventNote("WindowsInstance "+e.instance.Namespace+"/"+e.instance.Name+": "+op.Message))
+// announce sends an event about the instance, also on the objects that it concerns.
+func (e *execution) announce(eventType, reason, note string) {
+	e.event(eventType, reason, note)
+	for _, object := range concerned(e.instance, e.operation()) {
+		e.tellOther(told{object, eventType, reason}, note)
 	}
+}
+
+// tellOther sends an event on another object than the instance, which it names.
+func (e *execution) tellOther(t told, note string) {
+	e.Recorder.Event(t.object, t.eventType, t.reason, message.EventNote("WindowsInstance "+e.instance.Namespace+"/"+e.instance.Name+": "+note))
 }

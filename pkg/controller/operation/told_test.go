@@ -8,9 +8,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -24,6 +26,7 @@ func TestTell(t *testing.T) {
 		fromEntry   = "ConfigMap windows-hosts/windows-instances, entry 10.1.42.1"
 	)
 	ofMachine := []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "m", UID: "uid-m", Controller: new(true)}}
+	gone := []v1alpha1.OperationStep{{Name: v1alpha1.StepDeleteNode, State: v1alpha1.StepSucceeded}}
 	for _, tt := range []struct {
 		name   string
 		source string
@@ -35,13 +38,16 @@ func TestTell(t *testing.T) {
 		{"it was as it should be", fromEntry, nil, v1alpha1.Operation{Type: reconfigure, Phase: succeeded}, nil},
 		{"an entry is not configured", fromEntry, nil, v1alpha1.Operation{Type: reconfigure, Phase: failed}, []string{"Warning InstanceSetupFailure ConfigMap windows-hosts/windows-instances", "Warning InstanceSetupFailure Node /win-1"}},
 		{"somebody canceled it", fromEntry, nil, v1alpha1.Operation{Type: reconfigure, Phase: v1alpha1.OperationCanceled, HostChanged: true}, nil},
-		{"an entry is removed", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: succeeded}, []string{"Normal InstanceTeardown ConfigMap windows-hosts/windows-instances"}},
-		{"another namespace", "ConfigMap elsewhere/windows-instances, entry 10.1.42.1", nil, v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: succeeded}, nil},
+		{"an entry is removed", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: succeeded, Steps: gone}, []string{"Normal InstanceTeardown ConfigMap windows-hosts/windows-instances"}},
+		{"another namespace", "ConfigMap elsewhere/windows-instances, entry 10.1.42.1", nil, v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: succeeded, Steps: gone}, nil},
 		{"by hand", "", nil, v1alpha1.Operation{Type: reconfigure, Phase: succeeded, HostChanged: true}, []string{"Normal InstanceSetup Node /win-1"}},
 		{"a Machine is configured", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: reconfigure, Phase: succeeded, HostChanged: true}, []string{"Normal MachineSetup Machine windows-hosts/m uid-m", "Normal MachineSetup Node /win-1"}},
 		{"a Machine is not configured", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: reconfigure, Phase: failed}, []string{"Warning MachineSetupFailure Machine windows-hosts/m uid-m", "Warning MachineSetupFailure Node /win-1"}},
 		{"the host of a Machine is removed", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: succeeded}, nil},
-		{"it is given back to WMCO", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: succeeded}, []string{"Normal Released WindowsInstance windows-hosts/win-1 uid", "Normal Released Node /win-1"}},
+		{"it is taken over", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationAdopt, Phase: succeeded, HostChanged: true}, []string{"Normal InstanceSetup ConfigMap windows-hosts/windows-instances", "Normal InstanceSetup Node /win-1"}},
+		{"it was taken over before", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationAdopt, Phase: succeeded}, nil},
+		{"it is not taken over", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: v1alpha1.OperationAdopt, Phase: failed}, []string{"Warning MachineSetupFailure Machine windows-hosts/m uid-m", "Warning MachineSetupFailure Node /win-1"}},
+		{"it is given back to WMCO", "Machine windows-hosts/m", ofMachine, v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: succeeded}, nil},
 		{"it is not given back", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: failed}, nil},
 		{"something else", fromEntry, nil, v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: failed}, nil},
 	} {
@@ -65,18 +71,38 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestOthersAreTold: the end of an operation is told on the other objects, too.
+// TestOthersAreTold: what happens to a host is told with our reasons and those of WMCO, from its begin to its end, on the Machine that it comes from and on its Node as well.
 func TestOthersAreTold(t *testing.T) {
 	t.Parallel()
-	for want, err := range map[string]error{"Normal InstanceSetup": nil, "Warning InstanceSetupFailure": errors.New("no")} {
-		inBubble(t, want, func(t *testing.T) {
-			f := newFixture(t, newInstance(reconfigureOperation()))
-			f.configure()
-			if err != nil {
-				f.failWith("Plan", err)
+	// everywhere: on all three.
+	everywhere := func(reason string) []string {
+		return []string{"WindowsInstance " + reason, "Machine " + reason, "Node " + reason}
+	}
+	for name, tt := range map[string]struct {
+		operation v1alpha1.OperationType
+		set       func(*fixture)
+		want      []string
+	}{
+		"configured": {
+			operation: v1alpha1.OperationReconfigure, set: func(f *fixture) { f.host.impact, f.host.needsReboot = config.ImpactReboot, 1 },
+			want: slices.Concat(everywhere("ReconfigureStarted"), everywhere("Cordoned"), everywhere("Drained"), everywhere("HostConfigured"), everywhere("HostRestarting"),
+				everywhere("HostRestarted"), everywhere("Uncordoned"), everywhere("ReconfigureSucceeded"), []string{"Machine MachineSetup", "Node MachineSetup"}),
+		},
+		"not configured": {
+			operation: v1alpha1.OperationReconfigure, set: func(f *fixture) { f.failWith("Plan", errors.New("no")) },
+			want: slices.Concat(everywhere("ReconfigureStarted"), everywhere("ReconfigureFailed"), []string{"Machine MachineSetupFailure", "Node MachineSetupFailure"}),
+		},
+		"released": {operation: v1alpha1.OperationRelease, want: slices.Concat(everywhere("ReleaseStarted"), everywhere("Released"), everywhere("ReleaseSucceeded"))},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := releasing(t, func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Type = tt.operation })
+			if tt.set != nil {
+				tt.set(f)
 			}
-			f.finish()
-			f.waitForEvent(want)
+			f.finish() // and the process has ended
+			if diff := cmp.Diff(tt.want, f.told); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
 		})
 	}
 }
