@@ -159,6 +159,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: fieldManager},
 		recorder:  f.events,
 		entries:   message.NewReporter(f.events, scheme),
+		foreign:   message.NewReporter(f.events, scheme),
 		conflicts: message.NewReporter(f.events, scheme),
 		names:     f,
 		configMap: theConfigMap,

@@ -43,6 +43,8 @@ type plan struct {
 	kept int
 	// problems are the entries that cannot be used, in no order.
 	problems []Problem
+	// foreign are the entries that get no instance because another one has their host, in no order.
+	foreign []Problem
 	// unready are the entries without an instance that get none in this pass, and those whose host was
 	// never found because their name is not known, and why: each once, in no order. Each may be a host
 	// that has an instance under another key, so that no removal begins meanwhile that nobody confirmed.

@@ -54,6 +54,7 @@ type Reconciler struct {
 	applier   *apply.Applier
 	recorder  record.EventRecorder
 	entries   *message.Reporter // tells of bad entries
+	foreign   *message.Reporter // tells of entries for the hosts of other instances
 	conflicts *message.Reporter // tells of a pool of that name with another source
 	names     names
 	configMap types.NamespacedName
@@ -119,6 +120,9 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 		return r.names.Resolve(name)
 	})
 	r.names.Retain(func(name string) bool { return asked[name] })
+	if err := r.leaveOthers(ctx, &p); err != nil {
+		return again, err
+	}
 	if cm == nil && pool == nil && len(p.ours) == 0 {
 		return again, nil
 	}
@@ -143,8 +147,8 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 		err = errors.Join(failed, r.converge(ctx, cm, pool, &p, &d))
 	}
 	again = r.limit.Expiry(d.Recent)
-	if soon := r.now().Add(laterInterval); (d.Later > 0 || d.Held) && (again.IsZero() || soon.Before(again)) {
-		again = soon // how the removals before it go, or whether their hosts answer, does not wake this controller
+	if soon := r.now().Add(laterInterval); (d.Later > 0 || d.Held || len(p.foreign) > 0) && (again.IsZero() || soon.Before(again)) {
+		again = soon // how the removals before it go, whether their hosts answer, or instances elsewhere go, does not wake this controller
 	}
 	return again, err
 }
@@ -182,9 +186,11 @@ func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool
 // converge says what became of the entries, and begins removals.
 func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, d *ration.Removals) error {
 	problems := sortProblems(p.problems)
-	r.report(cm, problems)
+	report(r.entries, cm, reasonInvalidEntry, problems)
+	report(r.foreign, cm, reasonForeignEntry, p.foreign)
 	good := len(p.apply) + len(p.waiting)
 	condition := syncedCondition(good, d.Later, problems)
+	condition.Message += describeForeign(p.foreign)
 	switch {
 	case d.Held && !p.needsCorrection():
 		condition.Message += fmt.Sprintf("\nThe removal of %s waits. To confirm it now: %s\n%s", hosts(len(d.Waiting)), confirm.Command(r.configMap, d.Waiting), waitsFor(p.unready))
@@ -355,13 +361,13 @@ func (r *Reconciler) confirmation(what string, d *ration.Removals, p *plan) meta
 	}
 }
 
-// report tells of bad entries on the ConfigMap.
-func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
+// report tells of entries on the ConfigMap.
+func report(to *message.Reporter, cm *corev1.ConfigMap, reason string, problems []Problem) {
 	messages := make(map[string]string, len(problems))
 	for _, problem := range problems {
 		messages["data["+problem.Key+"]"] = problem.String()
 	}
-	r.entries.Report(cm, reasonInvalidEntry, messages)
+	to.Report(cm, reason, messages)
 }
 
 // setStatus applies the part of the status that the controller of a source owns.

@@ -54,7 +54,7 @@ const (
 //	""                    events                    create patch
 //	windows.openshift.io  windowsnodepools          get list watch (all namespaces) create patch delete
 //	windows.openshift.io  windowsnodepools/status   patch
-//	windows.openshift.io  windowsinstances          get list watch create patch delete
+//	windows.openshift.io  windowsinstances          get list watch (all namespaces) create patch delete
 //	windows.openshift.io  windowshostkeys           trust
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
@@ -77,6 +77,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		applier:   &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 		recorder:  o.Recorder,
 		entries:   message.NewReporter(o.Recorder, mgr.GetScheme()),
+		foreign:   message.NewReporter(o.Recorder, mgr.GetScheme()),
 		conflicts: message.NewReporter(o.Recorder, mgr.GetScheme()),
 		names:     resolver,
 		configMap: configMap,

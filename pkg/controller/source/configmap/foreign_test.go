@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// configuredAt is an instance that somebody made by hand, and whose host was configured.
+func configuredAt(address string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	i := handMade("by-hand")
+	i.Namespace, i.Spec.Address = "elsewhere", "win.example.com"
+	i.Status.HostIP = address
+	i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}
+	for _, e := range edit {
+		e(i)
+	}
+	return i
+}
+
+// TestForeignEntry: an entry for the host of another instance is there for WMCO, and gets no instance that would compete for the host.
+func TestForeignEntry(t *testing.T) {
+	released := func(i *v1alpha1.WindowsInstance) {
+		i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationSucceeded, HostReleased: true}
+	}
+	for name, tt := range map[string]struct {
+		other *v1alpha1.WindowsInstance
+		made  bool
+	}{
+		"configured":            {other: configuredAt("10.1.42.1")},
+		"released":              {other: configuredAt("10.1.42.1", released)},
+		"in the same namespace": {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Namespace = theConfigMap.Namespace })},
+		"another host":          {other: configuredAt("10.1.42.9"), made: true},
+		"another port":          {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }), made: true},
+		"only watched":          {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Status.Operation = nil }), made: true},
+		"behind a bastion":      {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Status.Bastion = "10.8.0.1:22" }), made: true},
+		"of the pool, to hand over": {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) {
+			i.Namespace, i.Spec.PoolRef = theConfigMap.Namespace, &v1alpha1.PoolReference{Name: theConfigMap.Name}
+		}), made: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=Administrator"}), tt.other)
+			f.settle()
+			_, made := f.instances()["10.1.42.1"]
+			if made != tt.made {
+				t.Fatalf("an instance was made: %v", made)
+			}
+			events := strings.Join(f.takeEvents(), "\n")
+			if tt.made {
+				if f.wantSynced(v1alpha1.ReasonSynced, 1); events != "" {
+					t.Errorf("events: %s", events)
+				}
+				return
+			}
+			want := "no instance is made for it, because its host is that of WindowsInstance " + tt.other.Namespace + "/by-hand"
+			if message := f.wantSynced(v1alpha1.ReasonSynced, 0); !strings.Contains(message, want) || !strings.Contains(events, "Warning ForeignEntry") || !strings.Contains(events, want) {
+				t.Errorf("it says %q, and %q", message, events)
+			}
+			f.wantNext(laterInterval)
+			if events := f.takeEvents(); len(events) > 0 {
+				t.Errorf("once more: %q", events)
+			}
+			if err := f.Delete(t.Context(), tt.other); err != nil {
+				t.Fatal(err)
+			}
+			f.settle()
+			f.wantSynced(v1alpha1.ReasonSynced, 1)
+		})
+	}
+}
+
+// TestForeignEntryKeepsItsInstance: an instance that was made stays, whoever has its host.
+func TestForeignEntryKeepsItsInstance(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=Administrator"}))
+	f.settle()
+	if err := f.Create(t.Context(), configuredAt("10.1.42.1")); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.wantSynced(v1alpha1.ReasonSynced, 1)
+}
