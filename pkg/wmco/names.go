@@ -12,6 +12,9 @@ const (
 	// InstancesConfigMap is the ConfigMap that lists hosts that are not Machines: one
 	// entry for each, key = address, value = username=<user>.
 	InstancesConfigMap = "windows-instances"
+	// HostKeysConfigMap is the ConfigMap with the SSH host keys that WMCO has met hosts with which are no Nodes yet: key = IPv4 address,
+	// value = the key in base64. WMCO refuses a host that has another one.
+	HostKeysConfigMap = "windows-ssh-host-keys"
 	// PrivateKeySecret is the Secret with the key that opens every host.
 	PrivateKeySecret = "cloud-private-key"
 )

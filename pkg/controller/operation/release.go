@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,7 +51,6 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	if _, err := e.ensureKeyOfWMCO(ctx, key); err != nil {
 		return result{}, err
 	}
-	// It takes seconds, and is not cut off: nobody would know whose the host is.
 	// From now on nobody knows whose the host is until there is an answer. If there is none, nothing configures the host by itself. Nothing was
 	// requested so far, unless another process has recorded that as well.
 	e.changed = e.operation().ReleaseBegun
@@ -58,6 +58,7 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	if err := e.update(e.lifetime, func(op *v1alpha1.Operation) { op.ReleaseBegun = true }); err != nil {
 		return result{}, err
 	}
+	// It takes seconds, and is not cut off: nobody would know whose the host is.
 	bounded, cancel := e.limited(e.lifetime)
 	defer cancel()
 	request := api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath, Manager: wmco.WICDService}
@@ -174,7 +175,18 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	forWMCO, err := e.annotationsForWMCO(ctx, node, key)
+	prove := sync.OnceValues(func() (host.Key, error) { // only where WMCO has a key on record: the host is not needed otherwise
+		peer, err := e.ensureKeyOfWMCO(ctx, key)
+		if err != nil {
+			return host.Key{}, err
+		}
+		return peer.Key, nil
+	})
+	forWMCO, err := e.annotationsForWMCO(ctx, node, key, prove)
+	if err != nil {
+		return result{}, err
+	}
+	note, err := e.correctHostKeys(ctx, addressesOf(node), prove)
 	if err != nil {
 		return result{}, err
 	}
@@ -216,12 +228,12 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	default:
 		message += fmt.Sprintf(" Its annotation %s=%s is not ours, and stays.", wmco.VersionAnnotation, version)
 	}
-	return result{message: message + " " + describeTakingOn}, nil
+	return result{message: message + note + " " + describeTakingOn}, nil
 }
 
 // annotationsForWMCO are those by which WMCO logs in to the host of a Node: with which key, as whom, and whose host key it expects if it
-// has met the host. A host key of another type than the one known here may be right, as a host has several.
-func (e *execution) annotationsForWMCO(ctx context.Context, node *corev1.Node, key host.Key) (map[string]any, error) {
+// has met the host, which prove has the host prove. A host key of another type than the one known here may be right, as a host has several.
+func (e *execution) annotationsForWMCO(ctx context.Context, node *corev1.Node, key host.Key, prove func() (host.Key, error)) (map[string]any, error) {
 	user, err := e.userForWMCO(ctx)
 	if err != nil {
 		return nil, err
@@ -231,13 +243,13 @@ func (e *execution) annotationsForWMCO(ctx context.Context, node *corev1.Node, k
 	if !met {
 		return out, nil
 	}
-	peer, err := e.ensureKeyOfWMCO(ctx, key)
+	has, err := prove()
 	if err != nil {
 		return nil, err
 	}
 	other, err := host.ParseKey(node.Annotations[takeover.HostKeyTypeAnnotation] + " " + expected)
-	if err != nil || other.Type() == peer.Key.Type() {
-		out[takeover.HostKeyAnnotation], out[takeover.HostKeyTypeAnnotation] = peer.Key.Base64(), peer.Key.Type()
+	if err != nil || other.Type() == has.Type() {
+		out[takeover.HostKeyAnnotation], out[takeover.HostKeyTypeAnnotation] = has.Base64(), has.Type()
 	}
 	return out, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -163,8 +164,14 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("Node %s is deleted.", node.Name)}, nil
 }
 
-// forget closes the connections to the host.
-func (e *execution) forget(context.Context) (result, error) {
+// forget closes the connections to the host. Of one that was ours WMCO is to have no host key either.
+func (e *execution) forget(ctx context.Context) (result, error) {
 	e.Hosts.Forget(e.instance)
-	return result{message: "All connections to the host are closed."}, nil
+	const message = "All connections to the host are closed."
+	status := &e.instance.Status
+	if status.ReleaseBegunBy() != nil || !status.MayHaveChangedHost() {
+		return result{message: message}, nil
+	}
+	note, err := e.correctHostKeys(ctx, status.FoundAt(), func() (host.Key, error) { return host.Key{}, nil })
+	return result{message: message + note}, err
 }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+const (
+	provenKey = "AAAAC3NzaC1lZDI1NTE5AAAAIE4qJS2mKXYrE7qkYBHcGu2D0pVxLeHg8Gc8dOQ5vGvN"
+	formerKey = "AAAAC3NzaC1lZDI1NTE5AAAAIAMUmOkVtIt25oZ6klrRpic7vF7TrHIoBt1ken01GSMe"
+	ecdsaKey  = "AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBMWoSyXGpK2KUQt0AE7i2YiDBl9H8x109ccvwuc+rrc6vxqrfV7uvQIdC76pnliW15qtfTkju1oBhfYx24SSeuY="
+)
+
+// met has WMCO have met hosts with these keys.
+func (f *fixture) met(keys map[string]string) {
+	f.t.Helper()
+	if _, err := f.kube.CoreV1().ConfigMaps(wmco.Namespace).Create(f.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: wmco.HostKeysConfigMap}, Data: keys,
+	}, metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) wantMet(want map[string]string) {
+	f.t.Helper()
+	list, err := f.kube.CoreV1().ConfigMaps(wmco.Namespace).Get(f.t.Context(), wmco.HostKeysConfigMap, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, list.Data); diff != "" {
+		f.t.Errorf("host keys (-want +got)\n%s", diff)
+	}
+}
+
+// TestReleaseCorrectsHostKeys: a host is not refused for a host key that it had before. Keys of others stay, and those of another type.
+func TestReleaseCorrectsHostKeys(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ recorded, want, says string }{
+		"the same":       {provenKey, provenKey, ""},
+		"a former one":   {formerKey, provenKey, "has the host key that the host has proved to have: 10.0.0.1."},
+		"another type":   {ecdsaKey, ecdsaKey, ""},
+		"cannot be read": {"?", provenKey, "10.0.0.1."},
+		"cut off":        {"AAAAC3NzaC1lZDI1NTE5", provenKey, "10.0.0.1."},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := releasing(t)
+			f.met(map[string]string{"10.0.0.1": tt.recorded, "10.0.0.9": formerKey})
+			op := f.finish()
+			f.checkReleased(op)
+			f.wantMet(map[string]string{"10.0.0.1": tt.want, "10.0.0.9": formerKey})
+			if says := strings.Contains(op.Message, wmco.HostKeysConfigMap); says != (tt.says != "") || !strings.Contains(op.Message, tt.says) {
+				t.Errorf("it says %s", op.Message)
+			}
+		})
+	}
+}
+
+// TestReleaseWithoutRightToHostKeys: what keeps a key from being corrected does not keep the host, and is said.
+func TestReleaseWithoutRightToHostKeys(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "no right", func(t *testing.T) {
+		f := releasing(t)
+		f.met(map[string]string{"10.0.0.1": formerKey})
+		f.kube.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, kruntime.Object, error) {
+			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), wmco.HostKeysConfigMap, errors.New("denied"))
+		})
+		op := f.finish()
+		f.checkReleased(op)
+		if want := "oc edit configmap windows-ssh-host-keys -n openshift-windows-machine-config-operator"; !strings.Contains(op.Message, want) {
+			t.Errorf("%q is missing in %q", want, op.Message)
+		}
+	})
+}
+
+// TestReleaseWithoutHost: a host that WMCO has no key of is not needed any more once it was given up.
+func TestReleaseWithoutHost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "off", func(t *testing.T) {
+		f := releasing(t)
+		f.met(map[string]string{"10.0.0.9": formerKey})
+		f.whenItBegins(v1alpha1.StepReleaseNode, func() {
+			f.host.mu.Lock()
+			defer f.host.mu.Unlock()
+			f.host.fail["LoginBare"] = func() error { return errRefusedPort }
+		})
+		f.checkReleased(f.finish())
+	})
+}
+
+// TestRemoveForgetsHostKeys: the next host at the address of one that left is not refused for its key. Those of WMCO's hosts stay.
+func TestRemoveForgetsHostKeys(t *testing.T) {
+	t.Parallel()
+	for name, ours := range map[string]bool{"ours": true, "that of others": false} {
+		inBubble(t, name, func(t *testing.T) {
+			changes := []change{isBeingDeleted, func(i *v1alpha1.WindowsInstance) { i.Status.HostIP = "10.0.0.1" }}
+			if ours {
+				changes = append(changes, func(i *v1alpha1.WindowsInstance) {
+					i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
+				})
+			}
+			f := newFixture(t, newInstance(removeOperation(), changes...))
+			f.configure()
+			want := map[string]string{"10.0.0.9": formerKey}
+			if !ours {
+				f.host.is, f.host.recorded = "", ""
+				want["10.0.0.1"] = provenKey
+			}
+			f.met(map[string]string{"10.0.0.1": provenKey, "10.0.0.9": formerKey})
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			f.wantMet(want)
+		})
+	}
+}
