@@ -7,11 +7,14 @@ package e2e
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,10 +38,11 @@ import (
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/wmcostandin"
 )
 
 // TestAdopt: a host that WMCO has configured is watched while WMCO runs, taken over as it is once it does not, updated when
-// somebody asks for that, given back as it is, taken over once more, and removed without a trace.
+// somebody asks for that, given back as it is, upgraded by WMCO as its own, taken over once more, and removed without a trace.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
@@ -80,9 +85,7 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	pause(true)
-	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.scaleWMCO(t, 0)
 	h.waitConfigured(t, v1alpha1.ReasonForeignNode) // from then on its certificate requests are approved
 	pause(false)
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
@@ -126,16 +129,29 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("%s is there after the update: %v", path, err)
 		}
 	}
-	// WMCO finds the host in its ConfigMap, of which this operator does not make another instance: a pool of that name has another source.
-	if _, err := o.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Create(t.Context(), &v1alpha1.WindowsNodePool{
-		ObjectMeta: metav1.ObjectMeta{Name: wmco.InstancesConfigMap}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
-	}, metav1.CreateOptions{}); err != nil {
+	// WMCO finds the host in its ConfigMap, of which this operator does not make another instance.
+	entry := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, Data: map[string]string{h.host.Address(): "username=" + h.host.User()}}
+	o.create(t, entry)
+	_, former, err := winhost.NewKey()
+	if err != nil {
 		t.Fatal(err)
 	}
-	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, Data: map[string]string{h.host.Address(): "username=" + h.host.User()}})
+	stale := base64.StdEncoding.EncodeToString(former.PublicKey().Marshal())
+	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.HostKeysConfigMap}, Data: map[string]string{h.host.Address(): stale, "10.1.42.1": stale}})
 	h.giveBack(t)
-	if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
-		t.Fatalf("adopt once more: %d, %s%s", code, stdout, stderr)
+	o.letWMCOTakeOn(t, h)
+	mustRunOn := h.runPod(t)
+	h.killedAtEachStep(t, func() {
+		if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
+			t.Fatalf("adopt once more: %d, %s%s", code, stdout, stderr)
+		}
+	})
+	mustRunOn()
+	if others, err := o.instances(system.Namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(others.Items) > 0 {
+		t.Errorf("the entry has an instance: %+v, %v", others, err)
+	}
+	if err := o.client.Delete(t.Context(), entry); err != nil {
+		t.Fatal(err)
 	}
 	h.remove(t)
 	h.waitGone(t)
@@ -149,11 +165,13 @@ func (h *siteHost) giveBack(t *testing.T) {
 		t.Errorf("what a release changes: %d, %s%s", code, stdout, stderr)
 	}
 	node := h.node(t, h.name)
-	pod, kubelets, restarts := h.runPod(t), h.kubelets.Load(), h.host.Restarts()
+	mustRunOn := h.runPod(t)
 	ready := meta.FindStatusCondition(h.get(t).Status.Conditions, v1alpha1.ConditionNodeReady).LastTransitionTime
-	if stdout, stderr, code := plugin(t, h.System, "release", h.name, "-n", h.namespace); code != 0 {
-		t.Fatalf("release: %d, %s%s", code, stdout, stderr)
-	}
+	h.killedAtEachStep(t, func() {
+		if stdout, stderr, code := plugin(t, h.System, "release", h.name, "-n", h.namespace); code != 0 {
+			t.Fatalf("release: %d, %s%s", code, stdout, stderr)
+		}
+	})
 	h.wait(t, "it is that of others", func(i *v1alpha1.WindowsInstance) error {
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
 		if c == nil || c.Reason != v1alpha1.ReasonForeignNode || !strings.Contains(c.Message, "was released") || i.Status.CurrentRevision != "" || i.Status.MayHaveChangedHost() {
@@ -164,16 +182,7 @@ func (h *siteHost) giveBack(t *testing.T) {
 	if now := meta.FindStatusCondition(h.get(t).Status.Conditions, v1alpha1.ConditionNodeReady); now.Status != metav1.ConditionTrue || now.LastTransitionTime != ready {
 		t.Errorf("the Node was not ready meanwhile: %+v", now)
 	}
-	pods := h.Kube.CoreV1().Pods(pod.Namespace)
-	if got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || got.UID != pod.UID || got.DeletionTimestamp != nil {
-		t.Errorf("its pod is gone: %v", err)
-	}
-	if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Error(err)
-	}
-	if h.kubelets.Load() != kubelets || h.host.Restarts() != restarts {
-		t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-kubelets, h.host.Restarts()-restarts)
-	}
+	mustRunOn()
 	for name, there := range map[string]bool{api.ServiceName: false, wmco.KubeletService: true, wmco.KubeProxyService: true} {
 		if s, err := h.theirs(t).Service(name); err != nil || (s != nil) != there || s != nil && s.Settings.StartType != config.StartAutomatic {
 			t.Errorf("service %s: %+v, %v", name, s, err)
@@ -191,17 +200,119 @@ func (h *siteHost) giveBack(t *testing.T) {
 	}
 }
 
-// runPod has a pod on the Node of the host.
-func (h *siteHost) runPod(t *testing.T) (pod *corev1.Pod) {
+// scaleWMCO starts or ends WMCO.
+func (o *openShiftSite) scaleWMCO(t *testing.T, replicas int) {
 	t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// letWMCOTakeOn has WMCO start, which takes a host that was released for a node of its own and upgrades it, and end again.
+func (o *openShiftSite) letWMCOTakeOn(t *testing.T, h *siteHost) {
+	t.Helper()
+	fixture := o.wmcoHost(t, h.name)
+	operator := wmcostandin.Start(wmcostandin.Options{
+		Client: o.client, Kube: o.Kube, Namespace: system.Namespace, Version: "11.0.0",
+		Host: func(string) (wmcostandin.Host, error) {
+			host, _ := winhost.SystemOf(h.host)
+			return wmcostandin.Host{System: host, Name: h.name, Put: func() error { return fixture.Put(host) }}, nil
+		},
+	})
+	t.Cleanup(operator.Stop)
+	node, before := h.node(t, h.name).UID, h.get(t).Status.Operation.ID
+	o.scaleWMCO(t, 1)
+	want := []string{"Upgrade " + h.host.Address()}
+	eventually(t, "WMCO has upgraded the host", func() error {
+		deeds, problems := operator.Deeds(), operator.Problems()
+		if len(problems) > 0 || len(deeds) > len(want) {
+			t.Fatalf("WMCO did %q: %q", deeds, problems)
+		}
+		if !slices.Equal(deeds, want) {
+			return fmt.Errorf("it did %q", deeds)
+		}
+		return nil
+	})
+	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
+	now := h.node(t, h.name)
+	_, upgrading := now.Labels[wmco.UpgradingLabel]
+	if now.UID != node || upgrading || now.Spec.Unschedulable || now.Annotations[wmco.VersionAnnotation] != "11.0.0" || h.get(t).Status.Operation.ID != before {
+		t.Errorf("the Node has labels %v and annotations %v\n%s", now.Labels, now.Annotations, describeOperation(h.get(t)))
+	}
+	o.scaleWMCO(t, 0)
+	h.waitConfigured(t, v1alpha1.ReasonForeignNode)
+	if deeds := operator.Deeds(); !slices.Equal(deeds, want) {
+		t.Errorf("WMCO did %q, want %q", deeds, want)
+	}
+	for _, path := range theirFiles {
+		h.write(t, path, theirContent) // WMCO has removed the directories as a whole
+	}
+}
+
+// killedAtEachStep has the controller killed and started again at each step of the operation that do has somebody request, when it is recorded
+// that the step runs.
+func (h *siteHost) killedAtEachStep(t *testing.T, do func()) {
+	t.Helper()
+	before := h.get(t)
+	changes, err := h.instances(h.namespace).Watch(t.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", h.name).String(), ResourceVersion: before.ResourceVersion,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for change := range changes.ResultChan() {
+			i, is := change.Object.(*v1alpha1.WindowsInstance)
+			if !is || i.Status.Operation.ID == before.Status.Operation.ID || !i.Status.Operation.Active() {
+				continue
+			}
+			step, _ := i.Status.Operation.Runs()
+			if step == nil || slices.Contains(steps, step.Name) {
+				continue
+			}
+			steps = append(steps, step.Name)
+			h.Controller.Kill9()
+			if err := h.Controller.Restart(t.Context()); err != nil {
+				t.Errorf("starting the controller again: %v", err)
+			}
+		}
+	})
+	do()
+	changes.Stop()
+	wg.Wait()
+	if len(steps) < 2 {
+		t.Errorf("the controller was killed at the steps %q", steps)
+	}
+}
+
+// runPod has a pod on the Node of the host. mustRunOn fails the test unless the pod, the kubelet and the host run on, and ends the pod.
+func (h *siteHost) runPod(t *testing.T) (mustRunOn func()) {
+	t.Helper()
+	var pod *corev1.Pod
+	pods := h.Kube.CoreV1().Pods(h.namespace)
 	eventually(t, "the pod is created", func() (err error) { // its service account may not be there yet
-		pod, err = h.Kube.CoreV1().Pods(h.namespace).Create(t.Context(), &corev1.Pod{
+		pod, err = pods.Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "stays"},
 			Spec:       corev1.PodSpec{NodeName: h.name, AutomountServiceAccountToken: new(false), Containers: []corev1.Container{{Name: "c", Image: "registry.example.com/app"}}},
 		}, metav1.CreateOptions{})
 		return err
 	})
-	return pod
+	kubelets, restarts := h.kubelets.Load(), h.host.Restarts()
+	return func() {
+		t.Helper()
+		if got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{}); err != nil || got.UID != pod.UID || got.DeletionTimestamp != nil {
+			t.Errorf("its pod is gone: %v", err)
+		}
+		if err := pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+			t.Error(err)
+		}
+		if h.kubelets.Load() != kubelets || h.host.Restarts() != restarts {
+			t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-kubelets, h.host.Restarts()-restarts)
+		}
+	}
 }
 
 // waitConfigured waits until the condition Configured has the reason.
@@ -223,21 +334,7 @@ func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 		t.Fatal(err)
 	}
 	h.before = h.state(t)
-	admin := o.AdminConfig()
-	bootstrap := clientcmdapi.NewConfig()
-	bootstrap.Clusters["local"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
-	bootstrap.AuthInfos["kubelet"] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertData, ClientKeyData: admin.KeyData, Token: admin.BearerToken}
-	bootstrap.Contexts["kubelet"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "kubelet"}
-	bootstrap.CurrentContext = "kubelet"
-	text, err := clientcmd.Write(*bootstrap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixture := standin.WMCOHost{
-		Bootstrap: text, ServerCA: admin.CAData, Node: name, Server: admin.Host,
-		ClientCA: object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData,
-	}
-	if err := fixture.Put(h.theirs(t)); err != nil {
+	if err := o.wmcoHost(t, name).Put(h.theirs(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.host.Reboot(); err != nil {
@@ -257,6 +354,25 @@ func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-services-11.0.0"}, Data: map[string]string{"services": "[]", "files": "[]"}})
 	t.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 	return h
+}
+
+// wmcoHost is what WMCO leaves on a host of that name.
+func (o *openShiftSite) wmcoHost(t *testing.T, name string) standin.WMCOHost {
+	t.Helper()
+	admin := o.AdminConfig()
+	bootstrap := clientcmdapi.NewConfig()
+	bootstrap.Clusters["local"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
+	bootstrap.AuthInfos["kubelet"] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertData, ClientKeyData: admin.KeyData, Token: admin.BearerToken}
+	bootstrap.Contexts["kubelet"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "kubelet"}
+	bootstrap.CurrentContext = "kubelet"
+	text, err := clientcmd.Write(*bootstrap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return standin.WMCOHost{
+		Bootstrap: text, ServerCA: admin.CAData, Node: name, Server: admin.Host,
+		ClientCA: object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData,
+	}
 }
 
 // approve approves as WMCO what the kubelet of a node asks for, until the test has ended.

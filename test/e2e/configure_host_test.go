@@ -94,6 +94,11 @@ type siteHost struct {
 	before hostState
 }
 
+// theirFiles are of somebody who works on a host, and have theirContent.
+var theirFiles = []string{`C:\Temp\theirs.txt`, `C:\var\log\theirs\app.log`, `C:\k\theirs.txt`}
+
+const theirContent = "theirs"
+
 // newHost starts a host that has never been set up, and on which somebody works already.
 // It has no instance yet.
 func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) *siteHost {
@@ -131,10 +136,8 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 			t.Errorf("closing the host: %v", err)
 		}
 	})
-	for path, content := range map[string]string{
-		`C:\Temp\theirs.txt`: "theirs", `C:\var\log\theirs\app.log`: "a line\n", `C:\k\theirs.txt`: "theirs", wmco.KubeletConfigPath: "theirs",
-	} {
-		h.write(t, path, content)
+	for _, path := range append([]string{wmco.KubeletConfigPath}, theirFiles...) {
+		h.write(t, path, theirContent)
 	}
 	h.before = h.state(t)
 	return h

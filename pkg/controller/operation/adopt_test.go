@@ -89,6 +89,36 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// TestAdoptIsInterrupted ends the process at every write of the record, before it is made and after. The next one goes on from there: the
+// host is ours in the end, once, and nothing was disturbed.
+func TestAdoptIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, after := range []bool{false, true} {
+		for at := 1; at <= 12; at++ {
+			inBubble(t, "", func(t *testing.T) {
+				f := newFixture(t, newInstance(v1alpha1.Operation{Type: v1alpha1.OperationAdopt}))
+				f.configure()
+				f.host.recorded = ""
+				f.annotate(map[string]string{wmco.VersionAnnotation: "11.0.0"})
+				writes := f.interrupt(at, after)
+				op := f.get().Status.Operation
+				if op.Active() {
+					op = f.finish()
+				}
+				if op.Phase != v1alpha1.OperationSucceeded || !f.get().Status.ChangedHost() || f.host.adopted == nil || f.host.recorded != "wmco-11.0.0" {
+					t.Errorf("it is %s: %s: %+v", op.Phase, op.Message, f.get().Status)
+				}
+				if f.drain.runs > 0 || f.host.restarts() > 0 || len(f.host.applies) > 0 || f.node().Spec.Unschedulable {
+					t.Errorf("%d drains, %d restarts, applied %v", f.drain.runs, f.host.restarts(), f.host.applies)
+				}
+				if at == 12 && writes >= at {
+					t.Errorf("there are %d writes or more", writes)
+				}
+			})
+		}
+	}
+}
+
 // TestReconfigureLeavesWMCO: a host on which the daemon of WMCO is, or may be, is not configured, because that would undo it. The
 // message names what is not refused with the other one's name.
 func TestReconfigureLeavesWMCO(t *testing.T) {
