@@ -84,7 +84,11 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 			}
 		}
 	}
-	impact := planImpact(plan)
+	admission, err := e.admission(ctx, plan, built, again)
+	if err != nil {
+		return result{}, err
+	}
+	impact := admission.cost(planImpact(plan))
 	if impact == v1alpha1.ImpactReboot && (again || e.operation().Node == nil) { // others ask when they have their slot
 		if err := e.ensureNobodyAtWork(ctx); err != nil {
 			return result{}, err
@@ -97,7 +101,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	e.planned = plan
-	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+" "+why, " "), skips: map[string]string{}}
+	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+admission.describe()+" "+why, " "), skips: map[string]string{}}
 	if node := e.operation().Node; node != nil && !again {
 		r.skips[v1alpha1.StepJoin] = isNodeAlready(node)
 	}
@@ -120,6 +124,22 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = why, why
 	}
 	return r, nil
+}
+
+// admission is what the kubelet of the host does to its pods once it is restarted as planned. One that joins again has none.
+func (e *execution) admission(ctx context.Context, plan *api.Plan, built *document.Result, again bool) (a admission, err error) {
+	if e.operation().Node == nil || again {
+		return a, nil
+	}
+	node, err := e.readNode(ctx, e.operation().Node.Name)
+	if err != nil {
+		return a, err
+	}
+	err = retryAPI(ctx, e.clock, "Listing the pods of the Node", isFinal, func() (err error) {
+		a, err = admissionOf(ctx, e.Kube, node, plan, &built.Bundle.Document)
+		return err
+	})
+	return a, err
 }
 
 // dropNode deletes the Node of a host that cannot have become it, as it has neither a

@@ -34,8 +34,9 @@ import (
 type configured struct {
 	// is what the host is like now, and recorded what it has written down of that.
 	is, recorded string
-	// impact is what the next change costs.
-	impact config.Impact
+	// impact is what the next change costs, and restarted are the services that are restarted for it.
+	impact    config.Impact
+	restarted []string
 	// impactLater replaces it once the host was asked for a plan that many times.
 	impactLater      config.Impact
 	impactLaterAfter int
@@ -101,6 +102,7 @@ func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *v1alpha1.Window
 		return nil, err
 	}
 	p := h.plan(b.Document.Hostname)
+	p.Restarts = append(p.Restarts, h.restarted...)
 	if h.plans++; h.impactLater != "" && h.plans == h.impactLaterAfter {
 		h.impact = h.impactLater
 	}

@@ -45,5 +45,9 @@ func (p *Preview) Impact(ctx context.Context, instance *v1alpha1.WindowsInstance
 		d := diagnose.Diagnose(diagnose.StageFacts, err, instance)
 		return "", "", fmt.Errorf("the host does not return a plan: %s: %s", d.Reason, d.Message)
 	}
-	return planImpact(plan), built.Revision, nil
+	admission, err := admissionOf(ctx, p.Kube, node, plan, &built.Bundle.Document)
+	if err != nil {
+		return "", "", err
+	}
+	return admission.cost(planImpact(plan)), built.Revision, nil
 }

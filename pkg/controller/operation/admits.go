@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// admission is what a kubelet that is restarted does to the pods of its Node, all of which it admits again.
+type admission struct {
+	// rejects are pods, as namespace/name, that select what the Node no longer has. A drain has them made again elsewhere.
+	rejects []string
+	// stay is how many pods a drain leaves, and most how many the kubelet admits. 0: that is not known.
+	stay, most int
+}
+
+// admissionOf asks which pods the kubelet of a Node rejects once it is restarted as planned. Nothing is asked, and there are none, if it
+// is not restarted, or the Node is nil.
+func admissionOf(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, plan *api.Plan, document *config.Document) (admission, error) {
+	a := admission{}
+	if node == nil || !slices.Contains(plan.Restarts, wmco.KubeletService) {
+		return a, nil
+	}
+	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
+	if err != nil {
+		return a, fmt.Errorf("listing the pods of Node %s: %w", node.Name, err)
+	}
+	a.most = maxPods(document)
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		switch owner := metav1.GetControllerOf(pod); {
+		case pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case owner != nil && owner.Kind == "DaemonSet", pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+			a.stay++ // those that select other labels are removed by the controller of their DaemonSet
+		case !selects(&pod.Spec, node):
+			a.rejects = append(a.rejects, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	slices.Sort(a.rejects)
+	return a, nil
+}
+
+// cost is what a change costs that restarts the kubelet: a drain, which asks PodDisruptionBudgets, rather than pods that are rejected.
+func (a admission) cost(impact v1alpha1.ChangeImpact) v1alpha1.ChangeImpact {
+	if impact == v1alpha1.ImpactRestart && len(a.rejects) > 0 {
+		return v1alpha1.ImpactDrain
+	}
+	return impact
+}
+
+// describe says what is to be known of it before. Empty: nothing is.
+func (a admission) describe() string {
+	text := ""
+	if len(a.rejects) > 0 {
+		text = fmt.Sprintf(" The Node is drained, because the kubelet would reject pods that select what the Node no longer has: %s.", words.Enumerate(a.rejects, maxRejected))
+	}
+	if a.most > 0 && a.stay > a.most {
+		text += fmt.Sprintf(" The kubelet admits %d pods (maxPods), and %d of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them. Raise spec.template.kubelet.maxPods of the pool.", a.most, a.stay)
+	}
+	return text
+}
+
+// maxRejected bounds how many pods a message names.
+const maxRejected = 5
+
+// maxPods is how many pods a document has the kubelet admit. 0: it does not say.
+func maxPods(d *config.Document) int {
+	for _, f := range d.Files {
+		if f.Path == wmco.KubeletConfigPath && f.Source.Text != nil {
+			var c struct {
+				MaxPods int `json:"maxPods"`
+			}
+			if json.Unmarshal([]byte(*f.Source.Text), &c) == nil {
+				return c.MaxPods
+			}
+		}
+	}
+	return 0
+}
+
+// selects says whether a pod selects a Node, by its labels and its name, as kubelets check it. What cannot be read selects none.
+func selects(pod *corev1.PodSpec, node *corev1.Node) bool {
+	if !labels.SelectorFromSet(pod.NodeSelector).Matches(labels.Set(node.Labels)) {
+		return false
+	}
+	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	return slices.ContainsFunc(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return len(term.MatchExpressions)+len(term.MatchFields) > 0 &&
+			matches(term.MatchExpressions, labels.Set(node.Labels)) && matches(term.MatchFields, labels.Set{metav1.ObjectNameField: node.Name})
+	})
+}
+
+// operators are those of Nodes, as labels know them.
+var operators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+}
+
+func matches(requirements []corev1.NodeSelectorRequirement, set labels.Set) bool {
+	return !slices.ContainsFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
+		requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
+		return err != nil || !requirement.Matches(set)
+	})
+}
