@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -24,36 +23,54 @@ import (
 // platformsVariable is the environment variable that asks for the platforms that take too long for every run.
 const platformsVariable = "E2E_PLATFORMS"
 
-// TestOpenShiftPlatforms: on each platform the host of a Machine and one of the ConfigMap become nodes under the names
-// that the platform knows them by, and take pods. Those without Machines have an entry only. vSphere and None have
-// tests of their own.
+// ocpPlatform is a platform, and what is special to its hosts.
+type ocpPlatform struct {
+	configv1.PlatformType
+	// always: it runs in every test.
+	always bool
+	// cloud is whose metadata hosts have. Empty: none.
+	cloud string
+	// user is who logs in to the hosts of Machines. Empty: the usual one.
+	user string
+	// node is the name of the Node of a Machine, of which it is the nth. Nil: there are no Machines.
+	node func(machine string, n int) string
+	// renamed: the host of a Machine gets the name of that from us.
+	renamed bool
+	// kubelet is what its command line has on the host of a Machine. %s is the name of the Node.
+	kubelet []string
+}
+
+var ocpPlatforms = []ocpPlatform{
+	{
+		PlatformType: configv1.AWSPlatformType, always: true, cloud: winhost.CloudAWS,
+		node:    func(_ string, n int) string { return fmt.Sprintf("ip-10-0-17-%d.us-east-2.compute.internal", 4+n) },
+		kubelet: []string{"--cloud-provider=external", "--hostname-override=%s", `--image-credential-provider-bin-dir=C:\k`},
+	},
+	{PlatformType: configv1.AzurePlatformType, user: "capi", node: asItsMachine, kubelet: []string{"--cloud-provider=external"}},
+	{
+		PlatformType: configv1.GCPPlatformType, cloud: winhost.CloudGCP,
+		node: func(machine string, _ int) string { return machine + ".c.example.internal" }, kubelet: []string{"--hostname-override=%s"},
+	},
+	{PlatformType: configv1.VSpherePlatformType, renamed: true, node: asItsMachine, kubelet: []string{"--cloud-provider=external"}},
+	{PlatformType: configv1.NutanixPlatformType, renamed: true, node: asItsMachine, kubelet: []string{"--cloud-provider=external"}},
+	{PlatformType: configv1.BareMetalPlatformType},
+}
+
+func asItsMachine(machine string, _ int) string { return machine }
+
+// TestOpenShiftPlatforms: on each platform the hosts of a MachineSet and one of the ConfigMap become nodes under the names
+// that the platform knows them by, and take pods; the MachineSet is scaled from and to nothing, a Machine is replaced, and the hosts
+// get another key. Those without Machines have an entry only, and a clone of that. None has tests of its own.
 func TestOpenShiftPlatforms(t *testing.T) {
 	t.Parallel()
-	for _, p := range []struct {
-		platform configv1.PlatformType
-		always   bool
-		// of the Machine
-		user    string
-		cloud   string
-		node    string
-		kubelet []string // of its command line
-	}{
-		{
-			platform: configv1.AWSPlatformType, always: true, cloud: winhost.CloudAWS, node: "ip-10-0-17-4.us-east-2.compute.internal",
-			kubelet: []string{"--cloud-provider=external", "--hostname-override=ip-10-0-17-4.us-east-2.compute.internal", `--image-credential-provider-bin-dir=C:\k`},
-		},
-		{platform: configv1.AzurePlatformType, user: "capi", node: "win-7gq2p1", kubelet: []string{"--cloud-provider=external"}},
-		{platform: configv1.GCPPlatformType, cloud: winhost.CloudGCP, node: "winworker-x7k2p.c.example.internal", kubelet: []string{"--hostname-override=winworker-x7k2p.c.example.internal"}},
-		{platform: configv1.NutanixPlatformType, node: "winworker-x7k2p", kubelet: []string{"--cloud-provider=external"}},
-		{platform: configv1.BareMetalPlatformType},
-	} {
-		t.Run(string(p.platform), func(t *testing.T) {
+	for _, p := range ocpPlatforms {
+		t.Run(string(p.PlatformType), func(t *testing.T) {
 			if !p.always && os.Getenv(platformsVariable) != "all" {
 				t.Skipf("one platform runs in every test: %s=all runs all of them", platformsVariable)
 			}
 			// One after the other: each is a control plane with all of its processes.
-			o := newOpenShift(t, p.platform)
-			if p.platform == configv1.AzurePlatformType {
+			o := newOpenShift(t, p.PlatformType)
+			if p.PlatformType == configv1.AzurePlatformType {
 				if _, err := o.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "artifacts", "azure")); err != nil {
 					t.Fatal(err)
 				}
@@ -63,27 +80,18 @@ func TestOpenShiftPlatforms(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: sourceName},
 				Data:       map[string]string{entry.host.Address(): entryFor(entry.host, "name="+entry.name)},
 			})
-			if p.node != "" {
-				const namespace = "openshift-machine-api"
-				address := o.HostIP().Next().Next().String()
-				h := o.newHost(t, namespace, "win-7gq2p1", winhost.Options{
-					Address: address, Port: 22, User: p.user, Metadata: winhost.Metadata{Cloud: p.cloud, Hostname: p.node},
-				})
-				h.name = "winworker-x7k2p"
-				o.provision(t, namespace, h.name, address)
-				h.mustBeNode(t, o, p.node)
-				service, err := h.theirs(t).Service(wmco.KubeletService)
-				if err != nil || service == nil {
-					t.Fatalf("the service of the kubelet: %+v, %v", service, err)
-				}
-				mustSay(t, service.Settings.CommandLine, p.kubelet...)
-			}
 			want := entry.name
 			if p.cloud != "" {
 				want = "ocp-entry.example.internal"
 			}
+			if p.node != nil {
+				openShiftMachines(t, o, p, entry)
+			}
 			entry.mustBeNode(t, o, want)
 			if os.Getenv(platformsVariable) == "all" {
+				if p.node == nil {
+					openShiftClone(t, o, entry)
+				}
 				o.administer(t)
 				openShiftInputs(t, o, entry, p.cloud)
 			}

@@ -69,6 +69,7 @@ func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 		each(mgr, "certificates of nodes", &certificatesv1.CertificateSigningRequest{}, machineApprover{maxAge: o.MaxMachineAge}.approve),
 		keepToken(mgr),
 		machineConfigOperator{client: mgr.GetClient()}.setup(mgr),
+		machineSetController{client: mgr.GetClient(), live: mgr.GetAPIReader()}.setup(mgr),
 		machineController{client: mgr.GetClient(), kube: clients}.setup(mgr),
 	)
 	if err != nil {
