@@ -517,12 +517,14 @@ func TestReconcileManaged(t *testing.T) {
 		}
 	}
 	says(false)
-	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
-		h.facts.Services = append(h.facts.Services, api.Service{Name: wmco.WindowsExporterService})
-	})
-	f.clock.Step(10 * time.Minute)
-	f.settle("win-1")
-	says(true)
+	for path, want := range map[string]bool{`"C:\Program Files\windows_exporter\windows_exporter.exe" --log.level=info`: false, `C:\k\windows_exporter.exe --log.level=info`: true} {
+		f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+			h.facts.Services = []api.Service{{Name: wmco.WindowsExporterService, Path: path}}
+		})
+		f.clock.Step(10 * time.Minute)
+		f.settle("win-1")
+		says(want)
+	}
 
 	desired.mu.Lock()
 	desired.err = errors.New("there is no Secret")

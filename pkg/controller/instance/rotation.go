@@ -123,6 +123,9 @@ func (e *evaluation) credentials() {
 	if before != nil && r.accepted == r.key.Fingerprint() {
 		e.status.Credentials.KeyFingerprint = before.KeyFingerprint // it has both
 	}
+	if c := e.get(condition); r.err == nil && before != nil && before.RotatingTo == r.key.Fingerprint() && c != nil && (c.Reason == v1alpha1.ReasonKeyRotationFailed || c.Reason == v1alpha1.ReasonKeyRotationInterrupted) {
+		return // while it waits to be tried again, what the key met there is still so, and whether others get it is judged by that
+	}
 	if r.err == nil {
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationPending, "The host is to accept key %s. It waits: %s.", r.key.Fingerprint(), r.wait)
 		return

@@ -259,6 +259,13 @@ func TestRotateKeyFails(t *testing.T) {
 				t.Errorf("it says %q", m)
 			}
 			f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed")
+			// Others go on by what is said of it, also while it waits until it is tried again.
+			f.rotations.wait = "others come first"
+			f.again("win-1")
+			if still := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, test.reason); still != m {
+				t.Errorf("while it waits it says %q", still)
+			}
+			f.rotations.wait = ""
 			// It has both keys: one could not be removed.
 			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
 			f.again("win-1")

@@ -33,7 +33,7 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		machineID:     facts.Agent.MachineID,
 		kubelet:       hasKubelet(facts),
 		wicd:          hasService(facts, wmco.WICDService),
-		exporter:      hasService(facts, wmco.WindowsExporterService),
+		exporter:      hasOurExporter(facts),
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
@@ -112,6 +112,14 @@ func mergeMachine(recorded, now string) string {
 func hasKubelet(facts *api.Facts) bool {
 	return hasService(facts, wmco.KubeletService) ||
 		slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || strings.HasPrefix(e.Area, "services/") })
+}
+
+// hasOurExporter says whether the service windows_exporter runs the program that a payload, or WMCO, has put on the host. Sites may have
+// their own, with the same name.
+func hasOurExporter(facts *api.Facts) bool {
+	return slices.ContainsFunc(facts.Services, func(s api.Service) bool {
+		return strings.EqualFold(s.Name, wmco.WindowsExporterService) && strings.HasPrefix(strings.ToLower(strings.TrimPrefix(s.Path, `"`)), strings.ToLower(wmco.KubernetesDir+`\`))
+	})
 }
 
 func hasService(facts *api.Facts, name string) bool {

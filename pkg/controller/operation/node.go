@@ -61,7 +61,13 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	}
 	found, err := e.cordonNode(ctx, node.Name, node.UID)
 	if apierrors.IsNotFound(err) && e.operation().Type == v1alpha1.OperationRemove { // as the Machine API does with that of a Machine
-		return result{skipped: true, message: fmt.Sprintf("Node %s was deleted meanwhile.", node.Name)}, nil
+		is, readErr := e.readNode(ctx, node.Name)
+		if readErr != nil {
+			return result{}, readErr
+		}
+		if is == nil {
+			return result{skipped: true, message: fmt.Sprintf("Node %s was deleted meanwhile.", node.Name)}, nil
+		}
 	}
 	if err != nil {
 		return result{}, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -154,6 +155,24 @@ func TestRemove(t *testing.T) {
 			},
 			want:      succeeded,
 			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Skipped Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "the Node is another one when it is to be cordoned", set: func(f *fixture) {
+				f.kube.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+					node, err := f.nodes.Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", testNode)
+					if err != nil {
+						return true, nil, err
+					}
+					replaced := node.(*corev1.Node).DeepCopy()
+					replaced.UID = "another"
+					if err := f.nodes.Update(corev1.SchemeGroupVersion.WithResource("nodes"), replaced, ""); err != nil {
+						return true, nil, err
+					}
+					return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), testNode, errors.New("it has another UID"))
+				})
+			},
+			want: failed, wantNode: "another", wantIs: "old",
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Failed Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 		},
 		{
 			name: "the host is away", set: func(f *fixture) { f.failWith("Login", errRefusedPort) }, want: failed, wantNode: "uid-of-node", wantIs: "old",

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -112,15 +113,23 @@ func (r *reader) readNetwork(ctx context.Context) error {
 	return nil
 }
 
+// proxyPatience is how long a Proxy that was created may be without a status. One that was deleted and is created again has none for
+// a moment; hosts would be drained to do without a proxy, and again to have it.
+const proxyPatience = 15 * time.Minute
+
 // readProxy reads the proxy that is in effect. Hosts are drained and restarted for another one, and would pull nothing through
 // one that is none.
 func (r *reader) readProxy(ctx context.Context) error {
 	proxy := &configv1.Proxy{}
 	_, err := r.must(ctx, "Proxy", clusterName, proxy, "create it again: oc create -f - <<< '{\"apiVersion\":\"config.openshift.io/v1\",\"kind\":\"Proxy\",\"metadata\":{\"name\":\"cluster\"},\"spec\":{}}', with the spec that it had")
 	r.cluster.Proxy = document.Proxy{HTTP: proxy.Status.HTTPProxy, HTTPS: proxy.Status.HTTPSProxy, None: proxy.Status.NoProxy}
-	const remedy = "wait, or see why the network operator does not: oc get clusteroperator network"
 	if proxy.Status.HTTPProxy+proxy.Status.HTTPSProxy == "" && proxy.Spec.HTTPProxy+proxy.Spec.HTTPSProxy != "" {
-		r.find("the network operator has not put the proxy of Proxy "+clusterName+" into effect yet", remedy)
+		const problem, remedy = "the network operator has not put the proxy of Proxy " + clusterName + " into effect", "see why: oc get clusteroperator network"
+		if time.Since(proxy.CreationTimestamp.Time) < proxyPatience {
+			r.keep(problem+" yet", "wait, or "+remedy)
+		} else { // it does not accept it, and workers go without as well
+			r.warnings = append(r.warnings, problem+", so hosts have none either: "+remedy)
+		}
 	}
 	for _, field := range []struct {
 		name, value string

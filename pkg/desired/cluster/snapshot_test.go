@@ -677,14 +677,6 @@ func TestFindings(t *testing.T) {
 			want: []string{"Proxy cluster does not exist, which each cluster of OpenShift has", "oc create -f"},
 		},
 		{
-			// They would be drained and restarted twice.
-			name: "a Proxy that is not in effect yet",
-			objects: replaced(openShiftCluster(), &configv1.Proxy{
-				ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"}, Status: configv1.ProxyStatus{NoProxy: "localhost"},
-			}),
-			want: []string{"the network operator has not put the proxy of Proxy cluster into effect yet", "oc get clusteroperator network"},
-		},
-		{
 			// They would be drained and restarted, and pull nothing then.
 			name: "a Proxy that is damaged",
 			objects: replaced(openShiftCluster(), &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Status: configv1.ProxyStatus{
@@ -912,6 +904,11 @@ func TestInputsThatHostsDoWithout(t *testing.T) {
 		want    string
 	}{
 		{"pull secret that is none", replaced(mirrored(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})), "Secret openshift-config/pull-secret cannot be used"},
+		{
+			"a Proxy that was created again", replaced(mirrored(), &configv1.Proxy{
+				ObjectMeta: metav1.ObjectMeta{Name: "cluster", CreationTimestamp: metav1.Now()}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"},
+			}), "the network operator has not put the proxy of Proxy cluster into effect yet",
+		},
 		{"no pull secret where there are mirrors", lacking(mirrored(), "pull-secret"), "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -953,6 +950,20 @@ func TestInputsThatHostsDoWithout(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProxyThatIsRefused: what the network operator does not accept is in effect nowhere, so hosts go on without it, as workers do.
+func TestProxyThatIsRefused(t *testing.T) {
+	snapshot := read(t, settings(), replaced(openShiftCluster(), &configv1.Proxy{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"},
+	}))
+	configured := instance()
+	configured.Status.CurrentRevision = "r1"
+	got := build(t, snapshot, cluster.Host{Instance: configured})
+	const want = "the network operator has not put the proxy of Proxy cluster into effect, so hosts have none either: see why: oc get clusteroperator network"
+	if !slices.Contains(got.Warnings, want) {
+		t.Errorf("got %q", got.Warnings)
 	}
 }
 
