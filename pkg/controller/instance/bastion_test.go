@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,10 @@ func TestReconcileBehindTwoBastions(t *testing.T) {
 	own := newInstance("win-2", "10.1.42.1")
 	own.Spec.Bastion = jump("10.9.9.2")
 	f := newFixture(t, newPool("behind", jump("10.9.9.1")), inPool("behind", newInstance("win-1", "10.1.42.1")), own, newInstance("win-3", "10.1.42.1"))
-	for name, through := range map[string]string{"win-1": "10.9.9.1:22", "win-2": "10.9.9.2:22", "win-3": ""} {
+	// An instance has the bastion of its pool from the first look at it on. Before that the one without a bastion would wait for it.
+	throughs := map[string]string{"win-1": "10.9.9.1:22", "win-2": "10.9.9.2:22", "win-3": ""}
+	for _, name := range slices.Sorted(maps.Keys(throughs)) {
+		through := throughs[name]
 		f.hosts.set("10.1.42.1", func(h *scriptedHost) {
 			h.key, h.machine, h.through, h.facts = newKey(t, name), "firmware-"+name+"/windows-"+name, through, goodFacts()
 			h.facts.Name.Hostname = name
