@@ -288,6 +288,9 @@ func TestAbandon(t *testing.T) {
 		{"known from an adoption", v1alpha1.NodeReference{}, ops(op(v1alpha1.OperationAdopt, succeeded, time.Hour, func(o *v1alpha1.Operation) {
 			o.Node, o.HostChanged = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}, true
 		})), false},
+		{"of a host that may have been released", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, ops(
+			v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, FinishedAt: ago(time.Hour), ReleaseBegun: true}, op(reconfigure, succeeded, 2*time.Hour),
+		), true},
 		{"of others, which was drained before", v1alpha1.NodeReference{}, ops(op(drain, succeeded, time.Hour, func(o *v1alpha1.Operation) {
 			o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}
 		})), true},

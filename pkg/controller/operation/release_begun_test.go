@@ -190,18 +190,23 @@ func TestRemoveWhatMayBeReleased(t *testing.T) {
 	for name, released := range map[string]bool{"it was": true, "it was not": false} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(removeOperation(), isBeingDeleted, func(i *v1alpha1.WindowsInstance) {
+				i.Status.HostIP = "10.0.0.1"
 				i.Status.History = []v1alpha1.Operation{
 					{ID: "op-0", Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true},
 					{ID: "op-00", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true},
 				}
 			}))
 			f.configure()
-			if released {
+			want := map[string]string{}
+			if released { // and WMCO may have met it since
 				f.host.is, f.host.recorded = "", ""
+				want["10.0.0.1"] = provenKey
 			} else {
 				f.host.is, f.host.recorded = testRevision, testRevision
 			}
+			f.met(map[string]string{"10.0.0.1": provenKey})
 			op := f.finish()
+			f.wantMet(want)
 			if node := f.findNode(); op.Phase != v1alpha1.OperationSucceeded || (node != nil) != released || f.drain.runs > 0 == released {
 				t.Errorf("it is %s: %s, %d drains, the Node is %+v", op.Phase, op.Message, f.drain.runs, node)
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -38,7 +40,10 @@ func TestForeignEntry(t *testing.T) {
 		"another host":          {other: configuredAt("10.1.42.9"), made: true},
 		"another port":          {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }), made: true},
 		"only watched":          {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Status.Operation = nil }), made: true},
-		"behind a bastion":      {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Status.Bastion = "10.8.0.1:22" }), made: true},
+		"kept off the host": {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDuplicateHost}}
+		}), made: true},
+		"behind a bastion": {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Status.Bastion = "10.8.0.1:22" }), made: true},
 		"of the pool, to hand over": {other: configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) {
 			i.Namespace, i.Spec.PoolRef = theConfigMap.Namespace, &v1alpha1.PoolReference{Name: theConfigMap.Name}
 		}), made: true},
