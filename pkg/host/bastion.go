@@ -57,7 +57,7 @@ func (c *Connector) bastion(ctx context.Context, instance *v1alpha1.WindowsInsta
 	}
 	at := c.now()
 	credential := offered(current, nil, nil, at)
-	credential.Remark = current.remark(secret.String(), onBastion(spec.Username), at)
+	credential.Remark, credential.Warning = current.remark(secret.String(), onBastion(spec.Username), at), current.warning
 	return &ssh.Bastion{Address: spec.Address, Port: int(spec.Port), User: spec.Username, Credential: credential, HostKeys: keys}, nil
 }
 

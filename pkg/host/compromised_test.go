@@ -91,6 +91,9 @@ func TestCompromisedKeys(t *testing.T) {
 			if (target.Credential.Remark == "") != (test.says == "") || !strings.Contains(target.Credential.Remark, test.says) {
 				t.Errorf("it says %q", target.Credential.Remark)
 			}
+			if target.Credential.Warning != target.Credential.Remark { // there are no certificates
+				t.Errorf("it warns of %q", target.Credential.Warning)
+			}
 			if slices.Contains(test.offered, was) {
 				peer, err := s.connector.Login(t.Context(), instance)
 				if err != nil || peer.Accepted != was || peer.Wanted != test.wanted || !slices.Equal(peer.Loses, test.former) || !strings.Contains(peer.Remark, test.says) {

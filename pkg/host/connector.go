@@ -114,7 +114,7 @@ func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		}
 	}
 	if peer.Certified {
-		peer.With, peer.Remark = current.describeCertificate(peer.Accepted), current.warning
+		peer.With, peer.Remark = current.describeCertificate(peer.Accepted), target.Credential.Warning
 	} else {
 		peer.Remark = target.Credential.Remark
 	}

@@ -41,7 +41,7 @@ func (c *Connector) credential(ctx context.Context, instance *v1alpha1.WindowsIn
 func (c *Connector) offered(secret types.NamespacedName, current credentials, former []credentials, instance *v1alpha1.WindowsInstance) ssh.Credential {
 	at := c.now()
 	out := offered(current, former, instance.Status.Credentials, at)
-	out.Remark = current.remark(secret.String(), onHost(instance.Spec.Username), at)
+	out.Remark, out.Warning = current.remark(secret.String(), onHost(instance.Spec.Username), at), current.warning
 	return out
 }
 

@@ -309,7 +309,7 @@ func schema_pkg_apis_windows_v1alpha1_Bastion(ref common.ReferenceCallback) comm
 					},
 					"credentialsSecretRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase when it is encrypted), or key password. Required.",
+							Description: "Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase when it is encrypted), or key password. Certificates and further keys are as in that of hosts, see credentialsSecretRef of WindowsInstance; the bastion gets no keys. Required.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
@@ -4413,7 +4413,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"credentialsSecretRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Secret in the namespace of the instance with the credentials to log in: key private-key.pem (with passphrase when it is encrypted), or key password. Empty: the Secret of the pool; where that is empty too, the cluster-wide key (Secret cloud-private-key in the namespace of the controller).",
+							Description: "Secret in the namespace of the instance with the credentials to log in: key private-key.pem (with passphrase when it is encrypted), or key password. private-key.pem-cert.pub is an OpenSSH certificate of the private key, which hosts are offered first. private-key-NAME.pem are further private keys, any NAME, each with its own certificate private-key-NAME.pem-cert.pub: a host that accepts one of them keeps it, and others get private-key.pem. There are at most four keys and certificates. Which keys are compromised is said by the annotation windows.openshift.io/compromised-keys of the Secret. Empty: the Secret of the pool; where that is empty too, the cluster-wide key (Secret cloud-private-key in the namespace of the controller).",
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
 					},

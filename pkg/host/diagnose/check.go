@@ -211,7 +211,7 @@ func (c *check) describe(name string, trace *host.Trace) string {
 	case CheckBastion:
 		b := trace.Target.Bastion
 		text := fmt.Sprintf("%s port %d (%s), %s, user %s", b.Address, cmp.Or(b.Port, ssh.DefaultPort), trace.Bastion.Address, host.KeyOf(trace.Bastion.HostKey).Describe(), b.User)
-		return unlessCertified(text, b.Credential, trace.Bastion.Certified)
+		return remarkedOn(text, b.Credential, trace.Bastion.Certified)
 	case CheckConnect:
 		if trace.Target.Bastion != nil {
 			return trace.Peer.String() + ", from the bastion"
@@ -226,17 +226,22 @@ func (c *check) describe(name string, trace *host.Trace) string {
 		return host.KeyOf(trace.HostKey).Describe() + ", recorded in status.hostKeys"
 	case CheckAuthenticate:
 		text := "user " + c.instance.Spec.Username + ", " + trace.AcceptedCredential()
-		return unlessCertified(text, trace.Target.Credential, trace.Certified)
+		return remarkedOn(text, trace.Target.Credential, trace.Certified)
 	}
 	return ""
 }
 
-// unlessCertified is what is said of a login, with the remark on its certificates if the server took none of them.
-func unlessCertified(text string, of ssh.Credential, certified bool) string {
-	if of.Remark == "" || certified {
+// remarkedOn is what is said of a login, with what people should know of the credentials. That certificates were not taken is no news
+// where one was.
+func remarkedOn(text string, of ssh.Credential, certified bool) string {
+	remark := of.Remark
+	if certified {
+		remark = of.Warning
+	}
+	if remark == "" {
 		return text
 	}
-	return text + ". " + of.Remark
+	return text + ". " + remark
 }
 
 // severityOrder puts errors first.

@@ -21,6 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -156,6 +157,37 @@ func TestCheckPasses(t *testing.T) {
 	// The connection of the check is gone, and that of the pool is not.
 	if s.Pool.Stats().Connections != pooled {
 		t.Errorf("the pool has %d connections, before it had %d", s.Pool.Stats().Connections, pooled)
+	}
+}
+
+// TestCheckRemarks: what people should know of a Secret is said of each login with it, but not that a certificate was not taken where
+// one was.
+func TestCheckRemarks(t *testing.T) {
+	const warning, remark = "Secret a/b still has key c.", "Secret a/b still has key c. The certificate expired."
+	for _, test := range []struct {
+		name       string
+		credential ssh.Credential
+		certified  bool
+		want       string
+	}{
+		{"nothing", ssh.Credential{}, false, ""},
+		{"a certificate was not taken", ssh.Credential{Remark: "The certificate expired."}, false, ". The certificate expired."},
+		{"another one was", ssh.Credential{Remark: "The certificate expired."}, true, ""},
+		{"a key is compromised", ssh.Credential{Remark: remark, Warning: warning}, false, ". " + remark},
+		{"and a certificate was taken", ssh.Credential{Remark: remark, Warning: warning}, true, ". " + warning},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := &check{instance: &v1alpha1.WindowsInstance{}}
+			trace := &host.Trace{Trace: &ssh.Trace{Certified: test.certified}, Target: ssh.Target{Credential: test.credential}}
+			if got, want := c.describe(CheckAuthenticate, trace), "user , "+test.want; got != want {
+				t.Errorf("of the host it says %q, want %q", got, want)
+			}
+			trace = &host.Trace{Trace: &ssh.Trace{Bastion: ssh.Peer{Certified: test.certified}}}
+			trace.Target.Bastion = &ssh.Bastion{Credential: test.credential}
+			if got := c.describe(CheckBastion, trace); !strings.HasSuffix(got, "user "+test.want) {
+				t.Errorf("of the bastion it says %q, want %q in the end", got, test.want)
+			}
+		})
 	}
 }
 

@@ -35,6 +35,8 @@ type Credential struct {
 	// Remark is what people should know when a server accepts none of it, in sentences: for example that a
 	// certificate is not tried because it has expired. Empty: nothing.
 	Remark string
+	// Warning is the part of Remark that people should know also when a server accepts a certificate of it. Empty: nothing.
+	Warning string
 }
 
 // Target is a host and how to log in to it.

@@ -74,6 +74,11 @@ type WindowsInstanceSpec struct {
 	HostKeys []string `json:"hostKeys,omitempty"`
 	// Secret in the namespace of the instance with the credentials to log in: key
 	// private-key.pem (with passphrase when it is encrypted), or key password.
+	// private-key.pem-cert.pub is an OpenSSH certificate of the private key, which hosts are offered first.
+	// private-key-NAME.pem are further private keys, any NAME, each with its own certificate
+	// private-key-NAME.pem-cert.pub: a host that accepts one of them keeps it, and others get
+	// private-key.pem. There are at most four keys and certificates. Which keys are compromised
+	// is said by the annotation windows.openshift.io/compromised-keys of the Secret.
 	// Empty: the Secret of the pool; where that is empty too, the cluster-wide key
 	// (Secret cloud-private-key in the namespace of the controller).
 	// +optional
@@ -186,7 +191,8 @@ type Bastion struct {
 	// +k8s:maxItems=16
 	HostKeys []string `json:"hostKeys"`
 	// Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase
-	// when it is encrypted), or key password. Required.
+	// when it is encrypted), or key password. Certificates and further keys are as in that of hosts, see credentialsSecretRef
+	// of WindowsInstance; the bastion gets no keys. Required.
 	CredentialsSecretRef SecretReference `json:"credentialsSecretRef"`
 }
 

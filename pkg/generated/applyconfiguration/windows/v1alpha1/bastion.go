@@ -22,7 +22,8 @@ type BastionApplyConfiguration struct {
 	// space, base64. They are the only keys that are trusted: none is recorded at the first contact. Required.
 	HostKeys []string `json:"hostKeys,omitempty"`
 	// Secret in the same namespace with the credentials to log in to the bastion: key private-key.pem (with passphrase
-	// when it is encrypted), or key password. Required.
+	// when it is encrypted), or key password. Certificates and further keys are as in that of hosts, see credentialsSecretRef
+	// of WindowsInstance; the bastion gets no keys. Required.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
 }
 
