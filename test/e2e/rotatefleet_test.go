@@ -223,19 +223,21 @@ func (f *rotatedFleet) pauseRefusing(t *testing.T, paused bool) {
 	t.Helper()
 	for i := rotatedHosts - refusingHosts; i < rotatedHosts; i++ {
 		patch := fmt.Appendf(nil, `{"spec":{"paused":%t}}`, paused)
-		if _, err := instances(f.System).Patch(t.Context(), rotatedName(i), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		eventually(t, "a host is paused, or not", func() error {
+			_, err := instances(f.System).Patch(t.Context(), rotatedName(i), types.MergePatchType, patch, metav1.PatchOptions{})
+			return err
+		})
 	}
 }
 
-// list are the instances of the fleet.
+// list are the instances of the fleet. kube-apiserver needs a moment to notice that windows-apiserver is there again.
 func (f *rotatedFleet) list(t *testing.T) []v1alpha1.WindowsInstance {
 	t.Helper()
-	list, err := instances(f.System).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var list *v1alpha1.WindowsInstanceList
+	eventually(t, "the instances are served", func() (err error) {
+		list, err = instances(f.System).List(t.Context(), metav1.ListOptions{})
+		return err
+	})
 	return list.Items
 }
 
