@@ -293,6 +293,10 @@ func TestRolloutUndo(t *testing.T) {
 		{"the present one", "undo p --to-revision=4", worked("p-1"), all, "", "windowsnodepool/p has revision 4 already"},
 		{"what was undone", "undo p --to-revision=4", pinned, all, "", "revision 4 of windowsnodepool/p was undone. To have its hosts get it again: kubectl windows rollout resume p -n hosts"},
 		{"the one that it is pinned to", "undo p --to-revision=2", pinned, all, "", "windowsnodepool/p is pinned to revision 2 already"},
+		{"the one that it is pinned to, after another one was refused", "undo p --to-revision=2", func(p *v1alpha1.WindowsNodePool) {
+			pinned(p)
+			p.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-4", To: "p-1", RequestedBy: "bob", RequestedAt: new(metav1.Unix(1_700_000_000, 0))}
+		}, all, `"to":"p-2"`, "goes back to revision 2\n"},
 		{"one that did not work", "undo p --to-revision=3", worked("p-1", "p-2"), all, "", "revision 3 of windowsnodepool/p is none that all its hosts worked with, or it was undone. To give them its template nevertheless, set spec.template to it: kubectl windows rollout history p -n hosts --revision=3"},
 		{"one of another pool", "undo p --to-revision=9", worked("p-9"), all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
 		{"nothing worked before", "undo p", worked("p-4"), all, "", "windowsnodepool/p has no earlier revision that all its hosts worked with: kubectl windows rollout history p -n hosts"},

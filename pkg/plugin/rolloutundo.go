@@ -142,9 +142,9 @@ func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevisio
 	switch {
 	case err != nil:
 		return nil, err
-	case found.Name == now && back.ByPerson():
+	case found.Name == now && back.ByPerson() && !asksForAnother(pool, back):
 		return nil, fmt.Errorf("windowsnodepool/%s is pinned to revision %d already", pool.Name, number)
-	case found.Name == now:
+	case found.Name == now && !back.ByPerson():
 		return nil, fmt.Errorf("windowsnodepool/%s has revision %d already", pool.Name, number)
 	case found.Name == pool.Status.UpdateRevision:
 		return nil, fmt.Errorf("revision %d of windowsnodepool/%s was undone. To have its hosts get it again: kubectl windows rollout resume %s -n %s", number, pool.Name, pool.Name, pool.Namespace)
@@ -153,6 +153,13 @@ func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevisio
 			number, pool.Name, pool.Name, pool.Namespace, number)
 	}
 	return found, nil
+}
+
+// asksForAnother says whether somebody has asked since for another revision than the one that a pool is pinned to, so that to ask for that
+// one again is how a request goes that was refused.
+func asksForAnother(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback) bool {
+	asked := pool.Undo(back.Revision)
+	return asked != nil && asked.To != back.To
 }
 
 // pinText says why a pool has an earlier revision, and how that ends.

@@ -22,51 +22,93 @@ const eventUndone = "Undone"
 // maxWorked bounds how many revisions a pool can go back to, as its field does.
 const maxWorked = 10
 
-// undo is the rollback of the newest revision of a pool that somebody has asked for. refused says why there is none. Nil and empty:
-// nobody has asked for it, or it is not known yet whether it can be. What was accepted once holds, whatever becomes of it.
+// undo is the rollback of the newest revision of a pool that somebody has asked for. refused says why what was asked for is not done.
+// Nil and empty: nobody has asked for it, or it is not known yet whether it can be. What was accepted once holds, whatever becomes of
+// it, and until another request is accepted: one that is not must not give hosts again what was undone.
 func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest string) (back *v1alpha1.PoolRollback, refused string, err error) {
 	asked := pool.Undo(newest)
 	if asked == nil {
 		return nil, "", nil
 	}
-	if known := pool.RolledBack(newest); asked.Follows(known) {
+	if known := pool.RolledBack(newest); known.ByPerson() {
 		back = known.DeepCopy()
 	}
-	to, number, err := r.numbered(ctx, pool, asked.To)
-	switch {
-	case err != nil:
-		return back, "", err
-	case back == nil && !slices.Contains(workedRevisions(pool), asked.To):
-		return nil, refusal(pool, asked, "Revision "+asked.To+" is none that all hosts of the pool worked with, or it was undone"), nil
-	case to == nil && back == nil:
-		return nil, refusal(pool, asked, "ControllerRevision "+asked.To+" no longer exists as it was kept"), nil
-	case to == nil:
-		return back, "", nil
-	}
-	why, ships := "", true
-	if r.goesBack != nil && len(to.Programs) > 0 {
-		var known bool
-		if why, ships, known = r.goesBack(to.Payload()); !known {
-			return back, "", nil
-		}
-	}
-	if why != "" && back == nil {
-		return nil, refusal(pool, asked, why), nil
-	}
-	var without []string
-	if !ships {
-		if without, err = r.withoutPrograms(ctx, pool, instances, to.Programs); err != nil {
+	if !asked.Follows(back) {
+		accepted, why, err := r.accept(ctx, pool, instances, asked)
+		switch {
+		case accepted != nil:
+			return accepted, "", nil
+		case err != nil:
 			return back, "", err
+		case why != "":
+			refused = refusal(pool, asked, why, back)
 		}
 	}
 	if back == nil {
-		if len(without) > 0 && len(without) == staying(instances) {
-			return nil, refusal(pool, asked, "neither the hosts nor windows-controller have the programs of "+asked.To+". Give windows-controller the payload that has them, or change spec.template"), nil
-		}
-		back = &v1alpha1.PoolRollback{Revision: newest, To: asked.To, Time: *asked.RequestedAt, RequestedBy: asked.RequestedBy, Message: message.ConditionMessage(pinned(asked, number))}
+		return nil, refused, nil
 	}
-	back.WithoutPrograms = without[:min(len(without), maxRolledBack)]
-	return back, "", nil
+	to, _, err := r.numbered(ctx, pool, back.To)
+	if to == nil || err != nil {
+		return back, refused, err
+	}
+	_, ships, known := r.mayGoBack(to)
+	if !known {
+		return back, refused, nil
+	}
+	without, err := r.lacking(ctx, pool, instances, to, ships)
+	if err != nil {
+		return back, refused, err
+	}
+	back.WithoutPrograms = without
+	return back, refused, nil
+}
+
+// accept is what becomes of a request that was not answered before: a rollback, or why there is none. Nil and empty: that is not known
+// yet.
+func (r *Reconciler) accept(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, asked *v1alpha1.PoolUndo) (back *v1alpha1.PoolRollback, why string, err error) {
+	if !slices.Contains(workedRevisions(pool), asked.To) {
+		return nil, "Revision " + asked.To + " is none that all hosts of the pool worked with, or it was undone", nil
+	}
+	to, number, err := r.numbered(ctx, pool, asked.To)
+	if err != nil {
+		return nil, "", err
+	}
+	if to == nil {
+		return nil, "ControllerRevision " + asked.To + " no longer exists as it was kept", nil
+	}
+	why, ships, known := r.mayGoBack(to)
+	if !known || why != "" {
+		return nil, why, nil
+	}
+	without, err := r.lacking(ctx, pool, instances, to, ships)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(without) > 0 && len(without) == min(staying(instances), maxRolledBack) {
+		return nil, "neither the hosts nor windows-controller have the programs of " + asked.To + ". Give windows-controller the payload that has them, or change spec.template", nil
+	}
+	return &v1alpha1.PoolRollback{
+		Revision: asked.Revision, To: asked.To, Time: *asked.RequestedAt, RequestedBy: asked.RequestedBy,
+		Message: message.ConditionMessage(pinned(asked, number)), WithoutPrograms: without,
+	}, "", nil
+}
+
+// mayGoBack says why hosts must not go back to the programs of a revision, and whether windows-controller can send them. It reports
+// false for known as long as that cannot be said.
+func (r *Reconciler) mayGoBack(to *revision.Revision) (why string, ships, known bool) {
+	if r.goesBack == nil || len(to.Programs) == 0 {
+		return "", true, true
+	}
+	return r.goesBack(to.Payload())
+}
+
+// lacking are the instances whose hosts cannot have the programs of a revision, as many as a rollback names.
+func (r *Reconciler) lacking(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, to *revision.Revision, ships bool) ([]string, error) {
+	if ships {
+		return nil, nil
+	}
+	without, err := r.withoutPrograms(ctx, pool, instances, to.Programs)
+	return without[:min(len(without), maxRolledBack)], err
 }
 
 // pinned says which revision a pool has been taken back to, by whom and why.
@@ -78,8 +120,12 @@ func pinned(asked *v1alpha1.PoolUndo, number int64) string {
 	return message.Sentence(text)
 }
 
-// refusal says that a revision is not undone.
-func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why string) string {
+// refusal says that a revision is not undone, or, if it is, that its hosts do not go back to another one.
+func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why string, back *v1alpha1.PoolRollback) string {
+	if back != nil {
+		return fmt.Sprintf("Revision %s stays undone as it was, to %s, and not to %s, as %s has asked for: %s To go back to another one: kubectl windows rollout undo %s -n %s --to-revision=NUMBER",
+			asked.Revision, back.To, asked.To, asked.RequestedBy, message.Sentence(why), pool.Name, pool.Namespace)
+	}
 	return fmt.Sprintf("Revision %s is not undone, as %s has asked for: %s To remove the request: kubectl windows rollout resume %s -n %s",
 		asked.Revision, asked.RequestedBy, message.Sentence(why), pool.Name, pool.Namespace)
 }

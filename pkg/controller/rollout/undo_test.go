@@ -208,6 +208,58 @@ func TestUndoStays(t *testing.T) {
 	}
 }
 
+// TestUndoneTwice: a second request that is not accepted, or not known to be yet, does not give hosts again what was undone.
+func TestUndoneTwice(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(f *rollbackPool, undo *v1alpha1.PoolUndo)
+		want string // empty: nothing is refused
+	}{
+		{"nobody has its programs", func(f *rollbackPool, undo *v1alpha1.PoolUndo) {
+			pool := f.pass()
+			older := revision.Of(pool, document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, SHA256: strings.Repeat("9", 64)}}})
+			data, err := older.Encode()
+			if err != nil {
+				f.Fatal(err)
+			}
+			undo.To = revision.Name(pool, data)
+			if err := f.client.Create(f.Context(), newRevision(pool, undo.To, data, 9)); err != nil {
+				f.Fatal(err)
+			}
+			pool.Status.WorkedRevisions = append([]string{undo.To}, pool.Status.WorkedRevisions...)
+			if err := f.client.Status().Update(f.Context(), pool); err != nil {
+				f.Fatal(err)
+			}
+		}, "Neither the hosts nor windows-controller have the programs"},
+		{"it did not work", func(_ *rollbackPool, undo *v1alpha1.PoolUndo) { undo.To = "p-0" }, "is none that all hosts of the pool worked with"},
+		{"its kubelet is too old", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
+			f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", false, true }
+		}, "Its kubelet is too old."},
+		{"the cluster was not read yet", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
+			f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, false }
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, before, now := undonePool(t)
+			first := f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack
+			f.time = f.time.Add(settleTime)
+			undo := &v1alpha1.PoolUndo{Revision: now, To: before, Reason: "pods hang"}
+			tt.edit(f, undo)
+			pool := f.undoes(undo)
+			if got := pool.Status.RolledBack; !got.ByPerson() || got.To != before || !got.Time.Equal(&first.Time) || !slices.Equal(got.WithoutPrograms, []string{"c"}) {
+				t.Fatalf("the first one is %+v", got)
+			}
+			if got := revision.BackTo(f.host("a"), pool, now); got != before {
+				t.Errorf("a is to have %q", got)
+			}
+			c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)
+			if (c.Reason == v1alpha1.ReasonUndoRefused) != (tt.want != "") || !strings.Contains(c.Message, tt.want) || tt.want != "" && !strings.Contains(c.Message, "stays undone as it was, to "+before) {
+				t.Errorf("it says %+v", c)
+			}
+		})
+	}
+}
+
 // TestGoesBack: a host that is back gets its other updates as its pool says.
 func TestGoesBack(t *testing.T) {
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice", WithoutPrograms: []string{"c"}}
