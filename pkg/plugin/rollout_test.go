@@ -290,6 +290,14 @@ func TestRolloutUndo(t *testing.T) {
 		{"by its number", "undo p --to-revision=1 --dry-run", worked("p-1", "p-2"), all, `"to":"p-1"`, "windowsnodepool/p goes back to revision 1 (server dry run)\n"},
 		{"of a release that recorded one only", "undo p", nil, all, `"to":"p-1"`, "goes back to revision 1\n"},
 		{"once more", "undo p", pinned, all, `"to":"p-1"`, "goes back to revision 1\n"},
+		{"while an earlier one is rolled out again", "undo p", func(p *v1alpha1.WindowsNodePool) {
+			worked("p-1", "p-4", "p-2")(p)
+			p.Status.CurrentRevision = "p-2"
+		}, all, `"to":"p-2"`, "goes back to revision 2\n"},
+		{"while the first one is rolled out again", "undo p", func(p *v1alpha1.WindowsNodePool) {
+			worked("p-4", "p-2")(p)
+			p.Status.CurrentRevision = "p-2"
+		}, all, `"to":"p-2"`, "goes back to revision 2\n"},
 		{"the present one", "undo p --to-revision=4", worked("p-1"), all, "", "windowsnodepool/p has revision 4 already"},
 		{"what was undone", "undo p --to-revision=4", pinned, all, "", "revision 4 of windowsnodepool/p was undone. To have its hosts get it again: kubectl windows rollout resume p -n hosts"},
 		{"the one that it is pinned to", "undo p --to-revision=2", pinned, all, "", "windowsnodepool/p is pinned to revision 2 already"},

@@ -128,8 +128,12 @@ func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevisio
 		now = back.To
 	}
 	if number == 0 {
-		if at := slices.Index(worked, now); at >= 0 {
+		switch at := slices.Index(worked, now); {
+		case at < 0:
+		case back.ByPerson():
 			worked = worked[:at]
+		default: // it may have worked long ago, and be rolled out again
+			worked = slices.Delete(slices.Clone(worked), at, at+1)
 		}
 		for _, name := range slices.Backward(worked) {
 			if at := slices.IndexFunc(revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name }); at >= 0 {
