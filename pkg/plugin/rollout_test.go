@@ -313,6 +313,10 @@ func TestRolloutUndo(t *testing.T) {
 		{"history", "history p", worked("p-2", "p-1"), all, "", "REVISION   AGE         NAME   STATE\n1          <unknown>   p-1    the last that all hosts had\n2          <unknown>   p-2    all hosts had it\n3          <unknown>   p-3\n4          <unknown>   p-4    the present one, not on all hosts\n"},
 		{"history of what was undone", "history p", pinned, all, "", "2          <unknown>   p-2    the pool is pinned to it\n3          <unknown>   p-3\n4          <unknown>   p-4    the present one, undone\n\nPinned to revision 2 (p-2) by bob.\nIt ends with another"},
 		{"one of the history", "history p --revision=2", nil, all, "", "nodeLabels:\n  rack: \"2\"\n"},
+		{"the same as when it had this revision before", "undo p", func(p *v1alpha1.WindowsNodePool) {
+			worked("p-1", "p-2")(p)
+			p.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-4", To: "p-2", RequestedBy: "bob", RequestedAt: new(metav1.Unix(1_700_000_000, 0))}
+		}, all, `"to":"p-2"`, "goes back to revision 2\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newAPI(t)
@@ -328,6 +332,15 @@ func TestRolloutUndo(t *testing.T) {
 					t.Error(err)
 				}
 				undo, at := patch.Spec.UpdateStrategy.RollingUpdate.Undo, metav1.Unix(1_800_000_000, 0)
+				if undo == nil {
+					pool.Spec.UpdateStrategy.RollingUpdate.Undo = nil
+					answer(w, pool)
+					return
+				}
+				if known := pool.Spec.UpdateStrategy.RollingUpdate.Undo; known != nil && known.To == undo.To && known.Reason == undo.Reason { // it stays as it was recorded
+					answer(w, pool)
+					return
+				}
 				undo.RequestedBy, undo.RequestedAt = "alice", &at
 				answered := pool.DeepCopy()
 				answered.Spec.UpdateStrategy.RollingUpdate.Undo = undo

@@ -80,6 +80,11 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 		return fmt.Errorf("making the change: %w", err)
 	}
 	pools := c.windows.WindowsNodePools(pool.Namespace)
+	if dryRun == nil && o.repeats(pool, to.Name) {
+		if _, err := pools.Patch(ctx, pool.Name, types.MergePatchType, fmt.Appendf(nil, withoutUndo, pool.UID), metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
 	pool, err = pools.Patch(ctx, pool.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
 	if err != nil {
 		return err
@@ -115,6 +120,16 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 			return err
 		}
 	}
+}
+
+// withoutUndo is the patch that takes a request away from the pool with a UID.
+const withoutUndo = `{"metadata":{"uid":%q},"spec":{"updateStrategy":{"rollingUpdate":{"undo":null}}}}`
+
+// repeats says whether the pool has the same request already, and does not follow it, say because that is from when the pool had this
+// revision before. To the API it is a new one only if the former is taken away first: who applies a spec repeats what is in it for ever.
+func (o *rolloutUndo) repeats(pool *v1alpha1.WindowsNodePool, to string) bool {
+	known := pool.Spec.UpdateStrategy.RollingUpdate.Undo
+	return known != nil && known.Revision == pool.Status.UpdateRevision && known.To == to && known.Reason == o.reason && !known.Follows(pool.RolledBack(known.Revision))
 }
 
 // undoTo is the revision that a pool is to go back to. 0 is the last before the one that its hosts are to have now.

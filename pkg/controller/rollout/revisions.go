@@ -65,12 +65,15 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	case at >= 0: // somebody went back to it
 		again := revisions[at].DeepCopy()
 		again.Revision = next
+		noteOver(pool, again)
 		if err := r.client.Update(ctx, again); err != nil {
 			return "", fmt.Errorf("making ControllerRevision %s the newest: %w", name, err)
 		}
 		return name, nil
 	}
-	if err := r.client.Create(ctx, newRevision(pool, name, data, next)); err != nil {
+	made := newRevision(pool, name, data, next)
+	noteOver(pool, made)
+	if err := r.client.Create(ctx, made); err != nil {
 		return "", fmt.Errorf("keeping the template of the pool as ControllerRevision %s: %w", name, err)
 	}
 	for i := range revisions[:max(0, len(revisions)+1-maxRevisions)] {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
@@ -34,6 +36,9 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 		back = known.DeepCopy()
 	}
 	if !asked.Follows(back) {
+		if over, err := r.isOver(ctx, pool, asked); over || err != nil {
+			return back, "", err
+		}
 		accepted, why, err := r.accept(ctx, pool, instances, asked)
 		switch {
 		case accepted != nil:
@@ -61,6 +66,34 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 	}
 	back.WithoutPrograms = without
 	return back, refused, nil
+}
+
+// undoOver is the annotation of the ControllerRevision that a pool has again: when was asked for what somebody had undone of it before. That
+// has ended with another template or payload, and a request in the spec, which nobody has to remove, must not come alive again.
+const undoOver = "windows.openshift.io/undo-over"
+
+// noteOver notes in a revision that a pool is about to have, and had not until now, that the request of its spec, if it is about that
+// one, is over: the API takes none about a revision that the pool does not have.
+func noteOver(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) {
+	asked := pool.Undo(kept.Name)
+	if asked == nil || kept.Name == pool.Status.UpdateRevision {
+		return
+	}
+	if kept.Annotations == nil {
+		kept.Annotations = map[string]string{}
+	}
+	kept.Annotations[undoOver] = asked.RequestedAt.UTC().Format(time.RFC3339)
+}
+
+// isOver says whether the pool has had another revision since somebody has asked for one to be undone. It does not read the cache, which
+// may not have yet what was noted in the same pass.
+func (r *Reconciler) isOver(ctx context.Context, pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo) (bool, error) {
+	at := asked.RequestedAt.UTC().Format(time.RFC3339)
+	isOver := func(kept appsv1.ControllerRevision) bool {
+		return kept.Name == asked.Revision && kept.Annotations[undoOver] == at
+	}
+	revisions, err := r.revisionsOf(ctx, pool)
+	return slices.ContainsFunc(revisions, isOver), err
 }
 
 // accept is what becomes of a request that was not answered before: a rollback, or why there is none. Nil and empty: that is not known

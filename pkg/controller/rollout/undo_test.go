@@ -24,13 +24,12 @@ import (
 func undonePool(t *testing.T) (f *rollbackPool, before, now string) {
 	t.Helper()
 	f = newRollbackPool(t, "a", "b", "c")
-	programs := document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36.1", SHA256: strings.Repeat("1", 64)}}}
-	f.payload = func() (document.Payload, bool) { return programs, true }
+	f.payloadOf("1")
 	f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, true }
 	before = f.pass().Status.UpdateRevision
 	workWith(t, f.client, before, "a", "b", "c")
 	f.pass()
-	programs.Files = []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36.2", SHA256: strings.Repeat("2", 64)}}
+	f.payloadOf("2")
 	f.want(13)
 	now = f.pass().Status.UpdateRevision
 	workWith(t, f.client, now, "a", "b", "c")
@@ -46,6 +45,13 @@ func undonePool(t *testing.T) (f *rollbackPool, before, now string) {
 		t.Fatalf("%s and %s worked: %+v", before, now, got)
 	}
 	return f, before, now
+}
+
+// payloadOf gives hosts other programs.
+func (f *rollbackPool) payloadOf(digit string) {
+	f.payload = func() (document.Payload, bool) {
+		return document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36." + digit, SHA256: strings.Repeat(digit, 64)}}}, true
+	}
 }
 
 // undoes has somebody ask for a revision to be undone, as the API records it.
@@ -205,6 +211,48 @@ func TestUndoStays(t *testing.T) {
 	}
 	if f.undoes(nil).Status.RolledBack != nil {
 		t.Error("nobody asks for it any more, and it is undone")
+	}
+}
+
+// TestUndoIsOver: a request that has ended by another template, or by other programs, does not come alive when the pool has that revision
+// again, though it is still in the spec. Another one does.
+func TestUndoIsOver(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// away gives the pool another revision, and again the one that was undone.
+		away, again func(f *rollbackPool)
+		forgotten   bool
+	}{
+		{"another template", func(f *rollbackPool) { f.want(14) }, func(f *rollbackPool) { f.want(13) }, false},
+		{"other programs", func(f *rollbackPool) { f.payloadOf("3") }, func(f *rollbackPool) { f.payloadOf("2") }, false},
+		{"its ControllerRevision was deleted meanwhile", func(f *rollbackPool) { f.want(14) }, func(f *rollbackPool) { f.want(13) }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, before, now := undonePool(t)
+			if !f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack.ByPerson() {
+				t.Fatal("it is not undone")
+			}
+			tt.away(f)
+			if got := f.pass().Status; got.UpdateRevision == now || got.RolledBack != nil {
+				t.Fatalf("the pool has another revision: %+v", got)
+			}
+			if tt.forgotten {
+				kept := &appsv1.ControllerRevision{}
+				kept.Namespace, kept.Name = "ns", now
+				if err := f.client.Delete(t.Context(), kept); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tt.again(f)
+			pool := f.pass()
+			if got := pool.Status; got.UpdateRevision != now || got.RolledBack != nil || pool.Undo(now) == nil || meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionDegraded) {
+				t.Fatalf("the pool has it again: %+v", got)
+			}
+			f.time = f.time.Add(settleTime)
+			if !f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack.ByPerson() {
+				t.Error("somebody asks for it again, and it is not undone")
+			}
+		})
 	}
 }
 
