@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/words"
@@ -100,11 +101,12 @@ func keyType(text string) string {
 	return name
 }
 
-// addressesOf are all addresses of a Node, by any of which WMCO may know its host.
-func addressesOf(node *corev1.Node) []string {
-	var addresses []string
-	for _, a := range node.Status.Addresses {
-		addresses = append(addresses, a.Address)
+// metByWMCO are the addresses by which WMCO may have met the host of an instance: those at which it was logged in to. WMCO goes to port 22
+// itself, so that behind a bastion or at another port an address may be that of a host of WMCO; and a Node has whatever
+// addresses its kubelet writes.
+func metByWMCO(i *v1alpha1.WindowsInstance) []string {
+	if i.Status.Bastion != "" || i.Spec.Port != v1alpha1.DefaultPort {
+		return nil
 	}
-	return addresses
+	return i.Status.FoundAt()
 }

@@ -25,6 +25,11 @@ const (
 	ecdsaKey  = "AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBMWoSyXGpK2KUQt0AE7i2YiDBl9H8x109ccvwuc+rrc6vxqrfV7uvQIdC76pnliW15qtfTkju1oBhfYx24SSeuY="
 )
 
+// foundAt has the host of an instance be at an address, by the port that WMCO knows.
+func foundAt(i *v1alpha1.WindowsInstance) {
+	i.Spec.Port, i.Status.HostIP = v1alpha1.DefaultPort, "10.0.0.1"
+}
+
 // met has WMCO have met hosts with these keys.
 func (f *fixture) met(keys map[string]string) {
 	f.t.Helper()
@@ -57,7 +62,10 @@ func TestReleaseCorrectsHostKeys(t *testing.T) {
 		"cut off":        {"AAAAC3NzaC1lZDI1NTE5", provenKey, "10.0.0.1."},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			f := releasing(t)
+			f := releasing(t, foundAt)
+			node := f.node() // its kubelet says that it has the address of another host
+			node.Status.Addresses = append(node.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.0.0.9"})
+			f.updateNode(node)
 			f.met(map[string]string{"10.0.0.1": tt.recorded, "10.0.0.9": formerKey})
 			op := f.finish()
 			f.checkReleased(op)
@@ -73,7 +81,7 @@ func TestReleaseCorrectsHostKeys(t *testing.T) {
 func TestReleaseWithoutRightToHostKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "no right", func(t *testing.T) {
-		f := releasing(t)
+		f := releasing(t, foundAt)
 		f.met(map[string]string{"10.0.0.1": formerKey})
 		f.kube.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, kruntime.Object, error) {
 			return true, nil, apierrors.NewForbidden(corev1.Resource("configmaps"), wmco.HostKeysConfigMap, errors.New("denied"))
@@ -90,7 +98,7 @@ func TestReleaseWithoutRightToHostKeys(t *testing.T) {
 func TestReleaseWithoutHost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "off", func(t *testing.T) {
-		f := releasing(t)
+		f := releasing(t, foundAt)
 		f.met(map[string]string{"10.0.0.9": formerKey})
 		f.whenItBegins(v1alpha1.StepReleaseNode, func() {
 			f.host.mu.Lock()
@@ -104,19 +112,33 @@ func TestReleaseWithoutHost(t *testing.T) {
 // TestRemoveForgetsHostKeys: the next host at the address of one that left is not refused for its key. Those of WMCO's hosts stay.
 func TestRemoveForgetsHostKeys(t *testing.T) {
 	t.Parallel()
-	for name, ours := range map[string]bool{"ours": true, "that of others": false} {
+	for name, tt := range map[string]struct {
+		change change
+		theirs bool // it was never configured by us
+		keeps  bool
+	}{
+		"ours":             {},
+		"that of others":   {theirs: true, keeps: true},
+		"at another port":  {change: func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }, keeps: true},
+		"behind a bastion": {change: func(i *v1alpha1.WindowsInstance) { i.Status.Bastion = "10.9.9.1:22" }, keeps: true},
+	} {
 		inBubble(t, name, func(t *testing.T) {
-			changes := []change{isBeingDeleted, func(i *v1alpha1.WindowsInstance) { i.Status.HostIP = "10.0.0.1" }}
-			if ours {
+			changes := []change{isBeingDeleted, foundAt}
+			if !tt.theirs {
 				changes = append(changes, func(i *v1alpha1.WindowsInstance) {
 					i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
 				})
 			}
+			if tt.change != nil {
+				changes = append(changes, tt.change)
+			}
 			f := newFixture(t, newInstance(removeOperation(), changes...))
 			f.configure()
 			want := map[string]string{"10.0.0.9": formerKey}
-			if !ours {
+			if tt.theirs {
 				f.host.is, f.host.recorded = "", ""
+			}
+			if tt.keeps {
 				want["10.0.0.1"] = provenKey
 			}
 			f.met(map[string]string{"10.0.0.1": provenKey, "10.0.0.9": formerKey})

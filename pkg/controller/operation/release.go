@@ -186,7 +186,7 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	note, err := e.correctHostKeys(ctx, addressesOf(node), prove)
+	note, err := e.correctHostKeys(ctx, metByWMCO(e.instance), prove)
 	if err != nil {
 		return result{}, err
 	}
