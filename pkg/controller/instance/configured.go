@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -35,6 +36,8 @@ type Desired interface {
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
 	// PoolRevision names the ControllerRevision of the pool that this configuration is of. Empty: that is not known.
 	PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string
+	// SamePrograms says whether two revisions of a pool have the same programs. False: they have not, or one of them is not kept any more.
+	SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, a, b string) (bool, error)
 	// MetricsKept says, for people, why a host that serves metrics goes on with what it has. Empty: there is nothing to say.
 	MetricsKept() string
 	// NodeNames is where the names of the Nodes of hosts come from. known is false as long as that could not be read.
@@ -79,8 +82,23 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 		}
 	}
 	if pool != nil && s.inputs == nil {
-		s.poolRevision = r.Desired.PoolRevision(instance, pool, s.node)
+		r.readPoolRevision(ctx, s, pool, instance)
 	}
+}
+
+// readPoolRevision asks of which revision of its pool the desired configuration is, and which programs those that the host has worked with
+// have in common with it.
+func (r *Reconciler) readPoolRevision(ctx context.Context, s *snapshot, pool *v1alpha1.WindowsNodePool, instance *v1alpha1.WindowsInstance) {
+	name, had := r.Desired.PoolRevision(instance, pool, s.node), instance.Status.PoolRevision
+	if name != "" && had != "" && name != had {
+		same, err := r.Desired.SamePrograms(ctx, pool, name, had)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "What the host works with is recorded later")
+			return
+		}
+		s.samePrograms = same
+	}
+	s.poolRevision = name
 }
 
 // switched drops what was found out while hosts were only watched, or while they were
@@ -162,7 +180,7 @@ func (e *evaluation) worked() {
 		e.status.PoolRevision, e.status.PreviousPoolRevision = "", ""
 	case e.poolRevision != "" && !last.Active() && (!last.BrokenOff() || e.unharmed()) &&
 		e.holds(v1alpha1.ConditionUpToDate) && e.status.CurrentRevision == e.status.DesiredRevision && e.holds(v1alpha1.ConditionNodeReady):
-		if e.status.PoolRevision != e.poolRevision {
+		if e.status.PoolRevision != e.poolRevision && !e.samePrograms { // else the host keeps the programs of the one before still
 			e.status.PreviousPoolRevision = e.status.PoolRevision
 		}
 		e.status.PoolRevision = e.poolRevision

@@ -463,6 +463,10 @@ func (*scriptedDesired) PoolRevision(*v1alpha1.WindowsInstance, *v1alpha1.Window
 	return "p-1"
 }
 
+func (*scriptedDesired) SamePrograms(context.Context, *v1alpha1.WindowsNodePool, string, string) (bool, error) {
+	return false, nil
+}
+
 func (d *scriptedDesired) MetricsKept() string { return d.kept } // never changes
 
 func (*scriptedDesired) NodeNames() (wmco.HostnameSource, bool) {
@@ -636,6 +640,7 @@ func TestEvaluatePoolRevision(t *testing.T) {
 		{name: "its Node is not ready", of: known(t), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2"}, want: "p-1", before: "p-0"},
 		{name: "it is being changed", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1", before: "p-0"},
 		{name: "the update failed when all was changed", of: reconfigured(t, revision1, v1alpha1.OperationFailed), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2"}, want: "p-1", before: "p-0"},
+		{name: "it works with another template and the same programs", of: known(t), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2", samePrograms: true}, want: "p-2", before: "p-0"},
 		{name: "nobody knows which one it is", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1", before: "p-0"},
 		{name: "it is in no pool", of: known(t), s: snapshot{observation: observed(revision1), node: node}, noPool: true},
 		{name: "it was broken by what it has, and that is rolled back", of: known(t), s: snapshot{

@@ -52,6 +52,8 @@ type snapshot struct {
 	revision string
 	// poolRevision names the ControllerRevision that this is of. Empty: it is not known, or there is no pool.
 	poolRevision string
+	// samePrograms: it has the programs of the one that the host worked with last, though it is another one.
+	samePrograms bool
 	// rolledBack is what of its pool was rolled back. Nil: nothing.
 	rolledBack *v1alpha1.PoolRollback
 	// waiting is what cannot be configured yet.

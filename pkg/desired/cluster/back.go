@@ -14,6 +14,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
@@ -67,8 +68,9 @@ func (l *Live) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, name st
 }
 
 // programsToKeep are the digests of the programs that the host would go back to if the revision of its pool now broke
-// it. Nil: that is not known, as of hosts in no pool and of revisions of earlier releases.
-func (l *Live) programsToKeep(ctx context.Context, s *Snapshot, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) ([]string, error) {
+// it. If those are among the ones that it is sent, as after another template, it keeps those of the last revision before with others. Nil:
+// that is not known, as of hosts in no pool and of revisions of earlier releases.
+func (l *Live) programsToKeep(ctx context.Context, s *Snapshot, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, sent *config.Document) ([]string, error) {
 	if pool == nil {
 		return nil, nil
 	}
@@ -76,16 +78,30 @@ func (l *Live) programsToKeep(ctx context.Context, s *Snapshot, instance *v1alph
 	if err != nil {
 		return nil, err
 	}
-	name := revision.WouldGoBackTo(instance, pool, newest)
+	digests, err := l.digestsOf(ctx, pool, revision.WouldGoBackTo(instance, pool, newest))
+	if err != nil || slices.ContainsFunc(digests, func(digest string) bool {
+		return !slices.ContainsFunc(sent.Files, func(f config.File) bool { return f.Source.Payload != "" && f.Digest == digest })
+	}) {
+		return digests, err
+	}
+	before, err := l.digestsOf(ctx, pool, revision.HadBefore(instance, pool))
+	if len(before) > 0 || err != nil {
+		return before, err
+	}
+	return digests, nil
+}
+
+// digestsOf are those of the programs of a revision of a pool. Empty: there is none of that name, or they are not known.
+func (l *Live) digestsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
-	to, err := l.kept(ctx, pool, name)
-	if to == nil || err != nil {
+	kept, err := l.kept(ctx, pool, name)
+	if kept == nil || err != nil {
 		return nil, err
 	}
 	var digests []string
-	for _, f := range to.Programs {
+	for _, f := range kept.Programs {
 		digests = append(digests, "sha256:"+f.SHA256)
 	}
 	return digests, nil
@@ -145,6 +161,22 @@ func (s *Snapshot) ships(p document.Payload) bool {
 		}
 	}
 	return true
+}
+
+// SamePrograms says whether two revisions of a pool have the same programs. False: they have not, or one of them is not kept any more.
+func (s *Source) SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, a, b string) (bool, error) {
+	if a == "" || b == "" {
+		return false, nil
+	}
+	one, err := s.o.Live.kept(ctx, pool, a)
+	if one == nil || err != nil {
+		return false, err
+	}
+	other, err := s.o.Live.kept(ctx, pool, b)
+	if other == nil || err != nil {
+		return false, err
+	}
+	return len(one.Programs) > 0 && one.Has(other.Programs) && other.Has(one.Programs), nil
 }
 
 // Payload is what new hosts get. It reports false while the cluster was not read, or has not what hosts need.

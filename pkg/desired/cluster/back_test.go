@@ -167,6 +167,10 @@ func TestProgramsToKeep(t *testing.T) {
 			p.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: p.Status.CurrentRevision}
 			p.Status.CurrentRevision, i.Status.PoolRevision = "", newest
 		}},
+		{name: "it gets another template with the programs that it has", want: other, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, newest string) {
+			i.Status.PoolRevision, i.Status.PreviousPoolRevision = newest, p.Status.CurrentRevision
+			p.Spec.Template.NodeLabels = map[string]string{"rack": "7"}
+		}},
 		{name: "the pool is new", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, _ string) {
 			p.Status.CurrentRevision, i.Status.PoolRevision = "", ""
 		}},
@@ -185,7 +189,7 @@ func TestProgramsToKeep(t *testing.T) {
 			keep := func(kubelet string) *appsv1.ControllerRevision {
 				p := document.Payload{Files: slices.Clone(now.Files)}
 				for i := range p.Files {
-					if f := &p.Files[i]; f.Path == kubeletPath {
+					if f := &p.Files[i]; f.Path == kubeletPath && kubelet != "" {
 						f.SHA256 = strings.Repeat(kubelet, 32)
 					}
 				}
@@ -199,13 +203,21 @@ func TestProgramsToKeep(t *testing.T) {
 					Data:       runtime.RawExtension{Raw: data},
 				}
 			}
-			worked, all := keep(earlier), keep(other)
+			worked, all, sameAsNow := keep(earlier), keep(other), keep("")
 			host := instance()
 			host.Spec.PoolRef, host.Status.PoolRevision, pool.Status.CurrentRevision = &v1alpha1.PoolReference{Name: "pool"}, worked.Name, all.Name
 			if tt.edit != nil {
 				tt.edit(pool, host, newest)
 			}
-			live, c := newLive(t, pool, worked, all)
+			live, c := newLive(t, pool, worked, all, sameAsNow)
+			for _, with := range []struct {
+				a, b string
+				same bool
+			}{{worked.Name, all.Name, false}, {worked.Name, worked.Name, true}, {worked.Name, "pool-" + strings.Repeat("0", 32), false}, {worked.Name, "", false}} {
+				if same, err := newSource(t, c, &issuer{}).SamePrograms(t.Context(), pool, with.a, with.b); err != nil || same != with.same {
+					t.Errorf("the programs of %s and %q are the same: %t, %v", with.a, with.b, same, err)
+				}
+			}
 			if tt.gone {
 				if err := c.Delete(t.Context(), worked); err != nil {
 					t.Fatal(err)

@@ -369,7 +369,7 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if err != nil {
 		return nil, err
 	}
-	if result.Keep, err = s.o.Live.programsToKeep(ctx, snapshot, instance, host.Pool); err != nil {
+	if result.Keep, err = s.o.Live.programsToKeep(ctx, snapshot, instance, host.Pool, &result.Bundle.Document); err != nil {
 		return nil, err
 	}
 	return result, nil
