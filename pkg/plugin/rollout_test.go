@@ -284,7 +284,7 @@ func TestRolloutUndo(t *testing.T) {
 		revisions     []appsv1.ControllerRevision
 		body, want    string
 	}{
-		{"the one that worked before", "undo p", worked("p-1", "p-2", "p-4"), all, `"undo":{"reason":null,"revision":"p-4","to":"p-2"}`, "windowsnodepool/p goes back to revision 2\nPinned by alice.\nHosts that keep the present revision, as neither they nor windows-controller have the programs of the other one: a.\nIt ends with another template or payload. To end it: kubectl windows rollout resume p -n hosts\n"},
+		{"the one that worked before", "undo p", worked("p-1", "p-2", "p-4"), all, `"undo":{"reason":null,"revision":"p-4","to":"p-2"}`, "windowsnodepool/p goes back to revision 2\nPinned by alice.\nHosts that keep the revision that they worked with last, as neither they nor windows-controller have the programs of the other one: a.\nIt ends with another template or payload. To end it: kubectl windows rollout resume p -n hosts\n"},
 		{"the last that worked", "undo p", worked("p-1", "p-2"), all, `"to":"p-2"`, "goes back to revision 2\n"},
 		{"with a reason", "undo p --reason=broken", worked("p-1", "p-4"), all, `"reason":"broken"`, "goes back to revision 1\n"},
 		{"by its number", "undo p --to-revision=1 --dry-run", worked("p-1", "p-2"), all, `"to":"p-1"`, "windowsnodepool/p goes back to revision 1 (server dry run)\n"},

@@ -97,6 +97,10 @@ func (r *Reconciler) readPoolRevision(ctx context.Context, s *snapshot, pool *v1
 			return
 		}
 		s.samePrograms = same
+		if s.programsOfBefore, err = r.Desired.SamePrograms(ctx, pool, name, instance.Status.PreviousPoolRevision); err != nil {
+			log.FromContext(ctx).Error(err, "What the host works with is recorded later")
+			return
+		}
 	}
 	s.poolRevision = name
 }
@@ -175,6 +179,9 @@ func (e *evaluation) configured() {
 // to what the pool goes back to, and not to that.
 func (e *evaluation) worked() {
 	last, back := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.rolledBack
+	if e.poolRevision != "" && e.status.PoolRevision != e.poolRevision && !e.samePrograms && !e.programsOfBefore && last != nil && last.Revision != "" && last.Revision == e.status.DesiredRevision && last.MayHaveChangedHost() {
+		e.status.PreviousPoolRevision = "" // it was told to keep the programs that it worked with last, and no others
+	}
 	switch {
 	case e.instance.Spec.PoolRef == nil:
 		e.status.PoolRevision, e.status.PreviousPoolRevision = "", ""

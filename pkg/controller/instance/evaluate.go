@@ -54,6 +54,8 @@ type snapshot struct {
 	poolRevision string
 	// samePrograms: it has the programs of the one that the host worked with last, though it is another one.
 	samePrograms bool
+	// programsOfBefore: it has those of the one that the host worked with before that.
+	programsOfBefore bool
 	// rolledBack is what of its pool was rolled back. Nil: nothing.
 	rolledBack *v1alpha1.PoolRollback
 	// waiting is what cannot be configured yet.

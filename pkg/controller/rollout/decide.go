@@ -508,8 +508,12 @@ func (p *pass) keptByPolicy(c candidate) reason {
 	if c.heldBack && c.cause == "" && slotOf(c.impact) != slotNone {
 		return reason{kind: waitsForResume}
 	}
-	if len(of.broken) > policy.maxFailures {
-		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: of.broken}
+	broken := of.broken
+	if c.undoes { // those that cannot go back with it are what it is undone for
+		broken = slices.DeleteFunc(slices.Clone(broken), func(h *host) bool { return h.keeps })
+	}
+	if len(broken) > policy.maxFailures {
+		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: broken}
 	}
 	if c.cause == v1alpha1.CauseWindowsUpdates && !c.lacksUpdates && len(of.lack) > policy.maxFailures {
 		return reason{kind: waitsForUpdates, most: policy.maxFailures, hosts: of.lack}

@@ -167,7 +167,7 @@ func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why strin
 func unpins(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback) string {
 	text := back.Message + " "
 	if len(back.WithoutPrograms) > 0 {
-		text += fmt.Sprintf("Hosts that keep revision %s, as neither they nor windows-controller have the programs of %s: %s. ", back.Revision, back.To, words.Enumerate(back.WithoutPrograms, maxNamed))
+		text += fmt.Sprintf("Hosts that keep the revision that they worked with last, as neither they nor windows-controller have the programs of %s: %s. ", back.To, words.Enumerate(back.WithoutPrograms, maxNamed))
 	}
 	return text + fmt.Sprintf("It ends with another template or payload. To end it: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace)
 }

@@ -327,18 +327,28 @@ func TestDecideUndone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		window *v1alpha1.MaintenanceWindow
+		edit   func(broken *host)
 		want   []string
 	}{
-		{"at any time", nil, []string{"b"}},
-		{"in a window", &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 3600}, nil},
+		{"at any time", nil, nil, []string{"b"}},
+		{"in a window", &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 3600}, nil, nil},
+		{"a host is broken that cannot go back", nil, func(h *host) { h.keeps = true }, []string{"b"}},
+		{"a host is broken by going back", nil, func(*host) {}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			more := []host{}
+			if tt.edit != nil {
+				more = append(more, of("e", func(h *host) {
+					h.broken = &v1alpha1.Operation{}
+					tt.edit(h)
+				}))
+			}
 			spec := v1alpha1.PoolUpdateStrategy{Type: v1alpha1.OnRequest, Window: tt.window}
-			spec.RollingUpdate.Canary = new(intstr.FromInt32(1))
+			spec.RollingUpdate.Canary, spec.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt(1 + len(more)))
 			goesBack := func(h *host) { h.undoes, h.update, h.impact = true, true, v1alpha1.ImpactDrain }
 			d := decide(state{
 				now: rollbackStart, disruptions: 9, pools: map[poolKey]policy{pool: policyOf(&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: spec}}, 4)},
-				hosts: []host{of("a", func(h *host) { h.updated = true }), of("b", goesBack), of("c", goesBack), of("d", func(h *host) { h.updated, h.keeps = true, true })},
+				hosts: append(more, of("a", func(h *host) { h.updated = true }), of("b", goesBack), of("c", goesBack), of("d", func(h *host) { h.updated, h.keeps = true, true })),
 			})
 			var started []string
 			for _, g := range d.start {

@@ -132,7 +132,12 @@ func BackTo(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, 
 	}
 	back := pool.RolledBack(newest)
 	switch {
-	case back == nil || back.Keeps(instance.Name):
+	case back == nil:
+		return ""
+	case back.Keeps(instance.Name):
+		if had := Had(instance, pool); had != newest { // it must not get what was undone either
+			return had
+		}
 		return ""
 	case back.ByPerson():
 		return back.To

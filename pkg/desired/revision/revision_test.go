@@ -104,7 +104,7 @@ func TestBackToUndone(t *testing.T) {
 	pool := newPool()
 	pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: before, RequestedBy: "alice", WithoutPrograms: []string{"keeps"}}
 	for _, tt := range []struct{ name, had, want string }{
-		{"works", newest, before}, {"is back", before, before}, {"waited", older, before}, {"new", "", before}, {"keeps", newest, ""},
+		{"works", newest, before}, {"is back", before, before}, {"waited", older, before}, {"new", "", before}, {"keeps", newest, ""}, {"keeps", older, older}, {"keeps", "", ""},
 	} {
 		i := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: tt.name}, Status: v1alpha1.WindowsInstanceStatus{PoolRevision: tt.had}}
 		if got := revision.BackTo(i, pool, newest); got != tt.want {
