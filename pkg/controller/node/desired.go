@@ -20,7 +20,7 @@ const workerLabel = "node-role.kubernetes.io/worker"
 
 // owned says whether the Node of an instance is ours to write to.
 func owned(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
-	if !identity.MayOwn(instance) || instance.Status.ReleasedBy() != nil {
+	if !identity.MayOwn(instance) || givenUp(instance) {
 		return false
 	}
 	if configured(instance) {
@@ -29,6 +29,12 @@ func owned(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 	// The condition is not true while the host is configured again, or when that failed.
 	_, once := node.Annotations[object.ManagedTaintsAnnotation]
 	return once
+}
+
+// givenUp says whether a release has given the host up, or may have: then WMCO may be making it its own, and waits for the version that it
+// has written to the Node.
+func givenUp(instance *v1alpha1.WindowsInstance) bool {
+	return instance.Status.ReleasedBy() != nil || instance.Status.ReleaseBegunBy() != nil
 }
 
 // metadata is what is applied to a Node.

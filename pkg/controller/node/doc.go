@@ -14,8 +14,8 @@
 // write, and that is refused if the Node changed meanwhile.
 //
 // Only Nodes that this project made are touched: the instance must have the finalizer of
-// hosts with something of ours on them, and the host must have been configured once. A
-// kubelet that reports the address of a host is not its Node yet, see package identity.
+// hosts with something of ours on them, and the host must have been configured once, and neither
+// be released nor such that a release may have begun. A kubelet that reports the address of a host is not its Node yet, see package identity.
 //
 // The package must not import another controller, but for packages identity and policy of
 // csr, nor the packages that serve the API, nor those that speak to hosts.

@@ -380,6 +380,57 @@ func TestUpgradeOfWMCO(t *testing.T) {
 	}
 }
 
+// TestMayBeReleased: where a release may have begun, WMCO may be making the host its own. It waits for the version that it has written, so
+// that nothing is written to the Node, until the host was configured again.
+func TestMayBeReleased(t *testing.T) {
+	const theirs = "11.0.0"
+	for _, tt := range []struct {
+		name string
+		// version is that of the Node. Empty: it has none, which asks for a configuration otherwise.
+		version    string
+		configured metav1.ConditionStatus
+	}{
+		{"WMCO upgrades it", testVersion, metav1.ConditionUnknown},
+		{"its daemon configures it", "", metav1.ConditionUnknown},
+		{"it has configured it", theirs, metav1.ConditionUnknown},
+		{"the condition is from before", testVersion, metav1.ConditionTrue},
+		{"the same while the daemon configures it", "", metav1.ConditionTrue},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			instance := host(func(i *v1alpha1.WindowsInstance) {
+				setConfigured(i, tt.configured)
+				i.Status.Operation = &v1alpha1.Operation{ID: "release", Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true}
+			})
+			s := newSetup(t, instance, newPool(map[string]string{"team": "a"}), registered(func(n *corev1.Node) {
+				n.Labels[wmco.UpgradingLabel] = "true"
+				maps.Copy(n.Annotations, map[string]string{
+					object.ManagedTaintsAnnotation: "os=Windows:NoSchedule", object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: theirs,
+				})
+				if tt.version != "" {
+					n.Annotations[wmco.VersionAnnotation] = tt.version
+				}
+			}))
+			s.wmcoRuns = true
+			before := s.node()
+			if writes, _ := s.reconcile(); len(writes) > 0 {
+				t.Errorf("it was written: %v\n%s", writes, cmp.Diff(before.Annotations, s.node().Annotations))
+			}
+			// It changes the host, so that it is ours again.
+			again := instance.DeepCopy()
+			again.Status.History = []v1alpha1.Operation{*again.Status.Operation}
+			again.Status.Operation = &v1alpha1.Operation{ID: "reconfigure", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}
+			if !instanceChanged.Update(event.UpdateEvent{ObjectOld: instance, ObjectNew: again}) {
+				t.Error("that it is ours again is not noticed")
+			}
+			update(s, instance, func(i *v1alpha1.WindowsInstance) { i.Status = again.Status })
+			s.reconcile()
+			if node := s.node(); node.Annotations[wmco.DesiredVersionAnnotation] != testVersion || node.Labels["team"] != "a" {
+				t.Errorf("when it is ours again: labels %v, annotations %v", node.Labels, node.Annotations)
+			}
+		})
+	}
+}
+
 // TestVersionChanges: a version that somebody removes or changes stays so, because that asks for a new configuration, and is written
 // again when that is done. Other things are written meanwhile.
 func TestVersionChanges(t *testing.T) {
@@ -518,6 +569,12 @@ func TestPredicates(t *testing.T) {
 		{name: "a step of an operation", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Operation = &v1alpha1.Operation{ID: "o"} }},
 		{name: "an operation begins", edit: func(i *v1alpha1.WindowsInstance) {
 			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationPending}
+		}, want: true},
+		{name: "a release may begin", edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationFailed, Type: v1alpha1.OperationRelease, ReleaseBegun: true}
+		}, want: true},
+		{name: "it was released", edit: func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Phase: v1alpha1.OperationFailed, Type: v1alpha1.OperationRelease, HostReleased: true}
 		}, want: true},
 		{name: "not configured any more", edit: func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }, want: true},
 		{name: "another revision is wanted", edit: func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" }, want: true},

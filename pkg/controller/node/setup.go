@@ -89,7 +89,7 @@ var instanceChanged = predicate.Funcs{
 		return okBefore && okAfter && (before.Generation != after.Generation || identity.Changed(before, after) ||
 			!slices.Equal(before.Finalizers, after.Finalizers) ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node) ||
-			(before.Status.ReleasedBy() != nil) != (after.Status.ReleasedBy() != nil) || upToDate(before) != upToDate(after) || configured(before) != configured(after) || before.Status.Operation.Active() != after.Status.Operation.Active())
+			givenUp(before) != givenUp(after) || upToDate(before) != upToDate(after) || configured(before) != configured(after) || before.Status.Operation.Active() != after.Status.Operation.Active())
 	},
 }
 
