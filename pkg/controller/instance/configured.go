@@ -297,7 +297,7 @@ func (e *evaluation) revisionCurrent() {
 		e.releaseBegun(condition)
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
-	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && e.unharmed() && !e.adoptedSince(last):
+	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && !last.Withdrawn() && e.unharmed() && !e.adoptedSince(last):
 		e.updateFailed(last)
 	case e.status.CurrentRevision != e.status.DesiredRevision:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))

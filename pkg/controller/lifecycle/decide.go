@@ -173,7 +173,7 @@ func (s snapshot) works() bool {
 // package rollout. An operation that gives way keeps no host from it.
 func Update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool) {
 	s := snapshot{instance: instance, pool: pool, paused: object.PausedBy(instance, pool), now: now}
-	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() && !instance.Status.Operation.GivesWay() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {
+	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() && !instance.Status.GivesWay() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {
 		return time.Time{}, false
 	}
 	return s.due(), true
@@ -229,7 +229,7 @@ func (s snapshot) due() time.Time {
 	switch {
 	case last.Phase == v1alpha1.OperationSucceeded && changed && last.Revision == status.CurrentRevision:
 		return time.Time{} // what it did was seen, and more is wanted since
-	case changed, respecified:
+	case changed, respecified, last.Withdrawn():
 		pause = changedPause
 	case last.Phase == v1alpha1.OperationCanceled:
 		pause = configureBackoff.Cap // somebody does not want it now

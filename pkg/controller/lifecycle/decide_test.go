@@ -330,7 +330,7 @@ func TestDecideToConfigure(t *testing.T) {
 		{"an update was refused", newInstance(has(revision2), held, refused, ops(op(reconfigure, failed, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
 		{"an update was refused a minute ago", newInstance(has(revision2), held, refused, ops(op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"an update was refused with another spec", newInstance(has(revision2), held, refused, generation(2), many(5, op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
-		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0))), snapshot{}, "Nothing, again in 30m0s, pending"},
+		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0, canceling))), snapshot{}, "Nothing, again in 30m0s, pending"},
 		{"canceled by a person, who has changed the spec since", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, canceled, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -378,6 +378,10 @@ func TestUpdate(t *testing.T) {
 			o.Cause = v1alpha1.CauseWindowsUpdates
 		}))), nil, true, 0},
 		{"it could not be reached", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second))), nil, true, 50 * time.Second},
+		{"what waited for a slot has given way", newInstance(has(revision2), held, node, ops(op(reconfigure, canceled, 9*time.Second))), nil, true, time.Second},
+		{"somebody has canceled it", newInstance(has(revision2), held, node, ops(op(reconfigure, canceled, 10*time.Second, func(o *v1alpha1.Operation) {
+			o.CancelRequestedBy, o.CancelRequestedAt = "alice", new(metav1.NewTime(testNow))
+		}))), nil, true, 30*time.Minute - 10*time.Second},
 		{"it is going", newInstance(has(revision2), held, node, func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.NewTime(testNow)) }), nil, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

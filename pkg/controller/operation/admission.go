@@ -101,7 +101,7 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		if e.operation().Admitted() {
 			return "", nil
 		}
-		if e.operation().GivesWay() && e.Policy.Yields(e.key) {
+		if e.instance.Status.GivesWay() && e.Policy.Yields(e.key) {
 			return "", &withdrawnError{"Not continued, because " + goesFirst + " It is asked for again."}
 		}
 		e.yield()

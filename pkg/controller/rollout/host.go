@@ -137,7 +137,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,
-		restarted: status.LastRestart(), givesWay: op.GivesWay(),
+		restarted: status.LastRestart(), givesWay: status.GivesWay(),
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()

@@ -119,14 +119,25 @@ func (o *Operation) ByController() bool {
 	return o.Origin == OriginController
 }
 
-// GivesWay says whether the operation may end for another one: the controller recorded it itself and does so again, it waits for its slot,
-// and nothing of the host or its Node was changed, but for updates of Windows that were downloaded.
-func (o *Operation) GivesWay() bool {
+// GivesWay says whether the operation of the instance may end for another one: the controller recorded it itself and does so again, it
+// waits for its slot, and nothing of the host or its Node was changed, but for updates of Windows that were downloaded. One for an
+// annotation that has become an update of the host does not: that would have to wait again.
+func (s *WindowsInstanceStatus) GivesWay() bool {
+	o := s.Operation
 	if !o.Active() || !o.ByController() || o.Cause != CauseWindowsUpdates && o.Cause != CauseVersionChanged || o.Admitted() || o.HostChanged {
+		return false
+	}
+	if o.Cause == CauseVersionChanged && o.Revision != "" && o.Revision == s.DesiredRevision && o.Revision != s.CurrentRevision {
 		return false
 	}
 	wait, cordon := o.FindStep(StepWaitForSlot), o.FindStep(StepCordon)
 	return wait != nil && wait.State == StepRunning && (cordon == nil || cordon.StartedAt == nil)
+}
+
+// Withdrawn says whether the operation ended because the controller did not want it any more, or because it gave way, and not because
+// somebody has canceled it.
+func (o *Operation) Withdrawn() bool {
+	return o != nil && o.Phase == OperationCanceled && o.CancelRequestedAt == nil && o.CancelRequestedBy == ""
 }
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
@@ -161,7 +172,7 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 // the same host, and changes nothing then. One that gives way ends for what a person asks for.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
-	if last.GivesWay() && !o.ByController() {
+	if s.GivesWay() && !o.ByController() {
 		s.Operation = last.DeepCopy()
 		s.Operation.Phase, s.Operation.FinishedAt = OperationCanceled, o.RequestedAt.DeepCopy()
 		s.Operation.Message = fmt.Sprintf("It waited for its slot and was not continued, because %s has asked for operation %s.", o.RequestedBy, o.ID)

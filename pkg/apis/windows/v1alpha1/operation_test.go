@@ -64,6 +64,12 @@ func TestGivesWay(t *testing.T) {
 		{"it waits for a configuration that an annotation asks for", func(o *Operation) {
 			o.Type, o.Cause, o.Impact, o.AdmittedImpact = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone
 		}, true},
+		{"it waits for one that it had then", func(o *Operation) {
+			o.Type, o.Cause, o.Impact, o.AdmittedImpact, o.Revision = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone, "r-1"
+		}, true},
+		{"what an annotation asks for has become an update", func(o *Operation) {
+			o.Type, o.Cause, o.Impact, o.AdmittedImpact, o.Revision = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone, "r-2"
+		}, false},
 		{"an update waits", func(o *Operation) { o.Cause = "" }, false},
 		{"a restart waits", func(o *Operation) { o.Cause = CauseRestartRequested }, false},
 		{"a person asked for it", func(o *Operation) { o.Origin = OriginUser }, false},
@@ -78,14 +84,14 @@ func TestGivesWay(t *testing.T) {
 			o := NewOperation(OperationReboot, "1", OriginController, ControllerRequester, noon)
 			o.Phase, o.Cause, o.Steps = OperationRunning, CauseWindowsUpdates, []OperationStep{step(StepWaitForSlot, StepRunning), step(StepCordon, StepPending)}
 			tt.edit(o)
-			if o.GivesWay() != tt.want {
+			s := WindowsInstanceStatus{Operation: o, CurrentRevision: "r-1", DesiredRevision: "r-2"}
+			if s.GivesWay() != tt.want {
 				t.Errorf("it gives way: %v", !tt.want)
 			}
-			s := WindowsInstanceStatus{Operation: o}
 			if err := s.Record(NewOperation(OperationReconfigure, "2", OriginController, ControllerRequester, noon)); (err == nil) == o.Active() {
 				t.Errorf("the controller records another one: %v", err)
 			}
-			s = WindowsInstanceStatus{Operation: o}
+			s = WindowsInstanceStatus{Operation: o, CurrentRevision: "r-1", DesiredRevision: "r-2"}
 			if err := s.Record(NewOperation(OperationDrain, "2", OriginUser, "alice", noon)); (err != nil) != (o.Active() && !tt.want) {
 				t.Fatalf("a person asks for something else: %v", err)
 			}
@@ -93,9 +99,12 @@ func TestGivesWay(t *testing.T) {
 				s.History[0].FinishedAt == nil || s.History[0].Message != "It waited for its slot and was not continued, because alice has asked for operation drain-2." || !o.Active()) {
 				t.Errorf("recorded %+v", s)
 			}
+			if tt.want && !s.History[0].Withdrawn() {
+				t.Error("somebody has canceled it")
+			}
 		})
 	}
-	if (*Operation)(nil).GivesWay() {
+	if (&WindowsInstanceStatus{}).GivesWay() || (*Operation)(nil).Withdrawn() {
 		t.Error("none gives way")
 	}
 }
