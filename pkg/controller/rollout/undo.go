@@ -56,9 +56,12 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 	if to == nil || err != nil {
 		return back, refused, err
 	}
-	_, ships, known := r.mayGoBack(to)
+	why, ships, known := r.mayGoBack(to)
 	if !known {
 		return back, refused, nil
+	}
+	if why != "" && refused == "" {
+		refused = unsuited(pool, back, why)
 	}
 	without, err := r.lacking(ctx, pool, instances, to, ships)
 	if err != nil {
@@ -161,6 +164,12 @@ func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why strin
 	}
 	return fmt.Sprintf("Revision %s is not undone, as %s has asked for: %s To remove the request: kubectl windows rollout resume %s -n %s",
 		asked.Revision, asked.RequestedBy, message.Sentence(why), pool.Name, pool.Namespace)
+}
+
+// unsuited says that hosts have the template of the revision that their pool is pinned to, and not its programs any more.
+func unsuited(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, why string) string {
+	return fmt.Sprintf("The programs of revision %s, to which the pool is pinned, cannot be used any more: %s Its hosts get its template with the programs of now, which were not tried together. Change spec.template, or end it: kubectl windows rollout resume %s -n %s",
+		back.To, message.Sentence(why), pool.Name, pool.Namespace)
 }
 
 // unpins says how hosts get the revision again that was undone, and which of them have it still.

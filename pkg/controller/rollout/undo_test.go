@@ -194,7 +194,7 @@ func TestUndoStays(t *testing.T) {
 	f, before, now := undonePool(t)
 	want := f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack
 	f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", false, true }
-	if got := f.pass().Status.RolledBack; got == nil || !got.Time.Equal(&want.Time) {
+	if got := f.pass().Status; got.RolledBack == nil || !got.RolledBack.Time.Equal(&want.Time) || !strings.Contains(meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded).Message, "cannot be used any more: Its kubelet is too old.") {
 		t.Errorf("the API servers are newer: %+v", got)
 	}
 	f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, false }
@@ -344,7 +344,7 @@ func TestDecideUndone(t *testing.T) {
 				}))
 			}
 			spec := v1alpha1.PoolUpdateStrategy{Type: v1alpha1.OnRequest, Window: tt.window}
-			spec.RollingUpdate.Canary, spec.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt(1 + len(more)))
+			spec.RollingUpdate.Canary, spec.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt(1+len(more)))
 			goesBack := func(h *host) { h.undoes, h.update, h.impact = true, true, v1alpha1.ImpactDrain }
 			d := decide(state{
 				now: rollbackStart, disruptions: 9, pools: map[poolKey]policy{pool: policyOf(&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: spec}}, 4)},
