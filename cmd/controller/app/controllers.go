@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
@@ -168,7 +169,12 @@ func (c *controllers) impact(ctx context.Context, instance *v1alpha1.WindowsInst
 	if err := c.ready(ctx); err != nil {
 		return "", "", err
 	}
-	return (&operation.Preview{Hosts: c.hosts, Configuration: c.desired, Kube: c.kube}).Impact(ctx, instance)
+	return (&operation.Preview{Hosts: c.hosts, Configuration: c.desired, Kube: c.kube, Labels: c.nodeLabels}).Impact(ctx, instance)
+}
+
+// nodeLabels says which labels the Node of an instance is to have.
+func (c *controllers) nodeLabels(ctx context.Context, i *v1alpha1.WindowsInstance, n *corev1.Node) (map[string]string, error) {
+	return node.Labels(ctx, c.GetClient(), i, n)
 }
 
 // wanted says whether a source asks for the host of an instance again that was deleted. A Machine
@@ -189,6 +195,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Settle:     c.options.NodeSettleTime,
 		Version:    services.Version(version.Version),
 		Registerer: ctrlmetrics.Registry,
+		Labels:     c.nodeLabels,
 	}
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance, time.Now())

@@ -4,7 +4,6 @@
 package node
 
 import (
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,14 +49,7 @@ type metadata struct {
 // windows-services-<version>. The others (user, hash of the public key, host key) are
 // what WMCO records for itself.
 func desiredMetadata(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, version string) metadata {
-	m := metadata{labels: map[string]string{}, annotations: map[string]string{wmco.DesiredVersionAnnotation: version}}
-	if template != nil {
-		maps.Copy(m.labels, template.NodeLabels)
-	}
-	m.labels[workerLabel], m.labels[v1alpha1.NamespaceLabel] = "", instance.Namespace
-	if identity.MachineOf(instance) == nil {
-		m.labels[wmco.BYOHLabel] = "true"
-	}
+	m := metadata{labels: desiredLabels(instance, template), annotations: map[string]string{wmco.DesiredVersionAnnotation: version}}
 	before, has := node.Annotations[wmco.VersionAnnotation]
 	switch {
 	case object.AsksForConfiguration(node):

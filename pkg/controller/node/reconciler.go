@@ -97,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: reconsiderInterval}, nil
 	}
 	r.reporter.Report(instance, reasonNodeNameUnknown, nil)
-	template, err := r.template(ctx, instance, pool)
+	template, err := templateOf(ctx, r.client, instance, pool)
 	if err != nil || template == nil && pool != nil {
 		return reconcile.Result{}, err
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
-// template is what the Node of an instance gets its labels and taints from: the template of its pool, or the one that it has gone back to
+// templateOf is what the Node of an instance gets its labels and taints from: the template of its pool, or the one that it has gone back to
 // because somebody has undone that. What a rollback takes back because it broke hosts is not among it. Nil: there is no pool, or the
 // revision that it has gone back to is not kept any more, so that labels and taints stay as they are.
-func (r *Reconciler) template(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (*v1alpha1.PoolTemplate, error) {
+func templateOf(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (*v1alpha1.PoolTemplate, error) {
 	if pool == nil {
 		return nil, nil //nolint:nilnil // no pool is an ordinary answer
 	}
@@ -26,7 +26,7 @@ func (r *Reconciler) template(ctx context.Context, instance *v1alpha1.WindowsIns
 	if !back.ByPerson() || back.Keeps(instance.Name) {
 		return &pool.Spec.Template, nil
 	}
-	found, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: back.To}, &appsv1.ControllerRevision{})
+	found, err := object.Get(ctx, reader, client.ObjectKey{Namespace: pool.Namespace, Name: back.To}, &appsv1.ControllerRevision{})
 	if err != nil {
 		return nil, fmt.Errorf("reading ControllerRevision %s: %w", back.To, err)
 	}

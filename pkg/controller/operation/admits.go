@@ -23,22 +23,37 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
+// admitter asks the cluster what kubelets do to the pods of their Nodes when they are restarted.
+type admitter struct {
+	kube kubernetes.Interface
+	// labels is [Options.Labels].
+	labels func(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error)
+}
+
 // admission is what a kubelet that is restarted does to the pods of its Node, all of which it admits again.
 type admission struct {
-	// rejects are pods, as namespace/name, that select what the Node no longer has. A drain has them made again elsewhere.
+	// rejects are pods, as namespace/name, that select what the Node no longer has, or is about to lose. A drain has them made again elsewhere.
 	rejects []string
 	// stay is how many pods a drain leaves, and most how many the kubelet admits. 0: that is not known.
 	stay, most int
 }
 
-// admissionOf asks which pods the kubelet of a Node rejects once it is restarted as planned. Nothing is asked, and there are none, if it
-// is not restarted, or the Node is nil.
-func admissionOf(ctx context.Context, kube kubernetes.Interface, node *corev1.Node, plan *api.Plan, document *config.Document) (admission, error) {
+// restartsKubelet says whether the kubelet of the host is restarted as planned.
+func restartsKubelet(plan *api.Plan) bool { return slices.Contains(plan.Restarts, wmco.KubeletService) }
+
+// admission asks which pods the kubelet of a Node, nil for none, rejects once it is restarted with what a document says. When the labels
+// of the Node are changed, before that or after it, nobody knows: a pod must select it by those that it has, and by those that it is to have.
+func (t admitter) admission(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, document *config.Document) (admission, error) {
 	a := admission{}
-	if node == nil || !slices.Contains(plan.Restarts, wmco.KubeletService) {
+	if node == nil {
 		return a, nil
 	}
-	pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
+	labels, err := t.labels(ctx, instance, node)
+	if err != nil {
+		return a, fmt.Errorf("finding out which labels Node %s is to have: %w", node.Name, err)
+	}
+	becomes := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: labels}}
+	pods, err := t.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
 	if err != nil {
 		return a, fmt.Errorf("listing the pods of Node %s: %w", node.Name, err)
 	}
@@ -49,7 +64,7 @@ func admissionOf(ctx context.Context, kube kubernetes.Interface, node *corev1.No
 		case pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		case owner != nil && owner.Kind == "DaemonSet", pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 			a.stay++ // those that select other labels are removed by the controller of their DaemonSet
-		case !selects(&pod.Spec, node):
+		case !selects(&pod.Spec, node) || !selects(&pod.Spec, becomes):
 			a.rejects = append(a.rejects, pod.Namespace+"/"+pod.Name)
 		}
 	}
@@ -69,7 +84,7 @@ func (a admission) cost(impact v1alpha1.ChangeImpact) v1alpha1.ChangeImpact {
 func (a admission) describe() string {
 	text := ""
 	if len(a.rejects) > 0 {
-		text = fmt.Sprintf(" The Node is drained, because the kubelet would reject pods that select what the Node no longer has: %s.", words.Enumerate(a.rejects, maxRejected))
+		text = fmt.Sprintf(" The Node is drained, because the kubelet would reject pods that select what the Node no longer has, or is about to lose: %s.", words.Enumerate(a.rejects, maxRejected))
 	}
 	if a.most > 0 && a.stay > a.most {
 		text += fmt.Sprintf(" The kubelet admits %d pods (maxPods), and %d of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them. Raise spec.template.kubelet.maxPods of the pool.", a.most, a.stay)

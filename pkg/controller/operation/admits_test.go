@@ -4,6 +4,9 @@
 package operation
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,15 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// TestAdmissionOf: a kubelet that is restarted rejects pods that select what its Node no longer has, which costs a drain. Pods that a drain
+// TestAdmission: a kubelet that is restarted rejects pods that select what its Node no longer has, which costs a drain. Pods that a drain
 // leaves are counted.
-func TestAdmissionOf(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	affinity := func(terms ...corev1.NodeSelectorTerm) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
@@ -67,30 +69,34 @@ func TestAdmissionOf(t *testing.T) {
 			tt.pod(pod)
 			kube := fake.NewClientset(pod)
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Labels: map[string]string{"rack": "7"}}}
-			plan := &api.Plan{Restarts: []string{"containerd", wmco.KubeletService}}
-			got, err := admissionOf(t.Context(), kube, node, plan, &config.Document{})
+			ask := admitter{kube, keepLabels}
+			got, err := ask.admission(t.Context(), &v1alpha1.WindowsInstance{}, node, &config.Document{})
 			if err != nil || slices.Contains(got.rejects, "apps/a") != tt.rejects || (got.stay == 1) != tt.stays {
 				t.Errorf("got %+v: %v", got, err)
 			}
 			want, says := v1alpha1.ImpactRestart, ""
 			if tt.rejects {
-				want, says = v1alpha1.ImpactDrain, " The Node is drained, because the kubelet would reject pods that select what the Node no longer has: apps/a."
+				want, says = v1alpha1.ImpactDrain, " The Node is drained, because the kubelet would reject pods that select what the Node no longer has, or is about to lose: apps/a."
 			}
 			if got.cost(v1alpha1.ImpactRestart) != want || got.cost(v1alpha1.ImpactReboot) != v1alpha1.ImpactReboot || got.describe() != says {
 				t.Errorf("it costs %s: %s", got.cost(v1alpha1.ImpactRestart), got.describe())
 			}
 			before := len(kube.Actions())
-			for _, none := range []func() (admission, error){
-				func() (admission, error) {
-					return admissionOf(t.Context(), kube, node, &api.Plan{Restarts: []string{"containerd"}}, &config.Document{})
-				},
-				func() (admission, error) { return admissionOf(t.Context(), kube, nil, plan, &config.Document{}) },
-			} {
-				if got, err := none(); err != nil || len(got.rejects) > 0 || len(kube.Actions()) != before {
-					t.Errorf("the kubelet is not restarted: %+v, %v", got, err)
-				}
+			if got, err := ask.admission(t.Context(), &v1alpha1.WindowsInstance{}, nil, &config.Document{}); err != nil || len(got.rejects) > 0 || len(kube.Actions()) != before {
+				t.Errorf("there is no Node: %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestAdmissionUnknown: without the labels that the Node is to have, nothing is decided.
+func TestAdmissionUnknown(t *testing.T) {
+	want := errors.New("the cache has not started")
+	ask := admitter{fake.NewClientset(), func(context.Context, *v1alpha1.WindowsInstance, *corev1.Node) (map[string]string, error) {
+		return nil, want
+	}}
+	if _, err := ask.admission(t.Context(), &v1alpha1.WindowsInstance{}, &corev1.Node{}, &config.Document{}); !errors.Is(err, want) {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -114,27 +120,135 @@ func TestAdmissionDescribe(t *testing.T) {
 	}
 }
 
-// TestPodsThatSelectWhatIsGone: a host is drained before its kubelet restarts and rejects them, and it is known before that it will be.
+// TestPodsThatSelectWhatIsGone: a host is drained before its kubelet restarts and rejects them, whenever the label is taken off, and it is
+// known before that it will be.
 func TestPodsThatSelectWhatIsGone(t *testing.T) {
+	t.Parallel()
+	rack, none := map[string]string{"rack": "8"}, map[string]string{}
+	for _, tt := range []struct {
+		name string
+		// has and becomes are the labels of the Node, and those that it is to have, and later those that it has when the plan was made.
+		has, becomes, later map[string]string
+		restarts            string // default: the kubelet
+		previewed, want     v1alpha1.ChangeImpact
+	}{
+		{name: "never", has: rack, previewed: v1alpha1.ImpactRestart, want: v1alpha1.ImpactRestart},
+		{name: "before", has: none, previewed: v1alpha1.ImpactDrain, want: v1alpha1.ImpactDrain},
+		{name: "soon", has: rack, becomes: none, previewed: v1alpha1.ImpactDrain, want: v1alpha1.ImpactDrain},
+		{name: "it is to be set", has: none, becomes: rack, previewed: v1alpha1.ImpactDrain, want: v1alpha1.ImpactDrain},
+		{name: "after the plan", has: rack, later: none, previewed: v1alpha1.ImpactRestart, want: v1alpha1.ImpactDrain},
+		{name: "before, and the kubelet goes on", has: none, restarts: "containerd", previewed: v1alpha1.ImpactRestart, want: v1alpha1.ImpactRestart},
+		{name: "after the plan, and the kubelet goes on", has: rack, later: none, restarts: "containerd", previewed: v1alpha1.ImpactRestart, want: v1alpha1.ImpactRestart},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			f.configure()
+			f.setLabels(tt.has)
+			if tt.becomes != nil {
+				f.labels = func() map[string]string { return tt.becomes }
+			}
+			f.host.impact, f.host.restarted = config.ImpactRestart, []string{cmp.Or(tt.restarts, wmco.KubeletService)}
+			f.selects("rack", "8")
+			preview := &Preview{Hosts: f.host, Configuration: f.configuration, Kube: f.kube, Labels: f.nodeLabels}
+			of := f.get()
+			of.Status.Node = &v1alpha1.NodeReference{Name: testNode}
+			if impact, _, err := preview.Impact(t.Context(), of); err != nil || impact != tt.previewed {
+				t.Errorf("it will cost %s: %v", impact, err)
+			}
+			f.host.needsFiles = true
+			f.host.fail = map[string]func() error{"Deliver": func() error {
+				if tt.later != nil {
+					f.setLabels(tt.later)
+				}
+				return nil
+			}}
+			op := f.finish()
+			plan, drains := op.FindStep(v1alpha1.StepPlan), 0
+			if tt.want == v1alpha1.ImpactDrain {
+				drains = 1
+			}
+			says := strings.Contains(plan.Message, "pods that select what the Node no longer has, or is about to lose: apps/a.")
+			if op.Phase != v1alpha1.OperationSucceeded || op.Impact != tt.want || f.drain.runs != drains || says != (drains > 0) {
+				t.Errorf("it is %s, %s, %d drains: %s", op.Phase, op.Impact, f.drain.runs, plan.Message)
+			}
+			if want := "new " + string(tt.want); !slices.Equal(f.host.applies, []string{want}) {
+				t.Errorf("applied was %q, want %s", f.host.applies, want)
+			}
+		})
+	}
+}
+
+// TestLabelsThatNeverSettle: an operation does not plan without end.
+func TestLabelsThatNeverSettle(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "", func(t *testing.T) {
 		f := newFixture(t, newInstance(reconfigureOperation()))
 		f.configure()
+		asked := 0
+		f.labels = func() map[string]string {
+			if asked++; asked%2 == 0 {
+				return nil // when the host is about to be changed
+			}
+			return map[string]string{"rack": "8"}
+		}
+		f.setLabels(map[string]string{"rack": "8"})
 		f.host.impact, f.host.restarted = config.ImpactRestart, []string{wmco.KubeletService}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "a"}, Spec: corev1.PodSpec{NodeName: testNode, NodeSelector: map[string]string{"rack": "8"}}}
-		if _, err := f.kube.CoreV1().Pods("apps").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		preview := &Preview{Hosts: f.host, Configuration: f.configuration, Kube: f.kube}
-		of := f.get()
-		of.Status.Node = &v1alpha1.NodeReference{Name: testNode}
-		if impact, _, err := preview.Impact(t.Context(), of); err != nil || impact != v1alpha1.ImpactDrain {
-			t.Errorf("it will cost %s: %v", impact, err)
-		}
+		f.selects("rack", "8")
 		op := f.finish()
-		plan := op.FindStep(v1alpha1.StepPlan)
-		if op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactDrain || f.drain.runs != 1 || !strings.Contains(plan.Message, "pods that select what the Node no longer has: apps/a.") {
-			t.Errorf("it is %s, %d drains: %s", op.Phase, f.drain.runs, plan.Message)
+		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "The host, or its Node, changed after the plan was made, 4 times in a row") || len(f.host.applies) > 0 {
+			t.Errorf("it is %s, applied %q: %s", op.Phase, f.host.applies, op.Message)
 		}
 	})
+}
+
+// TestLabelGoneWhileTheHostIsChanged: what is desired since the host was changed is left to the next operation if pods would be rejected for it.
+func TestLabelGoneWhileTheHostIsChanged(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]bool{"gone": true, "there": false} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			c := f.configure()
+			f.setLabels(map[string]string{"rack": "8"})
+			f.host.impact, f.host.restarted = config.ImpactRestart, []string{wmco.KubeletService}
+			f.selects("rack", "8")
+			f.host.onApplied = func(is string) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.want = "newer"
+				if gone {
+					f.setLabels(nil)
+				}
+			}
+			op := f.finish()
+			want := []string{"new Restart", "newer Restart"}
+			if gone {
+				want = want[:1]
+			}
+			if op.Phase != v1alpha1.OperationSucceeded || f.drain.runs > 0 || !slices.Equal(f.host.applies, want) {
+				t.Errorf("it is %s, %d drains, applied %q, want %q: %s", op.Phase, f.drain.runs, f.host.applies, want, op.Message)
+			}
+			message := op.FindStep(v1alpha1.StepNetwork).Message
+			if says := strings.Contains(message, "is left to the next operation") && strings.Contains(message, "apps/a."); says != gone {
+				t.Errorf("it says %q", message)
+			}
+		})
+	}
+}
+
+// setLabels has the Node have just these labels.
+func (f *fixture) setLabels(labels map[string]string) {
+	node := f.node()
+	node.Labels = labels
+	if _, err := f.kube.CoreV1().Nodes().Update(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// selects has a pod on the Node that selects a label.
+func (f *fixture) selects(key, value string) {
+	f.t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "a"}, Spec: corev1.PodSpec{NodeName: testNode, NodeSelector: map[string]string{key: value}}}
+	if _, err := f.kube.CoreV1().Pods("apps").Create(context.Background(), pod, metav1.CreateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
 }

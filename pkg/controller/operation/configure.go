@@ -84,11 +84,13 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 			}
 		}
 	}
-	admission, err := e.admission(ctx, plan, built, again)
-	if err != nil {
-		return result{}, err
+	admitted := admission{}
+	if restartsKubelet(plan) && !again { // one that joins again has nobody who speaks for its pods
+		if admitted, err = e.admission(ctx, &built.Bundle.Document); err != nil {
+			return result{}, err
+		}
 	}
-	impact := admission.cost(planImpact(plan))
+	impact := admitted.cost(planImpact(plan))
 	if impact == v1alpha1.ImpactReboot && (again || e.operation().Node == nil) { // others ask when they have their slot
 		if err := e.ensureNobodyAtWork(ctx); err != nil {
 			return result{}, err
@@ -101,7 +103,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	e.planned = plan
-	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+admission.describe()+" "+why, " "), skips: map[string]string{}}
+	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+admitted.describe()+" "+why, " "), skips: map[string]string{}}
 	if node := e.operation().Node; node != nil && !again {
 		r.skips[v1alpha1.StepJoin] = isNodeAlready(node)
 	}
@@ -126,9 +128,9 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-// admission is what the kubelet of the host does to its pods once it is restarted as planned. One that joins again has none.
-func (e *execution) admission(ctx context.Context, plan *api.Plan, built *document.Result, again bool) (a admission, err error) {
-	if e.operation().Node == nil || again {
+// admission is what the kubelet of the host does to its pods once it is restarted with what a document says.
+func (e *execution) admission(ctx context.Context, document *config.Document) (a admission, err error) {
+	if e.operation().Node == nil {
 		return a, nil
 	}
 	node, err := e.readNode(ctx, e.operation().Node.Name)
@@ -136,10 +138,24 @@ func (e *execution) admission(ctx context.Context, plan *api.Plan, built *docume
 		return a, err
 	}
 	err = retryAPI(ctx, e.clock, "Listing the pods of the Node", isFinal, func() (err error) {
-		a, err = admissionOf(ctx, e.Kube, node, plan, &built.Bundle.Document)
+		a, err = admitter{e.Kube, e.Labels}.admission(ctx, e.instance, node, document)
 		return err
 	})
 	return a, err
+}
+
+// rejected says which pods the kubelet would reject by now, as the end of a message, if the host were changed without a drain although it is
+// restarted for that. Empty: none. Labels may be changed at any time after the plan was made.
+func (e *execution) rejected(ctx context.Context) (string, error) {
+	a, err := e.admission(ctx, &config.Document{})
+	if err != nil || len(a.rejects) == 0 {
+		return "", err // what the host itself has to find out is asked last
+	}
+	plan, err := e.buildAndPlan(ctx)
+	if err != nil || !restartsKubelet(plan) {
+		return "", err
+	}
+	return a.describe(), nil
 }
 
 // dropNode deletes the Node of a host that cannot have become it, as it has neither a
@@ -282,6 +298,11 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	if err := e.ensureRepresents(ctx); err != nil {
 		return result{}, err
 	}
+	if e.operation().Impact == v1alpha1.ImpactRestart && !e.joins() {
+		if pods, err := e.rejected(ctx); err != nil || pods != "" {
+			return e.replan("The labels of the Node have changed since the plan was made."+pods, err)
+		}
+	}
 	allow := config.Impact(e.operation().Impact)
 	done, err := e.configureHost(ctx, "Configuring the host.", allow)
 	if err != nil {
@@ -291,10 +312,7 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	case done.Outcome == api.OutcomeRebootRequired && allow == config.ImpactReboot:
 		return result{message: fmt.Sprintf("%s Windows has to be restarted: %s.", describeChanges(done.Changed), strings.Join(done.Reboot, "; "))}, nil
 	case done.Outcome == api.OutcomeRebootRequired, done.Outcome == api.OutcomeImpactExceeded:
-		if e.replans++; e.replans > maxReplans {
-			return result{}, fmt.Errorf("the host changed after its plan was made, %d times in a row: something else is changing it; stop that, then reconfigure the host again", e.replans)
-		}
-		return result{again: v1alpha1.StepPlan, message: "The host has changed since its plan was made, and the changes cost more now. A new plan is being made."}, nil
+		return e.replan("The host has changed since its plan was made, and the changes cost more now.", nil)
 	}
 	const needless = "Nothing needs a restart of Windows."
 	r := result{
@@ -305,6 +323,17 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		r.message, r.skipped = "The host had its desired configuration.", true
 	}
 	return r, nil
+}
+
+// replan has the operation go on at the step Plan, unless err is one.
+func (e *execution) replan(why string, err error) (result, error) {
+	if err != nil {
+		return result{}, err
+	}
+	if e.replans++; e.replans > maxReplans {
+		return result{}, fmt.Errorf("the host, or its Node, changed after the plan was made, %d times in a row: something else is changing it; stop that, then reconfigure the host again", e.replans)
+	}
+	return result{again: v1alpha1.StepPlan, message: why + " A new plan is being made."}, nil
 }
 
 // finish does after the restart what had to wait for it.
@@ -332,6 +361,15 @@ func (e *execution) network(ctx context.Context) (result, error) {
 		allow := config.ImpactRestart
 		if op.FindStep(v1alpha1.StepDrain).State == v1alpha1.StepSucceeded {
 			allow = config.Impact(op.Impact)
+		}
+		left := ""
+		if !joined && allow == config.ImpactRestart {
+			if left, err = e.rejected(ctx); err != nil {
+				return result{}, err
+			}
+		}
+		if left != "" {
+			return result{message: "The configuration that is desired since is left to the next operation." + left, skipped: true}, nil
 		}
 		done, err := e.configureHost(ctx, "Configuring what needs the Node.", allow)
 		if err != nil {

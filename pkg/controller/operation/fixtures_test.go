@@ -413,6 +413,8 @@ type fixture struct {
 	ready func(ctx context.Context) error
 	// superseded is what is said of an instance that is about to be removed.
 	superseded string
+	// labels are those that the Node is to have. Nil: those that it has.
+	labels func() map[string]string
 	// represented is asked before a host is changed for the first time. Nil: nobody is.
 	represented func(context.Context, *v1alpha1.WindowsInstance) (string, error)
 	// settle is for how long Nodes have to stay ready.
@@ -556,6 +558,18 @@ func readyNode(uid types.UID) *corev1.Node {
 	}
 }
 
+// keepLabels has a Node keep its labels.
+func keepLabels(_ context.Context, _ *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
+	return node.Labels, nil
+}
+
+func (f *fixture) nodeLabels(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
+	if f.labels == nil {
+		return keepLabels(ctx, instance, node)
+	}
+	return f.labels(), nil
+}
+
 // process starts the controller as a process does; stop ends it and waits until it has.
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
@@ -572,6 +586,7 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Policy: f.policy, Version: "v1.2.3",
 		Ready: f.ready, Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
 		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
+		Labels:     f.nodeLabels,
 		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 			if f.represented == nil {
 				return "", nil

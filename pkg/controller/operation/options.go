@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
@@ -41,6 +42,9 @@ type Options struct {
 	// it. It is asked right before a host is changed for the first time, after that was recorded.
 	// Required.
 	Represented func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
+	// Labels says which labels the Node of an instance is to have, which are written beside operations. It is asked before the kubelet of a
+	// host is restarted, with the Node as it is now and its managed fields. Required.
+	Labels func(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error)
 	// Leads says whether this process still is the one that works, by what is in the cluster
 	// now. One that was stopped for a while goes on without knowing that another one has
 	// taken over. Nil: it always is.

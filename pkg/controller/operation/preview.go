@@ -22,6 +22,8 @@ type Preview struct {
 	Hosts         Hosts
 	Configuration Configuration
 	Kube          kubernetes.Interface
+	// Labels is that of [Options]. Required.
+	Labels func(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error)
 }
 
 // Impact asks the host of an instance what it would cost its workload to be configured as is desired now, and
@@ -45,9 +47,11 @@ func (p *Preview) Impact(ctx context.Context, instance *v1alpha1.WindowsInstance
 		d := diagnose.Diagnose(diagnose.StageFacts, err, instance)
 		return "", "", fmt.Errorf("the host does not return a plan: %s: %s", d.Reason, d.Message)
 	}
-	admission, err := admissionOf(ctx, p.Kube, node, plan, &built.Bundle.Document)
-	if err != nil {
-		return "", "", err
+	admitted := admission{}
+	if restartsKubelet(plan) {
+		if admitted, err = (admitter{p.Kube, p.Labels}).admission(ctx, instance, node, &built.Bundle.Document); err != nil {
+			return "", "", err
+		}
 	}
-	return admission.cost(planImpact(plan)), built.Revision, nil
+	return admitted.cost(planImpact(plan)), built.Revision, nil
 }

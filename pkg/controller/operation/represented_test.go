@@ -78,7 +78,9 @@ func TestFirstChangeIsForOneInstance(t *testing.T) {
 // Without somebody to ask, two instances would configure one host.
 func TestGuardsAreRequired(t *testing.T) {
 	yes := func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return "", nil }
-	for name, o := range map[string]Options{"neither": {}, "represented": {Superseded: yes}, "superseded": {Represented: yes}} {
+	for name, o := range map[string]Options{
+		"none": {}, "represented": {Superseded: yes, Labels: keepLabels}, "superseded": {Represented: yes, Labels: keepLabels}, "labels": {Superseded: yes, Represented: yes},
+	} {
 		if err := SetupWithManager(nil, o); err == nil {
 			t.Errorf("%s: the controller was added", name)
 		}

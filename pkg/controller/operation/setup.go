@@ -25,9 +25,9 @@ const controllerName = "windows-operation"
 // SetupWithManager adds the controller to a manager: its watch, and the runnable that
 // runs operations.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if o.Superseded == nil || o.Represented == nil {
-		// Nobody would keep two instances from one host.
-		return errors.New("options of the operation controller: Superseded and Represented are required")
+	if o.Superseded == nil || o.Represented == nil || o.Labels == nil {
+		// Nobody would keep two instances from one host, or know of pods that a kubelet rejects.
+		return errors.New("options of the operation controller: Superseded, Represented and Labels are required")
 	}
 	r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
 	if err := mgr.Add(r.runner); err != nil {

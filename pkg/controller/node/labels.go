@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// Labels are those that the Node of an instance has once this controller has seen what reader sees now: it takes off what it has written
+// and the template lacks, and leaves those of others. Whoever restarts a kubelet has to know before. The Node is one with its managed
+// fields; it is not changed.
+func Labels(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
+	if !owned(instance, node) || node.UID != instance.Status.Node.UID {
+		return node.Labels, nil
+	}
+	pool, err := object.PoolOf(ctx, reader, instance)
+	if err != nil {
+		return nil, err
+	}
+	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" {
+		return node.Labels, nil
+	}
+	template, err := templateOf(ctx, reader, instance, pool)
+	if err != nil {
+		return nil, err
+	}
+	if template == nil && pool != nil {
+		return node.Labels, nil
+	}
+	have, err := accorev1.ExtractNode(node, fieldManager)
+	if err != nil {
+		return nil, fmt.Errorf("reading the managed fields of Node %s: %w", node.Name, err)
+	}
+	labels := map[string]string{}
+	maps.Copy(labels, node.Labels)
+	if have.ObjectMetaApplyConfiguration != nil {
+		for key := range have.Labels {
+			delete(labels, key)
+		}
+	}
+	maps.Copy(labels, desiredLabels(instance, template))
+	return labels, nil
+}
+
+// desiredLabels are those that this controller writes to the Node of an instance. Template is nil when the instance is in no pool.
+func desiredLabels(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate) map[string]string {
+	labels := map[string]string{}
+	if template != nil {
+		maps.Copy(labels, template.NodeLabels)
+	}
+	labels[workerLabel], labels[v1alpha1.NamespaceLabel] = "", instance.Namespace
+	if identity.MachineOf(instance) == nil {
+		labels[wmco.BYOHLabel] = "true"
+	}
+	return labels
+}

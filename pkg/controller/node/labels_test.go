@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// TestLabels: it is known which labels a Node is to have before they are written, and they are those that are written then.
+func TestLabels(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// changes are what somebody does to the instance, its pool and its Node after the labels were written.
+		instance func(*v1alpha1.WindowsInstance)
+		pool     func(*v1alpha1.WindowsNodePool)
+		node     func(*corev1.Node)
+		gone     bool
+		rack     string // default: 8
+	}{
+		{name: "nothing"},
+		{name: "another value", pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels["rack"] = "9" }, rack: "9"},
+		{name: "taken out of the template", pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil }, gone: true},
+		{name: "taken off the Node", node: func(n *corev1.Node) { delete(n.Labels, "rack") }},
+		{name: "of others", node: func(n *corev1.Node) { n.Labels["disk"] = "ssd" }},
+		{
+			name: "the instance is paused", instance: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
+			pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
+		},
+		{name: "the pool is paused", pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused, p.Spec.Template.NodeLabels = true, nil }},
+		{name: "another pool, which does not exist", instance: func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef.Name = "another" }},
+		{name: "no pool any more", instance: func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = nil }, gone: true},
+		{
+			name: "the undone template is gone",
+			pool: func(p *v1alpha1.WindowsNodePool) {
+				p.Spec.Template.NodeLabels = nil
+				p.Status.UpdateRevision, p.Status.RolledBack = "p-1", &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", RequestedBy: "alice"}
+			},
+		},
+		{
+			name: "another Node", instance: func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "another" },
+			pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
+		},
+		{
+			name:     "never configured",
+			instance: func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) },
+			pool:     func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
+			node:     func(n *corev1.Node) { delete(n.Annotations, object.ManagedTaintsAnnotation) },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, host(), registered(), newPool(map[string]string{"rack": "8"}))
+			s.reconcile()
+			if tt.instance != nil {
+				update(s, host(), tt.instance)
+			}
+			if tt.pool != nil {
+				update(s, newPool(nil), tt.pool)
+			}
+			if tt.node != nil {
+				update(s, s.node(), tt.node)
+			}
+			instance, node := host(), s.node()
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(instance), instance); err != nil {
+				t.Fatal(err)
+			}
+			before := maps.Clone(node.Labels)
+			got, err := Labels(t.Context(), s.client, instance, node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(before, node.Labels) {
+				t.Error("the Node was changed")
+			}
+			s.reconcile()
+			if diff := gocmp.Diff(s.node().Labels, got); diff != "" {
+				t.Errorf("labels (-written +foretold)\n%s", diff)
+			}
+			if rack, there := got["rack"]; there == tt.gone || there && rack != cmp.Or(tt.rack, "8") {
+				t.Errorf("it has rack %q: %v", rack, there)
+			}
+		})
+	}
+}
+
+// TestLabelsUnknown: a template that cannot be read is not an empty one.
+func TestLabelsUnknown(t *testing.T) {
+	want := errors.New("the API does not answer")
+	if _, err := Labels(t.Context(), unreadable{err: want}, host(), registered()); !errors.Is(err, want) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// unreadable is a reader whose requests fail.
+type unreadable struct {
+	client.Reader
+
+	err error
+}
+
+func (u unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return u.err
+}
