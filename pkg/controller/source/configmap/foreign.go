@@ -19,8 +19,8 @@ import (
 const reasonForeignEntry = "ForeignEntry"
 
 // leaveOthers takes the entries off the plan whose hosts are configured, or were released, by instances that do not come from the
-// ConfigMap: such an entry is there for WMCO, and a second instance would compete for the host once that is released. An entry that has an
-// instance keeps it.
+// ConfigMap: such an entry is there for WMCO, and a second instance would compete for the host once that is released. As long as there are
+// such hosts, one whose name leads to no address waits: it may be theirs. An entry that has an instance keeps it, also one that was put back.
 func (r *Reconciler) leaveOthers(ctx context.Context, p *plan) error {
 	isNew := func(e Entry) bool { return p.ours[e.Name] == nil && !e.Resolution.Pending }
 	if !slices.ContainsFunc(p.apply, isNew) {
@@ -35,6 +35,12 @@ func (r *Reconciler) leaveOthers(ctx context.Context, p *plan) error {
 		if !isNew(e) {
 			return false
 		}
+		if other := has.anyOf(e.Port); e.nowhere() && other != "" && r.predecessor(&e) == nil {
+			p.waiting = append(p.waiting, e)
+			p.foreign = append(p.foreign, Problem{Key: e.Key, Message: fmt.Sprintf("no instance is made for it yet, because its name leads to no address: %s. "+
+				"Its host may be one that has an instance which does not come from this ConfigMap, as WindowsInstance %s; correct the entry, or DNS", e.Resolution.Err, other)})
+			return true
+		}
 		for _, address := range e.Resolution.Addresses {
 			if other, ok := has[netip.AddrPortFrom(address.Unmap(), uint16(e.Port))]; ok {
 				p.foreign = append(p.foreign, Problem{Key: e.Key, Message: fmt.Sprintf("no instance is made for it, because its host is that of WindowsInstance %s, which does not come from this ConfigMap", other)})
@@ -46,10 +52,24 @@ func (r *Reconciler) leaveOthers(ctx context.Context, p *plan) error {
 	return nil
 }
 
+// foreignHosts are instances by where their hosts were found.
+type foreignHosts map[netip.AddrPort]types.NamespacedName
+
+// anyOf names one whose host has that port, the same each time. Empty: there is none.
+func (h foreignHosts) anyOf(port int32) string {
+	first := ""
+	for at, instance := range h {
+		if name := instance.String(); int32(at.Port()) == port && (first == "" || name < first) {
+			first = name
+		}
+	}
+	return first
+}
+
 // hostsOfOthers are the instances that do not come from the ConfigMap and have configured their hosts, or released them, by where these
 // were found. Those of its pool are not among them: they hand their hosts over. Nor are those behind a bastion, where an address may be that of another host.
-func hostsOfOthers(configMap types.NamespacedName, instances []v1alpha1.WindowsInstance) map[netip.AddrPort]types.NamespacedName {
-	out := map[netip.AddrPort]types.NamespacedName{}
+func hostsOfOthers(configMap types.NamespacedName, instances []v1alpha1.WindowsInstance) foreignHosts {
+	out := foreignHosts{}
 	for i := range instances {
 		other := &instances[i]
 		s := &other.Status

@@ -4,10 +4,12 @@
 package configmap
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -88,4 +90,98 @@ func TestForeignEntryKeepsItsInstance(t *testing.T) {
 	}
 	f.settle()
 	f.wantSynced(v1alpha1.ReasonSynced, 1)
+}
+
+// TestForeignEntryOfAName: as long as DNS does not know the name of an entry, its host may be that of another instance.
+func TestForeignEntryOfAName(t *testing.T) {
+	const name = "win-1.example.com"
+	unknown, known := Resolution{Err: errors.New("the server does not answer")}, table(map[string][]string{"x": {"10.1.42.1"}})("x")
+	for what, tt := range map[string]struct {
+		others []client.Object
+		waits  bool // until DNS knows that
+		made   bool
+	}{
+		"its host":       {others: []client.Object{configuredAt("10.1.42.1")}, waits: true},
+		"another host":   {others: []client.Object{configuredAt("10.1.42.9")}, waits: true, made: true},
+		"of two hosts":   {others: []client.Object{configuredAt("10.1.42.9", called("z")), configuredAt("10.1.42.1")}, waits: true},
+		"another port":   {others: []client.Object{configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 })}, made: true},
+		"only watched":   {others: []client.Object{configuredAt("10.1.42.1", func(i *v1alpha1.WindowsInstance) { i.Status.Operation = nil })}, made: true},
+		"nobody's hosts": {made: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFixture(t, append(tt.others, emptyPool(), configMapOf(map[string]string{name: "username=Administrator"}))...)
+			f.dns[name] = Resolution{Pending: true}
+			f.settle()
+			f.dns[name] = unknown
+			f.settle()
+			f.settle()
+			if _, made := f.instances()[name]; made == tt.waits {
+				t.Fatalf("before DNS knows the name, an instance was made: %v", made)
+			}
+			message, events := f.wantSynced(v1alpha1.ReasonSynced, 1), f.takeEvents()
+			if !tt.waits {
+				if message != "The ConfigMap asks for 1 host." || len(events) > 0 {
+					t.Errorf("it says %q, and %q", message, events)
+				}
+				return
+			}
+			want := "no instance is made for it yet, because its name leads to no address: the server does not answer. " +
+				"Its host may be one that has an instance which does not come from this ConfigMap, as WindowsInstance elsewhere/by-hand; correct the entry, or DNS"
+			if !strings.Contains(message, want) || len(events) != 1 || !strings.Contains(events[0], "Warning ForeignEntry") {
+				t.Errorf("it says %q, and %q", message, events)
+			}
+			f.wantNext(laterInterval)
+			f.dns[name] = known
+			f.settle()
+			if _, made := f.instances()[name]; made != tt.made {
+				t.Errorf("once DNS knows the name, an instance was made: %v", made)
+			}
+		})
+	}
+}
+
+// TestForeignEntryOfANameThatWaits: the entry gets its instance, with what is wrong with its name, as soon as the host cannot be that of another one.
+func TestForeignEntryOfANameThatWaits(t *testing.T) {
+	other := configuredAt("10.1.42.1")
+	f := newFixture(t, emptyPool(), other, configMapOf(map[string]string{"win-1.example.com": "username=Administrator"}))
+	f.settle()
+	f.wantInstances()
+	if err := f.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.wantInstances("win-1.example.com")
+}
+
+// TestForeignEntryOfANamePutBack: an entry that is put back has its host, whether DNS knows its name at the moment or not.
+func TestForeignEntryOfANamePutBack(t *testing.T) {
+	const name = "win-1.example.com"
+	data := map[string]string{name: "username=Administrator"}
+	f := newFixture(t, emptyPool(), configMapOf(data))
+	f.settle()
+	f.hold()
+	f.r.unguarded = true
+	f.setData(nil)
+	f.settle()
+	f.setData(data)
+	f.settle()
+	gone := f.leaving()
+	if len(gone) != 1 {
+		t.Fatalf("leaving are %d", len(gone))
+	}
+	if err := f.Create(t.Context(), configuredAt("10.1.42.1")); err != nil {
+		t.Fatal(err)
+	}
+	gone[0].Finalizers = nil
+	if err := f.Update(t.Context(), &gone[0]); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	if next, there := f.instances()[name]; !there || next.UID == gone[0].UID {
+		t.Error("it has no instance")
+	}
+}
+
+func called(name string) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) { i.Name = name }
 }

@@ -26,7 +26,8 @@ type plan struct {
 	// apply are the entries whose instance must exist.
 	apply []Entry
 	// waiting are the entries whose instance must exist and cannot be made yet: the
-	// name was not looked up yet, or an instance of that name is still being deleted.
+	// name was not looked up yet, or leads to no address and may be the host of another instance, or an instance of that name is still
+	// being deleted.
 	waiting []Entry
 	// ours are the instances of the ConfigMap by their names.
 	ours map[string]*v1alpha1.WindowsInstance
@@ -43,7 +44,7 @@ type plan struct {
 	kept int
 	// problems are the entries that cannot be used, in no order.
 	problems []Problem
-	// foreign are the entries that get no instance because another one has their host, in no order.
+	// foreign are the entries that get no instance because another one has their host, or may have it, in no order.
 	foreign []Problem
 	// unready are the entries without an instance that get none in this pass, and those whose host was
 	// never found because their name is not known, and why: each once, in no order. Each may be a host
