@@ -37,8 +37,10 @@ const (
 	Configure Deed = "Configure"
 	// Upgrade drains the Node, cleans the host and configures it.
 	Upgrade Deed = "Upgrade"
-	// Wait is for the upgrade of another Node.
+	// Wait is for the upgrade of another Node. It ends what WMCO was about to do for all entries.
 	Wait Deed = "Wait"
+	// Refuse is to configure a Machine while Secret windows-user-data is not that of WMCO.
+	Refuse Deed = "Refuse"
 	// Deconfigure drains the Node, cleans the host and deletes the Node.
 	Deconfigure Deed = "Deconfigure"
 	// DeleteMachine deletes the Machine of the host.
@@ -60,6 +62,9 @@ type Action struct {
 type State struct {
 	// Version is that of WMCO, and KeyHash that of its key.
 	Version, KeyHash string
+	// UserDataDiffers: Secret windows-user-data is there, and not that of WMCO, which takes the hash of its key off the Nodes of all
+	// Machines therefore.
+	UserDataDiffers bool
 	// MachineUser is whom WMCO logs in to hosts of Machines as.
 	MachineUser string
 	// Entries are the users of hosts of ConfigMap windows-instances, by IPv4 address.
@@ -77,7 +82,7 @@ func (s *State) Machine(m *machinev1beta1.Machine) *Action {
 		return nil
 	case phase == machinev1beta1.PhaseProvisioned:
 		a.Deed = Configure
-		return a
+		return s.unlessRefused(a)
 	case phase != machinev1beta1.PhaseRunning, m.Status.NodeRef == nil:
 		return nil
 	}
@@ -86,11 +91,19 @@ func (s *State) Machine(m *machinev1beta1.Machine) *Action {
 		return nil
 	}
 	a.Node = &s.Nodes[i]
-	if _, has := a.Node.Annotations[versionName]; has && a.Node.Annotations[keyHashName] != s.KeyHash {
+	if _, has := a.Node.Annotations[versionName]; has && (a.Node.Annotations[keyHashName] != s.KeyHash || s.UserDataDiffers) {
 		a.Deed = DeleteMachine
 		return a
 	}
-	return s.bringUp(a)
+	return s.unlessRefused(s.bringUp(a))
+}
+
+// unlessRefused is what WMCO does about a Machine that it is to configure.
+func (s *State) unlessRefused(a *Action) *Action {
+	if a != nil && s.UserDataDiffers {
+		a.Deed = Refuse
+	}
+	return a
 }
 
 // Listed is what WMCO does about the ConfigMap, in this order: it ends with the first that fails, so that no Node is removed

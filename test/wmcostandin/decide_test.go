@@ -51,24 +51,28 @@ func TestMachine(t *testing.T) {
 		machine *machinev1beta1.Machine
 		node    corev1.Node
 		want    Deed
+		// foreign: user data of others is there.
+		foreign bool
 	}{
-		{"it is a node of this version", machine("a"), windowsNode("a", testAddress, versionName, testVersion, keyHashName, "k"), ""},
-		{"of another version", machine("a"), windowsNode("a", testAddress, versionName, "v1", keyHashName, "k"), Upgrade},
-		{"with another key", machine("a"), windowsNode("a", testAddress, versionName, testVersion, keyHashName, "other"), DeleteMachine},
-		{"of another version with another key", machine("a"), windowsNode("a", testAddress, versionName, "v1", keyHashName, ""), DeleteMachine},
-		{"without a version the key is not compared", machine("a"), windowsNode("a", testAddress), Configure},
-		{"its Node is gone", machine("gone"), windowsNode("a", testAddress), ""},
+		{"it is a node of this version", machine("a"), windowsNode("a", testAddress, versionName, testVersion, keyHashName, "k"), "", false},
+		{"of another version", machine("a"), windowsNode("a", testAddress, versionName, "v1", keyHashName, "k"), Upgrade, false},
+		{"with another key", machine("a"), windowsNode("a", testAddress, versionName, testVersion, keyHashName, "other"), DeleteMachine, false},
+		{"of another version with another key", machine("a"), windowsNode("a", testAddress, versionName, "v1", keyHashName, ""), DeleteMachine, false},
+		{"without a version the key is not compared", machine("a"), windowsNode("a", testAddress), Configure, false},
+		{"its Node is gone", machine("gone"), windowsNode("a", testAddress), "", false},
 		{"it has no Node yet", machine("", func(m *machinev1beta1.Machine) {
 			m.Status.Phase, m.Status.NodeRef = ptr.To(machinev1beta1.PhaseProvisioned), nil
-		}), windowsNode("b", "10.0.0.2"), Configure},
-		{"it runs without a Node", machine("", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }), windowsNode("b", "10.0.0.2"), ""},
-		{"it fails", machine("a", func(m *machinev1beta1.Machine) { m.Status.Phase = ptr.To(machinev1beta1.PhaseFailed) }), windowsNode("a", testAddress), ""},
-		{"it is ignored", machine("a", func(m *machinev1beta1.Machine) { m.Labels[ignoreLabel] = "true" }), windowsNode("a", testAddress), ""},
-		{"it runs Linux", machine("a", func(m *machinev1beta1.Machine) { m.Labels[machineOSLabel] = "Linux" }), windowsNode("a", testAddress), ""},
-		{"it has no address", machine("a", func(m *machinev1beta1.Machine) { m.Status.Addresses = nil }), windowsNode("a", testAddress), ""},
+		}), windowsNode("b", "10.0.0.2"), Configure, false},
+		{"it runs without a Node", machine("", func(m *machinev1beta1.Machine) { m.Status.NodeRef = nil }), windowsNode("b", "10.0.0.2"), "", false},
+		{"it fails", machine("a", func(m *machinev1beta1.Machine) { m.Status.Phase = ptr.To(machinev1beta1.PhaseFailed) }), windowsNode("a", testAddress), "", false},
+		{"it is ignored", machine("a", func(m *machinev1beta1.Machine) { m.Labels[ignoreLabel] = "true" }), windowsNode("a", testAddress), "", false},
+		{"it runs Linux", machine("a", func(m *machinev1beta1.Machine) { m.Labels[machineOSLabel] = "Linux" }), windowsNode("a", testAddress), "", false},
+		{"it has no address", machine("a", func(m *machinev1beta1.Machine) { m.Status.Addresses = nil }), windowsNode("a", testAddress), "", false},
+		{"it is a node of this version, and the user data is that of others", machine("a"), windowsNode("a", testAddress, versionName, testVersion, keyHashName, "k"), DeleteMachine, true},
+		{"without a version, and the user data is that of others", machine("a"), windowsNode("a", testAddress), Refuse, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &State{Version: testVersion, KeyHash: "k", MachineUser: "Administrator", Nodes: []corev1.Node{tt.node}}
+			s := &State{Version: testVersion, KeyHash: "k", MachineUser: "Administrator", UserDataDiffers: tt.foreign, Nodes: []corev1.Node{tt.node}}
 			got := s.Machine(tt.machine)
 			if (got == nil) != (tt.want == "") || got != nil && (got.Deed != tt.want || got.Address != testAddress || got.User != "Administrator") {
 				t.Errorf("got %+v, want %q", got, tt.want)

@@ -147,14 +147,29 @@ func (o *Operator) forgetHostKey(ctx context.Context, address string) error {
 
 // services are those that WMCO and its daemon make, those first that need others.
 var services = []string{
-	"windows-instance-config-daemon", "cloud-node-manager", "kube-proxy", "hybrid-overlay-node", "csi-proxy", "windows_exporter", "kubelet", "containerd",
+	daemonName, "cloud-node-manager", "kube-proxy", "hybrid-overlay-node", "csi-proxy", "windows_exporter", "kubelet", "containerd",
 }
 
 // directories are those that WMCO removes, with all that is in them.
 var directories = []string{`C:\Temp`, `C:\var\log`, `C:\k`, `C:\var\lib\cni`}
 
-// clean removes what the daemon and WMCO remove: services that are marked, certificates that were imported, networks, directories.
+// clean removes what WMCO removes besides: networks and directories.
 func (h Host) clean(ctx context.Context) error {
+	for _, network := range []string{"BaseOVNKubernetesHybridOverlayNetwork", "OVNKubernetesHybridOverlayNetwork"} {
+		if err := h.System.RemoveHNSNetwork(ctx, network); err != nil {
+			return err
+		}
+	}
+	for _, directory := range directories {
+		if err := h.removeAll(directory); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop removes what the daemon removes: services that are marked, itself among them, and certificates that were imported.
+func (h Host) stop(ctx context.Context) error {
 	for _, name := range services {
 		s, err := h.System.Service(name)
 		if err != nil {
@@ -176,20 +191,7 @@ func (h Host) clean(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := h.removeImported(); err != nil {
-		return err
-	}
-	for _, network := range []string{"BaseOVNKubernetesHybridOverlayNetwork", "OVNKubernetesHybridOverlayNetwork"} {
-		if err := h.System.RemoveHNSNetwork(ctx, network); err != nil {
-			return err
-		}
-	}
-	for _, directory := range directories {
-		if err := h.removeAll(directory); err != nil {
-			return err
-		}
-	}
-	return nil
+	return h.removeImported()
 }
 
 // removeImported removes the certificates that the daemon has on record as its own.

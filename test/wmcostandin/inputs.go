@@ -116,6 +116,9 @@ func (o *Operator) read(ctx context.Context) (*State, *credentials, error) {
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: instancesName}, list); err != nil && !apierrors.IsNotFound(err) {
 		return nil, nil, err
 	}
+	if s.UserDataDiffers, err = o.userDataDiffers(ctx, key); err != nil {
+		return nil, nil, err
+	}
 	s.Entries, err = parseEntries(ctx, list.Data)
 	return s, key, err
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/drain"
@@ -24,8 +26,8 @@ const (
 	deploymentName = "windows-machine-config-operator"
 	// interval is how often the stand-in looks whether there is something to do.
 	interval = 200 * time.Millisecond
-	// patience is for how long it waits for a Node.
-	patience = time.Minute
+	// defaultPatience is [Operator.patience] outside unit tests. The real one waits for ten minutes.
+	defaultPatience = time.Minute
 )
 
 // Options are for [Start].
@@ -48,8 +50,11 @@ type Operator struct {
 	Options
 
 	client client.Client
-	stop   context.CancelFunc
-	ended  chan struct{}
+	// patience is for how long it waits for a Node to be there, and for its version.
+	patience time.Duration
+	daemons  daemons
+	stop     context.CancelFunc
+	running  sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
 	deeds    []string
@@ -62,22 +67,22 @@ func Start(o Options) *Operator {
 		o.MachineUser = "Administrator"
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	started := &Operator{Options: o, client: o.Client, stop: stop, ended: make(chan struct{})}
-	go func() {
-		defer close(started.ended)
+	started := &Operator{Options: o, client: o.Client, patience: defaultPatience, stop: stop}
+	started.running.Go(func() { started.runDaemons(ctx) })
+	started.running.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := started.pass(ctx); err != nil && ctx.Err() == nil {
 				started.note(&started.problems, err.Error())
 			}
 		}, interval)
-	}()
+	})
 	return started
 }
 
-// Stop ends it.
+// Stop ends it, and its daemons.
 func (o *Operator) Stop() {
 	o.stop()
-	<-o.ended
+	o.running.Wait()
 }
 
 // Deeds are what it has completed, in order: a [Deed] and the address of the host.
@@ -115,7 +120,12 @@ func (o *Operator) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{readUsers(state.Nodes, key)}
+	errs := []error{readUsers(state.Nodes, key), o.keepServices(ctx), o.keepUserData(ctx, state, key)}
+	if state.UserDataDiffers { // so that the Nodes are others
+		if state, key, err = o.read(ctx); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+	}
 	for i := range state.Machines {
 		if a := state.Machine(&state.Machines[i]); a != nil {
 			errs = append(errs, o.do(ctx, a, key))
@@ -128,6 +138,17 @@ func (o *Operator) pass(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// keepServices has the ConfigMap be there that daemons read the services of this version from.
+func (o *Operator) keepServices(ctx context.Context) error {
+	err := o.client.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: servicesPrefix + o.Version}, Data: map[string]string{"services": "[]", "files": "[]"},
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // readUsers is how each change that concerns all hosts begins: it ends at the first Node whose user cannot be read. One that is being
@@ -150,7 +171,9 @@ func (o *Operator) do(ctx context.Context, a *Action, key *credentials) error {
 	var err error
 	switch a.Deed {
 	case Wait:
-		return nil
+		err = errors.New("another Node is being upgraded")
+	case Refuse:
+		err = errors.New("the user data of Machines is not that of this operator")
 	case DeleteMachine:
 		err = o.client.Delete(ctx, a.Machine)
 	case Deconfigure:
@@ -180,7 +203,7 @@ func (o *Operator) deconfigure(ctx context.Context, a *Action, key *credentials)
 	if err := o.drain(ctx, a.Node); err != nil {
 		return err
 	}
-	if err := host.clean(ctx); err != nil {
+	if err := o.clean(ctx, host, a.Node); err != nil {
 		return err
 	}
 	if err := o.forgetHostKey(ctx, a.Address); err != nil {
@@ -203,26 +226,44 @@ func (o *Operator) bringUp(ctx context.Context, a *Action, key *credentials) err
 			return err
 		}
 	}
-	if a.Node != nil { // its daemon cleans the host, and says so
-		if err := o.change(ctx, a.Node, func(n *corev1.Node) { delete(n.Annotations, versionName) }); err != nil {
-			return err
-		}
-	}
-	if err := host.clean(ctx); err != nil {
+	if err := o.clean(ctx, host, a.Node); err != nil {
 		return err
 	}
 	name, err := host.configure(a.Node)
 	if err != nil {
 		return err
 	}
-	node, err := o.awaitNode(ctx, name)
+	o.daemons.put(host)
+	node, err := o.awaitNode(ctx, name, isReady)
 	if err != nil {
-		return err
+		return errors.Join(err, o.stopDaemon(ctx, host, a.Node))
 	}
-	return o.complete(ctx, node, a, key)
+	if err := o.complete(ctx, node, a, key); err != nil {
+		return errors.Join(err, o.stopDaemon(ctx, host, node))
+	}
+	return nil
 }
 
-// complete writes what a node of this version has.
+// clean has a host be as it was before it was configured.
+func (o *Operator) clean(ctx context.Context, host Host, node *corev1.Node) error {
+	if err := o.stopDaemon(ctx, host, node); err != nil {
+		return err
+	}
+	return host.clean(ctx)
+}
+
+// stopDaemon has the daemon remove all services, and say so. The Node stays as it is else: cordoned, and with the label of an upgrade.
+func (o *Operator) stopDaemon(ctx context.Context, host Host, node *corev1.Node) error {
+	o.daemons.remove(host)
+	if node != nil {
+		if err := o.change(ctx, node, func(n *corev1.Node) { delete(n.Annotations, versionName) }); err != nil {
+			return err
+		}
+	}
+	return host.stop(ctx)
+}
+
+// complete writes what a node of this version has, waits until its daemon has made it one, and has pods come back.
 func (o *Operator) complete(ctx context.Context, node *corev1.Node, a *Action, key *credentials) error {
 	user, err := key.encrypt(a.User)
 	if err != nil {
@@ -243,26 +284,33 @@ func (o *Operator) complete(ctx context.Context, node *corev1.Node, a *Action, k
 			setAnnotation(n, hostKeyName, met.encoded())
 			setAnnotation(n, hostKeyTypeName, met.Type())
 		}
-		setAnnotation(n, desiredName, o.Version)
-		setAnnotation(n, versionName, o.Version)
-		n.Spec.Unschedulable = false
-		delete(n.Labels, upgradingLabel)
+		n.Spec.Unschedulable = true
 	}); err != nil {
 		return err
 	}
-	return o.forgetHostKey(ctx, a.Address)
+	if err := o.forgetHostKey(ctx, a.Address); err != nil {
+		return err
+	}
+	if err := o.change(ctx, node, func(n *corev1.Node) { setAnnotation(n, desiredName, o.Version) }); err != nil {
+		return err
+	}
+	if _, err := o.awaitNode(ctx, node.Name, func(n *corev1.Node) bool { return n.Annotations[versionName] == o.Version }); err != nil {
+		return fmt.Errorf("waiting for version %s of Node %s: %w", o.Version, node.Name, err)
+	}
+	return o.change(ctx, node, func(n *corev1.Node) {
+		n.Spec.Unschedulable = false
+		delete(n.Labels, upgradingLabel)
+	})
 }
 
-// awaitNode waits until the Node of a host is ready.
-func (o *Operator) awaitNode(ctx context.Context, name string) (node *corev1.Node, err error) {
-	err = wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+// awaitNode waits until the Node of a host is there and as it is to be.
+func (o *Operator) awaitNode(ctx context.Context, name string, is func(*corev1.Node) bool) (node *corev1.Node, err error) {
+	err = wait.PollUntilContextTimeout(ctx, interval, o.patience, true, func(ctx context.Context) (bool, error) {
 		node = &corev1.Node{}
 		if err := o.client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
-		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}), nil
+		return is(node), nil
 	})
 	return node, err
 }

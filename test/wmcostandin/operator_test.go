@@ -4,10 +4,13 @@
 package wmcostandin
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -17,19 +20,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
-const testNamespace = "openshift-windows-machine-config-operator"
+const (
+	testNamespace = "openshift-windows-machine-config-operator"
+	testDaemon    = `C:\k\daemon.exe`
+)
 
 // A value that WMCO itself wrote for its key.
 const writtenByWMCO = "wx4EBwMIMRM3glELpvRgfefUYeVWu8NxnDUDMS1gONvS5QG5m3DnvVmlHZueeMyF<wmcoMarker>" +
@@ -84,6 +92,12 @@ type wmcoSite struct {
 	*Operator
 	host   winhost.Host
 	signer ssh.Signer
+	// withoutDaemon: the one that is put on the host does not run.
+	withoutDaemon bool
+	// putsBack: somebody writes the desired version of before whenever WMCO has written its own.
+	putsBack bool
+	// refused is why the Secret with the user data cannot be written.
+	refused error
 }
 
 func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wmcoSite {
@@ -115,15 +129,52 @@ func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wm
 		}
 	}
 	system, _ := winhost.SystemOf(s.host)
-	s.Operator = &Operator{Options: Options{
+	s.Operator = &Operator{patience: defaultPatience, Options: Options{
 		Kube: fake.NewClientset(&node, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: deploymentName}}), Namespace: testNamespace, Version: testVersion, MachineUser: "Administrator",
 		Host: func(string) (Host, error) {
 			return Host{System: system, Name: "a", Put: func() error {
-				return system.CreateService("kubelet", config.ServiceSettings{Description: "OpenShift managed kubelet", CommandLine: "k"}, nil)
+				err := errors.Join(
+					system.MakeDirectory(`C:\k`, config.AccessInherited), system.WriteFile(testDaemon, nil, config.AccessInherited),
+					system.CreateService("kubelet", config.ServiceSettings{Description: "OpenShift managed kubelet", CommandLine: "k"}, nil),
+					system.CreateService(daemonName, config.ServiceSettings{Description: "OpenShift managed " + daemonName, CommandLine: testDaemon}, nil),
+				)
+				if err != nil || s.withoutDaemon {
+					return err
+				}
+				return system.StartService(daemonName)
 			}}, nil
 		},
-	}, client: ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()}
+	}, client: ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, o, p, opts...)
+			if n, is := o.(*corev1.Node); is && err == nil && s.putsBack && n.Annotations[desiredName] == testVersion {
+				return c.Patch(ctx, n.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"v1"}}}`, desiredName)))
+			}
+			return err
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if s.refused != nil {
+				return s.refused
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()}
+	ctx, cancel := context.WithCancel(context.Background())
+	var daemons sync.WaitGroup
+	daemons.Go(func() { s.runDaemons(ctx) })
+	t.Cleanup(func() { cancel(); daemons.Wait() })
 	return s
+}
+
+// has says whether the host has a service.
+func (s *wmcoSite) has(t *testing.T, service string) bool {
+	t.Helper()
+	system, _ := winhost.SystemOf(s.host)
+	found, err := system.Service(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found != nil
 }
 
 func (s *wmcoSite) node(t *testing.T) *corev1.Node {
@@ -209,6 +260,132 @@ func TestPass(t *testing.T) {
 			case "DeleteMachine":
 				if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: "openshift-machine-api", Name: "m"}, &machinev1beta1.Machine{}); client.IgnoreNotFound(err) != nil || err == nil {
 					t.Errorf("the Machine is there: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// TestVersionOfDaemon: WMCO has a node when the daemon of its host has written the version that it has asked for. Until then the Node is
+// cordoned and upgraded, also when WMCO has given up, and it tries again.
+func TestVersionOfDaemon(t *testing.T) {
+	for name, stand := range map[string]func(s *wmcoSite, in bool){
+		"its daemon does not run":        func(s *wmcoSite, in bool) { s.withoutDaemon = in },
+		"somebody puts the version back": func(s *wmcoSite, in bool) { s.putsBack = in },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, func(n *corev1.Node) { setLabel(n, byohLabel, "true") })
+			if err := s.client.Create(t.Context(), entry(s.host.Address(), "username=Administrator")); err != nil {
+				t.Fatal(err)
+			}
+			stand(s, true)
+			s.patience = 2 * interval
+			err := s.pass(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "waiting for version 11.0.0 of Node a") || len(s.Deeds()) > 0 {
+				t.Errorf("it did %q: %v", s.Deeds(), err)
+			}
+			node := s.node(t)
+			if has, _ := versionOf(node); has || !node.Spec.Unschedulable || node.Labels[upgradingLabel] != "true" {
+				t.Errorf("the Node is %+v", node)
+			}
+			if s.has(t, "kubelet") || s.has(t, daemonName) {
+				t.Error("its services are there")
+			}
+			stand(s, false)
+			s.patience = defaultPatience
+			if err := s.pass(t.Context()); err != nil || !slices.Equal(s.Deeds(), []string{"Configure " + s.host.Address()}) {
+				t.Errorf("once more it did %q: %v", s.Deeds(), err)
+			}
+			node = s.node(t)
+			if _, version := versionOf(node); version != testVersion || node.Spec.Unschedulable || node.Labels[upgradingLabel] != "" || !s.has(t, daemonName) {
+				t.Errorf("the Node is %+v", node)
+			}
+		})
+	}
+}
+
+// TestWait: while another Node is upgraded WMCO does nothing about entries that come after, nor about Nodes without one.
+func TestWait(t *testing.T) {
+	other := windowsNode("b", "10.0.0.2", "label:"+upgradingLabel, "true")
+	unlisted := windowsNode("c", "10.0.0.3", "label:"+byohLabel, "true")
+	s := newSite(t, func(n *corev1.Node) { setLabel(n, byohLabel, "true") }, &other, &unlisted)
+	if err := s.client.Create(t.Context(), entry(s.host.Address(), "username=Administrator")); err != nil {
+		t.Fatal(err)
+	}
+	err := s.pass(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "another Node is being upgraded") || strings.Contains(err.Error(), "10.0.0.3") || len(s.Deeds()) > 0 {
+		t.Errorf("it did %q: %v", s.Deeds(), err)
+	}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Name: "c"}, &corev1.Node{}); err != nil {
+		t.Errorf("the Node without an entry: %v", err)
+	}
+}
+
+// TestUserData: user data of others costs all Machines, and an entry nothing; that which is missing costs nobody.
+func TestUserData(t *testing.T) {
+	current := func(n *corev1.Node) { setAnnotation(n, versionName, testVersion) }
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: machineNamespace, Name: userDataName, Labels: map[string]string{"theirs": ""}}, Data: map[string][]byte{userDataKey: []byte("other")}}
+	for _, tt := range []struct {
+		name    string
+		change  func(*corev1.Node)
+		machine *machinev1beta1.Machine
+		secret  *corev1.Secret
+		refused error
+		// want is what it does, problem what it says. kept: the Secret is as it was.
+		want, problem string
+		kept          bool
+	}{
+		{name: "of others, and a Machine", change: current, machine: machine("a"), secret: foreign, want: "DeleteMachine"},
+		{name: "of others, and a Machine of another version", change: func(*corev1.Node) {}, machine: machine("a"), secret: foreign, want: "DeleteMachine"},
+		{name: "it cannot be replaced", change: current, machine: machine("a"), secret: foreign, refused: errors.New("denied"), want: "DeleteMachine", problem: "denied", kept: true},
+		{
+			name: "it cannot be replaced, and a Machine without a Node", change: current, secret: foreign, refused: errors.New("denied"), problem: "Refuse", kept: true,
+			machine: machine("", func(m *machinev1beta1.Machine) {
+				m.Status.Phase, m.Status.NodeRef = ptr.To(machinev1beta1.PhaseProvisioned), nil
+			}),
+		},
+		{name: "missing, and a Machine", change: current, machine: machine("a")},
+		{name: "of others, and an entry", change: func(n *corev1.Node) {
+			current(n)
+			setLabel(n, byohLabel, "true")
+			setAnnotation(n, keyHashName, "0")
+		}, secret: foreign},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var more []client.Object
+			if tt.secret != nil {
+				more = append(more, tt.secret.DeepCopy())
+			}
+			if tt.machine != nil {
+				more = append(more, tt.machine)
+			}
+			s := newSite(t, tt.change, more...)
+			s.refused = tt.refused
+			if tt.machine == nil {
+				if err := s.client.Create(t.Context(), entry(s.host.Address(), "username=core")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := s.pass(t.Context())
+			want := []string{}
+			if tt.want != "" {
+				want = append(want, tt.want+" "+s.host.Address())
+			}
+			if got := s.Deeds(); !slices.Equal(got, want) || (err != nil) != (tt.problem != "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+				t.Fatalf("it did %q: %v", got, err)
+			}
+			_, key, err := s.read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret := &corev1.Secret{}
+			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: machineNamespace, Name: userDataName}, secret); err != nil || slices.Equal(secret.Data[userDataKey], key.userData()) == tt.kept || !tt.kept && len(secret.Labels) > 0 {
+				t.Errorf("the Secret is %+v: %v", secret, err)
+			}
+			if tt.machine == nil {
+				a := s.node(t).Annotations
+				if user, err := key.decrypt(a[usernameName]); err != nil || user != "core" || a[keyHashName] != Hash(s.signer.PublicKey()) {
+					t.Errorf("the Node of an entry has user %q, hash %s: %v", user, a[keyHashName], err)
 				}
 			}
 		})
