@@ -10,6 +10,7 @@ import (
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -27,6 +28,12 @@ func (f *fixture) wouldDo(machine bool) []wmcostandin.Deed {
 	if err == nil && list.Data["10.0.0.1"] != "" {
 		s.Entries["10.0.0.1"] = list.Data["10.0.0.1"]
 	}
+	// That of WMCO is other than any that we write.
+	userData, err := f.kube.CoreV1().Secrets(wmco.MachineAPINamespace).Get(f.t.Context(), wmco.UserDataSecret, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		f.t.Fatal(err)
+	}
+	s.UserDataDiffers = err == nil && len(userData.Data) > 0
 	var deeds []wmcostandin.Deed
 	if machine {
 		a := s.Machine(&machinev1beta1.Machine{
@@ -47,7 +54,7 @@ func (f *fixture) wouldDo(machine bool) []wmcostandin.Deed {
 }
 
 // TestReleaseForWMCO: WMCO deletes the Machine of a Node without the hash of its key, and removes a host with its label and no entry. One
-// that was released it takes on with a drain, whenever it starts, and nothing else; one that it has taken on meanwhile it lets be.
+// that was released it takes on with a drain, whenever it starts, and nothing else, if Secret windows-user-data is deleted before; one that it has taken on meanwhile it lets be.
 func TestReleaseForWMCO(t *testing.T) {
 	t.Parallel()
 	theirs := func(annotations, labels map[string]string) func(*fixture) {
@@ -100,6 +107,22 @@ func TestReleaseForWMCO(t *testing.T) {
 			}
 			if got := f.wouldDo(tt.machine); !slices.Equal(got, tt.after) {
 				t.Errorf("after it, it would %q, want %q", got, tt.after)
+			}
+			// Where our user data is left, each Machine is deleted in spite of the release, until that is.
+			secrets := f.kube.CoreV1().Secrets(wmco.MachineAPINamespace)
+			if _, err := secrets.Create(t.Context(), &corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Name: wmco.UserDataSecret}, Data: map[string][]byte{"userData": []byte("ours")},
+			}, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.wouldDo(tt.machine); slices.Contains(got, wmcostandin.DeleteMachine) != tt.machine {
+				t.Errorf("with our user data it would %q", got)
+			}
+			if err := secrets.Delete(t.Context(), wmco.UserDataSecret, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.wouldDo(tt.machine); !slices.Equal(got, tt.after) {
+				t.Errorf("without it, it would %q, want %q", got, tt.after)
 			}
 		})
 	}
