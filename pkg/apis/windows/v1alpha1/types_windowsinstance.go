@@ -319,7 +319,8 @@ type WindowsInstanceStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=253
 	PoolRevision string `json:"poolRevision,omitempty"`
-	// Name of the one that it worked with before that, whose programs it has kept if there was room. Empty: none.
+	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or its programs
+	// were replaced by those of a third one.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253

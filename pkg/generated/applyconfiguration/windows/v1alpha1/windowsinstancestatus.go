@@ -62,7 +62,8 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
 	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
 	PoolRevision *string `json:"poolRevision,omitempty"`
-	// Name of the one that it worked with before that, whose programs it has kept if there was room. Empty: none.
+	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or its programs
+	// were replaced by those of a third one.
 	PreviousPoolRevision *string `json:"previousPoolRevision,omitempty"`
 	// When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.
 	NodeNotReadyTimes []metav1.Time `json:"nodeNotReadyTimes,omitempty"`
