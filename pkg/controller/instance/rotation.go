@@ -37,9 +37,10 @@ type rotation struct {
 	left bool
 	// removed: the former keys are gone from the files from which sshd takes keys by default.
 	removed bool
-	// wait says what it waits for, and err why it failed.
-	wait string
-	err  error
+	// wait says what it waits for, and err why it failed. paced: it waits for other hosts.
+	wait  string
+	paced bool
+	err   error
 }
 
 // rotateKey gives the host the key that its Secret has now, if it has another one. That is a step of a probe and no operation: it
@@ -96,7 +97,7 @@ func takenBack(known *v1alpha1.CredentialsStatus, accepted string) bool {
 func (a *attempt) rotate(ctx context.Context, r host.Rotation, seen *rotation) {
 	end, wait, err := a.Rotations.Begin(ctx, a.instance, r.Key.Fingerprint())
 	if err != nil || wait != "" {
-		seen.err, seen.wait = err, wait
+		seen.err, seen.wait, seen.paced = err, wait, err == nil
 		return
 	}
 	defer end()
@@ -123,7 +124,7 @@ func (e *evaluation) credentials() {
 	if before != nil && r.accepted == r.key.Fingerprint() {
 		e.status.Credentials.KeyFingerprint = before.KeyFingerprint // it has both
 	}
-	if c := e.get(condition); r.err == nil && before != nil && before.RotatingTo == r.key.Fingerprint() && c != nil && (c.Reason == v1alpha1.ReasonKeyRotationFailed || c.Reason == v1alpha1.ReasonKeyRotationInterrupted) {
+	if c := e.get(condition); r.paced && before != nil && before.RotatingTo == r.key.Fingerprint() && c != nil && (c.Reason == v1alpha1.ReasonKeyRotationFailed || c.Reason == v1alpha1.ReasonKeyRotationInterrupted) {
 		return // while it waits to be tried again, what the key met there is still so, and whether others get it is judged by that
 	}
 	if r.err == nil {

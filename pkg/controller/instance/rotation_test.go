@@ -266,6 +266,11 @@ func TestRotateKeyFails(t *testing.T) {
 				t.Errorf("while it waits it says %q", still)
 			}
 			f.rotations.wait = ""
+			// Whatever else it waits for is said, and it is no failure any more.
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.rotation.Kept = false })
+			f.again("win-1")
+			f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationPending)
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.rotation.Kept = true })
 			// It has both keys: one could not be removed.
 			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.accepts = is.Fingerprint() })
 			f.again("win-1")

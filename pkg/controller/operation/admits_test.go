@@ -235,6 +235,30 @@ func TestLabelGoneWhileTheHostIsChanged(t *testing.T) {
 	}
 }
 
+// TestNewerWhileTheHostIsChanged: of a configuration that is desired since a change began which costs the workload nothing, nobody knows what
+// it costs. It is left to the next operation, which is admitted as its own cost wants it; the routes are looked at all the same.
+func TestNewerWhileTheHostIsChanged(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "newer", func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///eu-1/i-1" }))
+		c := f.configure()
+		f.host.impact = config.ImpactNone
+		f.host.onApplied = func(string) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.want, f.host.impact = "newer", config.ImpactRestart
+		}
+		op := f.finish()
+		if want := []string{"new None"}; op.Phase != v1alpha1.OperationSucceeded || !slices.Equal(f.host.applies, want) || op.Revision != "new" {
+			t.Errorf("it is %s with revision %s, applied %q, want %q: %s", op.Phase, op.Revision, f.host.applies, want, op.Message)
+		}
+		message := op.FindStep(v1alpha1.StepNetwork).Message
+		if !strings.Contains(message, "is left to the next operation") || len(f.host.routes) == 0 {
+			t.Errorf("it says %q, and the routes are %v", message, f.host.routes)
+		}
+	})
+}
+
 // setLabels has the Node have just these labels.
 func (f *fixture) setLabels(labels map[string]string) {
 	node := f.node()

@@ -357,20 +357,24 @@ func (e *execution) network(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	r := result{message: "There was nothing that needed the Node.", skipped: true}
-	if op := e.operation(); joined || built.Revision != op.Revision {
-		allow := config.ImpactRestart
-		if op.FindStep(v1alpha1.StepDrain).State == v1alpha1.StepSucceeded {
-			allow = config.Impact(op.Impact)
-		}
-		left := ""
-		if !joined && allow == config.ImpactRestart {
-			if left, err = e.rejected(ctx); err != nil {
+	op := e.operation()
+	newer := !joined && built.Revision != op.Revision
+	allow, leaves, pods := config.ImpactRestart, false, ""
+	if op.FindStep(v1alpha1.StepDrain).State == v1alpha1.StepSucceeded {
+		allow = config.Impact(op.Impact)
+	} else if newer {
+		// Nobody has admitted that it restarts services, or has pods rejected.
+		if leaves = op.Impact == v1alpha1.ImpactNone; !leaves {
+			if pods, err = e.rejected(ctx); err != nil {
 				return result{}, err
 			}
+			leaves = pods != ""
 		}
-		if left != "" {
-			return result{message: "The configuration that is desired since is left to the next operation." + left, skipped: true}, nil
-		}
+	}
+	switch {
+	case leaves:
+		r.message = "The configuration that is desired since is left to the next operation." + pods
+	case joined, newer:
 		done, err := e.configureHost(ctx, "Configuring what needs the Node.", allow)
 		if err != nil {
 			return result{}, err
