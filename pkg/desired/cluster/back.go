@@ -78,21 +78,22 @@ func (l *Live) programsToKeep(ctx context.Context, s *Snapshot, instance *v1alph
 	if err != nil {
 		return nil, err
 	}
-	digests, err := l.digestsOf(ctx, pool, revision.WouldGoBackTo(instance, pool, newest))
+	digests, err := l.digestsOf(ctx, s, pool, revision.WouldGoBackTo(instance, pool, newest))
 	if err != nil || slices.ContainsFunc(digests, func(digest string) bool {
 		return !slices.ContainsFunc(sent.Files, func(f config.File) bool { return f.Source.Payload != "" && f.Digest == digest })
 	}) {
 		return digests, err
 	}
-	before, err := l.digestsOf(ctx, pool, revision.HadBefore(instance, pool))
+	before, err := l.digestsOf(ctx, s, pool, revision.HadBefore(instance, pool))
 	if len(before) > 0 || err != nil {
 		return before, err
 	}
 	return digests, nil
 }
 
-// digestsOf are those of the programs of a revision of a pool. Empty: there is none of that name, or they are not known.
-func (l *Live) digestsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) ([]string, error) {
+// digestsOf are those of the programs that hosts have of a revision of a pool, which has those for other platforms as well. Empty: there
+// is none of that name, or they are not known.
+func (l *Live) digestsOf(ctx context.Context, s *Snapshot, pool *v1alpha1.WindowsNodePool, name string) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -101,7 +102,7 @@ func (l *Live) digestsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool, na
 		return nil, err
 	}
 	var digests []string
-	for _, f := range kept.Programs {
+	for _, f := range kept.Payload().For(s.common.Cluster.Platform).Files {
 		digests = append(digests, "sha256:"+f.SHA256)
 	}
 	return digests, nil

@@ -15,10 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -146,12 +148,14 @@ func TestBack(t *testing.T) {
 // TestProgramsToKeep: a host keeps the programs of what it worked with, however many revisions its pool had since; one that works
 // with the newest keeps those of the last that all hosts of the pool worked with.
 func TestProgramsToKeep(t *testing.T) {
-	const earlier, other = "cd", "ef"
+	const earlier, other, onlyElsewhere = "cd", "ef", "the programs of now, and another one for another platform"
 	for _, tt := range []struct {
 		name string
 		edit func(pool *v1alpha1.WindowsNodePool, host *v1alpha1.WindowsInstance, newest string)
 		gone bool
-		want string // the kubelet that is kept; empty: nobody says which
+		// elsewhere: the payload has a program that only hosts of another platform get.
+		elsewhere bool
+		want      string // the kubelet that is kept; empty: nobody says which
 	}{
 		{name: "it worked with another one", want: earlier},
 		{name: "it works with the newest", want: other, edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, newest string) {
@@ -171,6 +175,13 @@ func TestProgramsToKeep(t *testing.T) {
 			i.Status.PoolRevision, i.Status.PreviousPoolRevision = newest, p.Status.CurrentRevision
 			p.Spec.Template.NodeLabels = map[string]string{"rack": "7"}
 		}},
+		{name: "likewise, and a program of the payload is not for its platform", elsewhere: true, want: other, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, newest string) {
+			i.Status.PoolRevision, i.Status.PreviousPoolRevision = newest, p.Status.CurrentRevision
+			p.Spec.Template.NodeLabels = map[string]string{"rack": "7"}
+		}},
+		{name: "it gets a payload that is another one only on other platforms", elsewhere: true, want: other, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, _ string) {
+			i.Status.PoolRevision, i.Status.PreviousPoolRevision = onlyElsewhere, p.Status.CurrentRevision
+		}},
 		{name: "the pool is new", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance, _ string) {
 			p.Status.CurrentRevision, i.Status.PoolRevision = "", ""
 		}},
@@ -181,16 +192,26 @@ func TestProgramsToKeep(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool", UID: "uid"}}
-			now := document.Payload{Files: payloadFiles(manifest())}
+			shipped := manifest()
+			if tt.elsewhere {
+				shipped.Files = append(shipped.Files, payload.File{
+					Slot:    payload.Slot{Name: "ecr-credential-provider.exe", Path: `C:\k\ecr-credential-provider.exe`},
+					Content: payload.Content{Size: 1, SHA256: strings.Repeat("12", 32)},
+				})
+			}
+			now := document.Payload{Files: payloadFiles(shipped)}
 			newest, err := revision.NameOf(pool, now)
 			if err != nil {
 				t.Fatal(err)
 			}
-			keep := func(kubelet string) *appsv1.ControllerRevision {
+			keep := func(kubelet, provider string) *appsv1.ControllerRevision {
 				p := document.Payload{Files: slices.Clone(now.Files)}
 				for i := range p.Files {
 					if f := &p.Files[i]; f.Path == kubeletPath && kubelet != "" {
 						f.SHA256 = strings.Repeat(kubelet, 32)
+					}
+					if f := &p.Files[i]; f.Name == "ecr-credential-provider.exe" && provider != "" {
+						f.SHA256 = strings.Repeat(provider, 32)
 					}
 				}
 				r := revision.Of(pool, p)
@@ -203,13 +224,21 @@ func TestProgramsToKeep(t *testing.T) {
 					Data:       runtime.RawExtension{Raw: data},
 				}
 			}
-			worked, all, sameAsNow := keep(earlier), keep(other), keep("")
+			worked, all, sameAsNow, alsoSame := keep(earlier, ""), keep(other, ""), keep("", ""), keep("", "34")
 			host := instance()
 			host.Spec.PoolRef, host.Status.PoolRevision, pool.Status.CurrentRevision = &v1alpha1.PoolReference{Name: "pool"}, worked.Name, all.Name
 			if tt.edit != nil {
 				tt.edit(pool, host, newest)
 			}
-			live, c := newLive(t, pool, worked, all, sameAsNow)
+			if host.Status.PoolRevision == onlyElsewhere {
+				host.Status.PoolRevision = alsoSame.Name
+			}
+			objects := []client.Object{pool, worked, all, sameAsNow}
+			if tt.elsewhere {
+				objects = append(objects, alsoSame)
+			}
+			live, c := newLive(t, objects...)
+			live.Settings.Payloads[0] = shipped
 			for _, with := range []struct {
 				a, b string
 				same bool
@@ -238,7 +267,7 @@ func TestProgramsToKeep(t *testing.T) {
 					got = text[:2]
 				}
 			}
-			if got != tt.want || tt.want != "" && len(built.Keep) != len(now.Files) || tt.want == "" && built.Keep != nil {
+			if got != tt.want || tt.want != "" && len(built.Keep) != len(payloadFiles(manifest())) || tt.want == "" && built.Keep != nil {
 				t.Errorf("it keeps %q of %d, want %q", got, len(built.Keep), tt.want)
 			}
 		})

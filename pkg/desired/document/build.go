@@ -412,20 +412,25 @@ func (p Payload) Without(platform configv1.PlatformType) []string {
 	return all
 }
 
-// payload adds the files that are shipped: all that the platform needs, and what a
-// site added, but not what only another platform needs.
-func (b *builder) payload() {
-	wanted := programs(b.in.Cluster.Platform)
+// For is what hosts of the platform get of a payload: all that the platform needs, and what a site added, but not what only
+// another platform needs.
+func (p Payload) For(platform configv1.PlatformType) Payload {
+	wanted := programs(platform)
 	var others []string
-	for _, platform := range []configv1.PlatformType{configv1.AWSPlatformType, configv1.AzurePlatformType} {
-		others = append(others, programs(platform)...)
+	for _, other := range []configv1.PlatformType{configv1.AWSPlatformType, configv1.AzurePlatformType} {
+		others = append(others, programs(other)...)
 	}
+	p.Files = slices.DeleteFunc(slices.Clone(p.Files), func(f PayloadFile) bool {
+		return slices.Contains(others, f.Path) && !slices.Contains(wanted, f.Path)
+	})
+	return p
+}
+
+// payload adds the files that are shipped.
+func (b *builder) payload() {
 	impacts := b.impacts()
 	components := map[string]*config.Component{}
-	for _, f := range b.in.Payload.Files {
-		if slices.Contains(others, f.Path) && !slices.Contains(wanted, f.Path) {
-			continue
-		}
+	for _, f := range b.in.Payload.For(b.in.Cluster.Platform).Files {
 		onChange, known := impacts[f.Path]
 		if !known {
 			onChange = noImpact
