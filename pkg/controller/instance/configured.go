@@ -36,8 +36,9 @@ type Desired interface {
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
 	// PoolRevision names the ControllerRevision of the pool that this configuration is of. Empty: that is not known.
 	PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string
-	// SamePrograms says whether two revisions of a pool have the same programs. False: they have not, or one of them is not kept any more.
-	SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, a, b string) (bool, error)
+	// SamePrograms says whether a revision of a pool has the same programs as one that hosts had. False: it has not, or that is not
+	// kept any more. known is false if the revision itself is not kept, say because it is not yet.
+	SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, name, had string) (same, known bool, err error)
 	// MetricsKept says, for people, why a host that serves metrics goes on with what it has. Empty: there is nothing to say.
 	MetricsKept() string
 	// NodeNames is where the names of the Nodes of hosts come from. known is false as long as that could not be read.
@@ -87,20 +88,23 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 }
 
 // readPoolRevision asks of which revision of its pool the desired configuration is, and which programs those that the host has worked with
-// have in common with it.
+// have in common with it. One that is not kept yet is none to go back to, and its programs are not known: that a host works with it is recorded
+// when it is, which wakes the reconciler.
 func (r *Reconciler) readPoolRevision(ctx context.Context, s *snapshot, pool *v1alpha1.WindowsNodePool, instance *v1alpha1.WindowsInstance) {
 	name, had := r.Desired.PoolRevision(instance, pool, s.node), instance.Status.PoolRevision
 	if name != "" && had != "" && name != had {
-		same, err := r.Desired.SamePrograms(ctx, pool, name, had)
+		same, known, err := r.Desired.SamePrograms(ctx, pool, name, had)
+		before := false
+		if err == nil && known {
+			before, known, err = r.Desired.SamePrograms(ctx, pool, name, instance.Status.PreviousPoolRevision)
+		}
 		if err != nil {
 			log.FromContext(ctx).Error(err, "What the host works with is recorded later")
+		}
+		if err != nil || !known {
 			return
 		}
-		s.samePrograms = same
-		if s.programsOfBefore, err = r.Desired.SamePrograms(ctx, pool, name, instance.Status.PreviousPoolRevision); err != nil {
-			log.FromContext(ctx).Error(err, "What the host works with is recorded later")
-			return
-		}
+		s.samePrograms, s.programsOfBefore = same, before
 	}
 	s.poolRevision = name
 }

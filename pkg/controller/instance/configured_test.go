@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -449,7 +450,9 @@ type scriptedDesired struct {
 	revision string
 	err      error
 	kept     string // why metrics go on
-	asked    []*v1alpha1.WindowsInstance
+	// notKept: the revision of the pool is not kept yet, and same is whether it has the programs of the one that the host had.
+	notKept, same bool
+	asked         []*v1alpha1.WindowsInstance
 }
 
 func (d *scriptedDesired) Revision(_ context.Context, instance *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool, _ *corev1.Node) (revision string, waiting, warnings []string, err error) {
@@ -463,8 +466,10 @@ func (*scriptedDesired) PoolRevision(*v1alpha1.WindowsInstance, *v1alpha1.Window
 	return "p-1"
 }
 
-func (*scriptedDesired) SamePrograms(context.Context, *v1alpha1.WindowsNodePool, string, string) (bool, error) {
-	return false, nil
+func (d *scriptedDesired) SamePrograms(_ context.Context, _ *v1alpha1.WindowsNodePool, _, had string) (same, known bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.same && !d.notKept && had != "", !d.notKept, nil
 }
 
 func (d *scriptedDesired) MetricsKept() string { return d.kept } // never changes
@@ -616,6 +621,49 @@ func TestEveryone(t *testing.T) {
 func heldBy(instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
 	instance.Finalizers = append(instance.Finalizers, v1alpha1.HostFinalizer)
 	return instance
+}
+
+// TestPoolRevisionNotKeptYet: the template of a pool is known before its revision is kept. What the host works with, and which programs it has
+// of before, is recorded when it is, and not guessed.
+func TestPoolRevisionNotKeptYet(t *testing.T) {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}
+	host := newInstance("win-1", "10.1.42.1")
+	host.Spec.PoolRef = &v1alpha1.PoolReference{Name: pool.Name}
+	f := newFixture(t, host, newInstance("win-2", "10.1.42.2"))
+	desired := &scriptedDesired{revision: revision1, same: true}
+	f.r.Desired = desired
+	works := func() v1alpha1.WindowsInstanceStatus {
+		t.Helper()
+		of := known(t)
+		of.Spec.PoolRef, of.Status.PoolRevision, of.Status.PreviousPoolRevision = host.Spec.PoolRef, "p-0", "p-00"
+		s := snapshot{instance: of, managed: true, now: testNow, node: newNode("win-1", "10.1.42.1", corev1.ConditionTrue), observation: healthy(func(f *api.Facts) {
+			f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1}
+		})}
+		f.r.readDesired(t.Context(), &s, pool)
+		return evaluate(s)
+	}
+	desired.notKept = true
+	if got := works(); got.PoolRevision != "p-0" || got.PreviousPoolRevision != "p-00" {
+		t.Errorf("before it is kept: it works with %q, and with %q before", got.PoolRevision, got.PreviousPoolRevision)
+	}
+	desired.notKept = false
+	if got := works(); got.PoolRevision != "p-1" || got.PreviousPoolRevision != "p-00" {
+		t.Errorf("it works with %q, and with %q before", got.PoolRevision, got.PreviousPoolRevision)
+	}
+	desired.same = false
+	if got := works(); got.PoolRevision != "p-1" || got.PreviousPoolRevision != "p-0" {
+		t.Errorf("with other programs: it works with %q, and with %q before", got.PoolRevision, got.PreviousPoolRevision)
+	}
+
+	kept := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p-1", Labels: map[string]string{v1alpha1.PoolLabel: pool.Name}}}
+	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}}}
+	if diff := cmp.Diff(want, f.r.hostsOfRevision(t.Context(), kept)); diff != "" || !revisionKept.Create(event.CreateEvent{Object: kept}) {
+		t.Errorf("that it is kept wakes (-want +got)\n%s", diff)
+	}
+	kept.Labels = nil
+	if got := f.r.hostsOfRevision(t.Context(), kept); len(got) > 0 || revisionKept.Update(event.UpdateEvent{ObjectOld: kept, ObjectNew: kept}) {
+		t.Errorf("one of a workload wakes %v", got)
+	}
 }
 
 // TestEvaluatePoolRevision: a host worked with a revision of its pool when it had it completely, its Node was ready, and nothing

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,6 +63,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		For(&v1alpha1.WindowsInstance{}).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.sharingHost), builder.WithPredicates(endpointsChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(watch.PoolChanged)).
+		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfRevision), builder.WithPredicates(revisionKept)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
@@ -105,6 +107,21 @@ func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []re
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
 	return r.instancesWith(ctx, client.InNamespace(pool.GetNamespace()), object.InPool(pool.GetName()))
+}
+
+// hostsOfRevision maps what is kept of a pool to the instances of the pool: what they work with is recorded once it is kept.
+func (r *Reconciler) hostsOfRevision(ctx context.Context, kept client.Object) []reconcile.Request {
+	pool := kept.GetLabels()[v1alpha1.PoolLabel]
+	if pool == "" { // it is of a workload
+		return nil
+	}
+	return r.instancesWith(ctx, client.InNamespace(kept.GetNamespace()), object.InPool(pool))
+}
+
+// revisionKept lets pass that a revision is kept now. What is in it never changes.
+var revisionKept = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
 // everyone is every instance.

@@ -164,20 +164,24 @@ func (s *Snapshot) ships(p document.Payload) bool {
 	return true
 }
 
-// SamePrograms says whether two revisions of a pool have the same programs. False: they have not, or one of them is not kept any more.
-func (s *Source) SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, a, b string) (bool, error) {
-	if a == "" || b == "" {
-		return false, nil
+// SamePrograms says whether a revision of a pool has the same programs as one that hosts had. False: it has not, or that is not
+// kept any more. It reports false for known if the revision itself is not kept, say because it is not yet.
+func (s *Source) SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, name, had string) (same, known bool, err error) {
+	if name == "" {
+		return false, false, nil
 	}
-	one, err := s.o.Live.kept(ctx, pool, a)
+	one, err := s.o.Live.kept(ctx, pool, name)
 	if one == nil || err != nil {
-		return false, err
+		return false, false, err
 	}
-	other, err := s.o.Live.kept(ctx, pool, b)
+	if had == "" {
+		return false, true, nil
+	}
+	other, err := s.o.Live.kept(ctx, pool, had)
 	if other == nil || err != nil {
-		return false, err
+		return false, err == nil, err
 	}
-	return len(one.Programs) > 0 && one.Has(other.Programs) && other.Has(one.Programs), nil
+	return len(one.Programs) > 0 && one.Has(other.Programs) && other.Has(one.Programs), true, nil
 }
 
 // Payload is what new hosts get. It reports false while the cluster was not read, or has not what hosts need.
