@@ -126,10 +126,11 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 const withoutUndo = `{"metadata":{"uid":%q},"spec":{"updateStrategy":{"rollingUpdate":{"undo":null}}}}`
 
 // repeats says whether the pool has the same request already, and does not follow it, say because that is from when the pool had this
-// revision before. To the API it is a new one only if the former is taken away first: who applies a spec repeats what is in it for ever.
+// revision before. To the API it is a new one only if the former is taken away first: who applies a spec repeats what is in it for ever. One of
+// a pool that is pinned is not taken away, as that ends the pin: the controller still has it, and has said why it is refused.
 func (o *rolloutUndo) repeats(pool *v1alpha1.WindowsNodePool, to string) bool {
 	known := pool.Spec.UpdateStrategy.RollingUpdate.Undo
-	return known != nil && known.Revision == pool.Status.UpdateRevision && known.To == to && known.Reason == o.reason && !known.Follows(pool.RolledBack(known.Revision))
+	return known != nil && known.Revision == pool.Status.UpdateRevision && known.To == to && known.Reason == o.reason && !pool.RolledBack(known.Revision).ByPerson()
 }
 
 // undoTo is the revision that a pool is to go back to. 0 is the last before the one that its hosts are to have now.
