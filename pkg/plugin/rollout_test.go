@@ -271,7 +271,9 @@ func TestRolloutUndo(t *testing.T) {
 	}
 	all := []appsv1.ControllerRevision{revision("p-4", 4, "uid-p"), revision("p-1", 1, "uid-p"), revision("p-9", 9, "former"), revision("p-2", 2, "uid-p"), revision("p-3", 3, "uid-p")}
 	worked := func(names ...string) func(*v1alpha1.WindowsNodePool) {
-		return func(p *v1alpha1.WindowsNodePool) { p.Status.WorkedRevisions = names }
+		return func(p *v1alpha1.WindowsNodePool) {
+			p.Status.WorkedRevisions, p.Status.CurrentRevision = names, names[len(names)-1]
+		}
 	}
 	pinned := func(p *v1alpha1.WindowsNodePool) {
 		worked("p-1", "p-2")(p)
@@ -303,6 +305,10 @@ func TestRolloutUndo(t *testing.T) {
 			worked("p-4", "p-2")(p)
 			p.Status.CurrentRevision = "p-2"
 		}, all, `"to":"p-2"`, "goes back to revision 2\n"},
+		{"after a pin that went back past one has ended", "undo p", func(p *v1alpha1.WindowsNodePool) {
+			worked("p-1", "p-2")(p)
+			p.Status.CurrentRevision = "p-1"
+		}, all, `"to":"p-1"`, "goes back to revision 1\n"},
 		{"the present one", "undo p --to-revision=4", worked("p-1"), all, "", "windowsnodepool/p has revision 4 already"},
 		{"what was undone", "undo p --to-revision=4", pinned, all, "", "revision 4 of windowsnodepool/p was undone. To have its hosts get it again: kubectl windows rollout resume p -n hosts"},
 		{"the one that it is pinned to", "undo p --to-revision=2", pinned, all, "", "windowsnodepool/p is pinned to revision 2 already"},

@@ -151,6 +151,9 @@ func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevisio
 		default: // it may have worked long ago, and be rolled out again
 			worked = slices.Delete(slices.Clone(worked), at, at+1)
 		}
+		if current := pool.Status.CurrentRevision; !back.ByPerson() && slices.Contains(worked, current) {
+			worked = append(slices.Clone(worked), current) // a pin may have gone back past others
+		}
 		for _, name := range slices.Backward(worked) {
 			if at := slices.IndexFunc(revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name }); at >= 0 {
 				return &revisions[at], nil
