@@ -17,25 +17,30 @@ import (
 )
 
 // TestUndoneTemplate: labels go back with the template that somebody has undone, as it was kept, and not with one that broke hosts. What
-// cannot go back has those of now.
+// cannot go back has those of what it works with.
 func TestUndoneTemplate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(back *v1alpha1.PoolRollback, kept *appsv1.ControllerRevision)
+		// has: the host works with the revision that is kept, and not with that of now.
+		has  bool
 		want string // the rack; none: labels stay as they are
 	}{
-		{"undone", func(*v1alpha1.PoolRollback, *appsv1.ControllerRevision) {}, "before"},
-		{"it broke hosts", func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) {
+		{name: "undone", edit: func(*v1alpha1.PoolRollback, *appsv1.ControllerRevision) {}, want: "before"},
+		{name: "it broke hosts", edit: func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) {
 			b.RequestedBy, b.Instances = "", []string{testInstance}
-		}, "now"},
-		{"the host cannot go back", func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) {
+		}, want: "now"},
+		{name: "the host cannot go back", edit: func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) {
 			b.WithoutPrograms = []string{testInstance}
-		}, "now"},
-		{"the pool has another one by now", func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) { b.Revision = "p-0" }, "now"},
-		{"somebody has changed it", func(_ *v1alpha1.PoolRollback, o *appsv1.ControllerRevision) {
+		}, want: "now"},
+		{name: "the host cannot go back, and works with an earlier one", edit: func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) {
+			b.To, b.WithoutPrograms = "pool-0", []string{testInstance}
+		}, has: true, want: "before"},
+		{name: "the pool has another one by now", edit: func(b *v1alpha1.PoolRollback, _ *appsv1.ControllerRevision) { b.Revision = "p-0" }, want: "now"},
+		{name: "somebody has changed it", edit: func(_ *v1alpha1.PoolRollback, o *appsv1.ControllerRevision) {
 			o.Data.Raw = []byte(`{"spec":{"template":{"nodeLabels":{"rack":"forged"}}}}`)
-		}, ""},
-		{"it is gone", func(b *v1alpha1.PoolRollback, o *appsv1.ControllerRevision) { b.To, o.Name = o.Name, "another" }, ""},
+		}, want: ""},
+		{name: "it is gone", edit: func(b *v1alpha1.PoolRollback, o *appsv1.ControllerRevision) { b.To, o.Name = o.Name, "another" }, want: ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := newPool(map[string]string{"rack": "before"})
@@ -53,7 +58,11 @@ func TestUndoneTemplate(t *testing.T) {
 			back := &v1alpha1.PoolRollback{Revision: "p-1", To: kept.Name, RequestedBy: "alice"}
 			tt.edit(back, kept)
 			pool.Status.UpdateRevision, pool.Status.RolledBack = "p-1", back
-			s := newSetup(t, []client.Object{pool, kept, host(), registered()}...)
+			hosted := host()
+			if tt.has {
+				hosted.Status.PoolRevision = kept.Name
+			}
+			s := newSetup(t, []client.Object{pool, kept, hosted, registered()}...)
 			s.reconcile()
 			if got := s.node().Labels["rack"]; got != tt.want {
 				t.Errorf("it has %q, want %q", got, tt.want)
