@@ -183,7 +183,8 @@ func (e *evaluation) configured() {
 // to what the pool goes back to, and not to that.
 func (e *evaluation) worked() {
 	last, back := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.rolledBack
-	if e.poolRevision != "" && e.status.PoolRevision != e.poolRevision && !e.samePrograms && !e.programsOfBefore && last != nil && last.Revision != "" && last.Revision == e.status.DesiredRevision && last.MayHaveChangedHost() {
+	pinned := back.ByPerson() && back.To == e.poolRevision // it keeps the programs of the one before, and may go back with some of them
+	if e.poolRevision != "" && e.status.PoolRevision != e.poolRevision && !e.samePrograms && !e.programsOfBefore && !pinned && last != nil && last.Revision != "" && last.Revision == e.status.DesiredRevision && last.MayHaveChangedHost() {
 		e.status.PreviousPoolRevision = "" // it was told to keep the programs that it worked with last, and no others
 	}
 	switch {

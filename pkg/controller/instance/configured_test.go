@@ -691,6 +691,14 @@ func TestEvaluatePoolRevision(t *testing.T) {
 		{name: "an update broke it", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2"}, want: "p-1"},
 		{name: "an update with the same programs broke it", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-2", samePrograms: true}, want: "p-1", before: "p-0"},
 		{name: "it goes back to the programs of before", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2", programsOfBefore: true}, want: "p-1", before: "p-0"},
+		{name: "it goes back to what somebody wants, and has had more programs before", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{
+			observation: observed(revision1), node: node, poolRevision: "p-2",
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-2", RequestedBy: "alice"},
+		}, want: "p-1", before: "p-0"},
+		{name: "it gets another one than somebody wants", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{
+			observation: observed(revision1), node: node, poolRevision: "p-2",
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-3", RequestedBy: "alice"},
+		}, want: "p-1"},
 		{name: "it works with another template and the same programs", of: known(t), s: snapshot{observation: observed(revision1), node: node, poolRevision: "p-2", samePrograms: true}, want: "p-2", before: "p-0"},
 		{name: "nobody knows which one it is", of: known(t), s: snapshot{observation: observed(revision1), node: node}, want: "p-1", before: "p-0"},
 		{name: "it is in no pool", of: known(t), s: snapshot{observation: observed(revision1), node: node}, noPool: true},
