@@ -191,6 +191,8 @@ func addSince(t *testing.T, applied any, addresses []string) {
 		switch file["path"] {
 		case `C:\k\bootstrap-ca.crt`: // the kubeconfig of a kubelet names it since
 			file["onChange"] = map[string]any{"impact": "Restart", "services": []any{"kubelet"}}
+		case `C:\k\windows_exporter.exe`: // its service is in documents since, also of hosts that have none
+			file["onChange"] = map[string]any{"impact": "Restart", "services": []any{"windows_exporter"}}
 		case `C:\k\kubelet.exe`: // the Node is drained for it since
 			file["onChange"] = map[string]any{"impact": "Drain", "services": []any{"kubelet"}}
 		case `C:\k\kubelet.conf`: // and for one by which pods get less
@@ -220,7 +222,7 @@ func leaveMetrics(t *testing.T, applied any) {
 		{"variables", "name", []string{"EXPORTER_FILE"}},
 		{"services", "name", []string{"windows_exporter"}},
 		{"logRotation", "path", []string{`C:\var\log\windows_exporter\windows_exporter.log`}},
-		{"files", "path", []string{`C:\k\tls\windows-exporter-webconfig.yaml`, `C:\k\tls\tls.crt`, `C:\k\tls\tls.key`}},
+		{"files", "path", []string{`C:\k\tls\windows-exporter-webconfig.yaml`, `C:\k\tls\certs\tls.crt`, `C:\k\tls\certs\tls.key`}},
 	} {
 		items, _ := document[list.field].([]any)
 		document[list.field] = slices.DeleteFunc(items, func(item any) bool {
