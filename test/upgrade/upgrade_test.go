@@ -231,7 +231,7 @@ func leaveMetrics(t *testing.T, applied any) {
 			if !slices.Contains(list.values, name) {
 				return false
 			}
-			if waiting, has := fields["waiting"]; (list.field == "services" || list.field == "files") && (!has || waiting != true) {
+			if waiting, _ := fields["waiting"].(bool); !waiting && (list.field == "services" || list.field == "files") {
 				t.Errorf("%s does not wait: %v", name, item)
 			}
 			return true
