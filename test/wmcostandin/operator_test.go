@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -93,9 +94,9 @@ type wmcoSite struct {
 	host   winhost.Host
 	signer ssh.Signer
 	// withoutDaemon: the one that is put on the host does not run.
-	withoutDaemon bool
+	withoutDaemon atomic.Bool
 	// putsBack: somebody writes the desired version of before whenever WMCO has written its own.
-	putsBack bool
+	putsBack atomic.Bool
 	// refused is why the Secret with the user data cannot be written.
 	refused error
 }
@@ -138,7 +139,7 @@ func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wm
 					system.CreateService("kubelet", config.ServiceSettings{Description: "OpenShift managed kubelet", CommandLine: "k"}, nil),
 					system.CreateService(daemonName, config.ServiceSettings{Description: "OpenShift managed " + daemonName, CommandLine: testDaemon}, nil),
 				)
-				if err != nil || s.withoutDaemon {
+				if err != nil || s.withoutDaemon.Load() {
 					return err
 				}
 				return system.StartService(daemonName)
@@ -147,7 +148,7 @@ func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wm
 	}, client: ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			err := c.Patch(ctx, o, p, opts...)
-			if n, is := o.(*corev1.Node); is && err == nil && s.putsBack && n.Annotations[desiredName] == testVersion {
+			if n, is := o.(*corev1.Node); is && err == nil && s.putsBack.Load() && n.Annotations[desiredName] == testVersion {
 				return c.Patch(ctx, n.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"v1"}}}`, desiredName)))
 			}
 			return err
@@ -270,8 +271,8 @@ func TestPass(t *testing.T) {
 // cordoned and upgraded, also when WMCO has given up, and it tries again.
 func TestVersionOfDaemon(t *testing.T) {
 	for name, stand := range map[string]func(s *wmcoSite, in bool){
-		"its daemon does not run":        func(s *wmcoSite, in bool) { s.withoutDaemon = in },
-		"somebody puts the version back": func(s *wmcoSite, in bool) { s.putsBack = in },
+		"its daemon does not run":        func(s *wmcoSite, in bool) { s.withoutDaemon.Store(in) },
+		"somebody puts the version back": func(s *wmcoSite, in bool) { s.putsBack.Store(in) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, func(n *corev1.Node) { setLabel(n, byohLabel, "true") })
