@@ -310,7 +310,8 @@ func (h *nodeHost) waitForEvents(t *testing.T, reasons ...string) {
 		for _, reason := range reasons {
 			n := 0
 			for i := range list.Items {
-				if list.Items[i].Regarding.Name == h.name && list.Items[i].Reason == reason {
+				// The Node, which is told of as well, has the same name.
+				if e := &list.Items[i]; e.Regarding.Kind == "WindowsInstance" && e.Regarding.Name == h.name && e.Reason == reason {
 					n++
 				}
 			}
