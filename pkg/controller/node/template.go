@@ -5,13 +5,10 @@ package node
 
 import (
 	"context"
-	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
@@ -27,16 +24,9 @@ func templateOf(ctx context.Context, reader client.Reader, instance *v1alpha1.Wi
 	if name == "" || !pool.RolledBack(newest).ByPerson() {
 		return &pool.Spec.Template, nil
 	}
-	found, err := object.Get(ctx, reader, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
-	if err != nil {
-		return nil, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
-	}
-	if found == nil {
-		return nil, nil //nolint:nilnil // likewise
-	}
-	kept, ok := revision.Kept(pool, found)
-	if !ok {
-		return nil, nil //nolint:nilnil // likewise
+	kept, _, err := revision.Read(ctx, reader, pool, name)
+	if kept == nil || err != nil {
+		return nil, err
 	}
 	return &kept.Template, nil
 }

@@ -9,15 +9,12 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -209,23 +206,8 @@ func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodeP
 
 // kept is a revision of a pool, nil if there is none of that name.
 func (r *Reconciler) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (*revision.Revision, error) {
-	kept, _, err := r.numbered(ctx, pool, name)
+	kept, _, err := revision.Read(ctx, r.client, pool, name)
 	return kept, err
-}
-
-// numbered is a revision of a pool with its number, nil if there is none of that name.
-func (r *Reconciler) numbered(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (kept *revision.Revision, number int64, err error) {
-	found, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
-	}
-	if found == nil {
-		return nil, 0, nil
-	}
-	if kept, ok := revision.Kept(pool, found); ok {
-		return kept, found.Revision, nil
-	}
-	return nil, 0, nil
 }
 
 // heldBack says whether the host of an instance keeps or gets another revision than that of its pool, which is rolled back. Where somebody

@@ -52,7 +52,7 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 	if back == nil {
 		return nil, refused, nil
 	}
-	to, _, err := r.numbered(ctx, pool, back.To)
+	to, _, err := revision.Read(ctx, r.client, pool, back.To)
 	if to == nil || err != nil {
 		return back, refused, err
 	}
@@ -105,7 +105,7 @@ func (r *Reconciler) accept(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 	if !slices.Contains(workedRevisions(pool), asked.To) {
 		return nil, "Revision " + asked.To + " is none that all hosts of the pool worked with, or it was undone", nil
 	}
-	to, number, err := r.numbered(ctx, pool, asked.To)
+	to, number, err := revision.Read(ctx, r.client, pool, asked.To)
 	if err != nil {
 		return nil, "", err
 	}

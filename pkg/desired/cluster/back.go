@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -54,17 +51,8 @@ func (l *Live) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, name st
 	if reader == nil {
 		reader = l.Cluster
 	}
-	kept := &appsv1.ControllerRevision{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: name}, kept)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
-	}
-	if err == nil {
-		if found, ok := revision.Kept(pool, kept); ok {
-			return found, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // none is an ordinary answer
+	kept, _, err := revision.Read(ctx, reader, pool, name)
+	return kept, err
 }
 
 // programsToKeep are the digests of the programs that the host would go back to if the revision of its pool now broke

@@ -8,6 +8,7 @@
 package revision
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,7 +16,9 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -99,6 +102,21 @@ func Kept(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) (*Rev
 	}
 	data, err := r.Encode()
 	return r, err == nil && Name(pool, data) == kept.Name
+}
+
+// Read reads what the ControllerRevision of a pool with a name has, and its number. Nil: there is none, or none that is [Kept].
+func Read(ctx context.Context, reader client.Reader, pool *v1alpha1.WindowsNodePool, name string) (r *Revision, number int64, err error) {
+	kept := &appsv1.ControllerRevision{}
+	switch err := reader.Get(ctx, client.ObjectKey{Namespace: pool.Namespace, Name: name}, kept); {
+	case apierrors.IsNotFound(err):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+	}
+	if r, ok := Kept(pool, kept); ok {
+		return r, kept.Revision, nil
+	}
+	return nil, 0, nil
 }
 
 // Name is the name of the ControllerRevision of a pool with encoded data: another one for each pool, template and
