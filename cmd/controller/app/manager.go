@@ -153,9 +153,29 @@ func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (
 			return nil, fmt.Errorf("making the scheme: %w", err)
 		}
 	}
-	mgr, err := ctrl.NewManager(config, managerOptions(scheme, o, lease))
+	return makeManager(config, managerOptions(scheme, o, lease), o.MetricsCertDir)
+}
+
+// makeManager makes a manager that serves metrics with the certificate of a directory, or with one
+// that it signs itself.
+func makeManager(config *rest.Config, o ctrl.Options, metricsCertDir string) (ctrl.Manager, error) {
+	var certificate *metricsCertificate
+	if metricsCertDir != "" {
+		var err error
+		if certificate, err = newMetricsCertificate(metricsCertDir); err != nil {
+			return nil, fmt.Errorf("reading the certificate of --metrics-cert-dir: %w", err)
+		}
+		o.Metrics.TLSOpts = append(o.Metrics.TLSOpts, certificate.configure)
+	}
+	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	if certificate == nil {
+		return mgr, nil
+	}
+	if err := mgr.Add(certificate); err != nil {
+		return nil, fmt.Errorf("adding the certificate of metrics: %w", err)
 	}
 	return mgr, nil
 }
@@ -183,7 +203,6 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 			BindAddress:    o.MetricsBindAddress,
 			SecureServing:  true,
 			FilterProvider: filters.WithAuthenticationAndAuthorization,
-			CertDir:        o.MetricsCertDir,
 		},
 	}
 }

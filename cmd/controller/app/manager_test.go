@@ -46,7 +46,6 @@ func TestManagerOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.MetricsCertDir = "/certificates"
 	lease := &resourcelock.LeaseLock{}
 	got := managerOptions(runtime.NewScheme(), o, lease)
 	if !got.LeaderElection || got.LeaderElectionResourceLockInterface != resourcelock.Interface(lease) || !got.LeaderElectionReleaseOnCancel {
@@ -55,7 +54,7 @@ func TestManagerOptions(t *testing.T) {
 	if !slices.ContainsFunc(got.Client.Cache.DisableFor, func(o client.Object) bool { _, ok := o.(*corev1.Secret); return ok }) {
 		t.Error("Secrets are kept")
 	}
-	if m := got.Metrics; !m.SecureServing || m.FilterProvider == nil || m.BindAddress != ":9443" || m.CertDir != "/certificates" || got.HealthProbeBindAddress != "0" || got.Scheme == nil || got.Logger.GetSink() == nil {
+	if m := got.Metrics; !m.SecureServing || m.FilterProvider == nil || m.BindAddress != ":9443" || got.HealthProbeBindAddress != "0" || got.Scheme == nil || got.Logger.GetSink() == nil {
 		t.Errorf("served are %+v and %s", m, got.HealthProbeBindAddress)
 	}
 	for object, by := range got.Cache.ByObject {
