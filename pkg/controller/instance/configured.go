@@ -35,7 +35,7 @@ type Desired interface {
 	// An error says what of the cluster is missing or wrong, and what to do about it.
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting, warnings []string, err error)
 	// PoolRevision names the ControllerRevision of the pool that this configuration is of. Empty: that is not known.
-	PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string
+	PoolRevision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (string, error)
 	// SamePrograms says whether a revision of a pool has the same programs as one that hosts had. False: it has not, or that is not
 	// kept any more. known is false if the revision itself is not kept, say because it is not yet.
 	SamePrograms(ctx context.Context, pool *v1alpha1.WindowsNodePool, name, had string) (same, known bool, err error)
@@ -91,7 +91,12 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 // have in common with it. One that is not kept yet is none to go back to, and its programs are not known: that a host works with it is recorded
 // when it is, which wakes the reconciler.
 func (r *Reconciler) readPoolRevision(ctx context.Context, s *snapshot, pool *v1alpha1.WindowsNodePool, instance *v1alpha1.WindowsInstance) {
-	name, had := r.Desired.PoolRevision(instance, pool, s.node), instance.Status.PoolRevision
+	name, err := r.Desired.PoolRevision(ctx, instance, pool, s.node)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "What the host works with is recorded later")
+		return
+	}
+	had := instance.Status.PoolRevision
 	if name != "" && had != "" && name != had {
 		same, known, err := r.Desired.SamePrograms(ctx, pool, name, had)
 		before := false

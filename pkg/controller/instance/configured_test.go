@@ -462,8 +462,8 @@ func (d *scriptedDesired) Revision(_ context.Context, instance *v1alpha1.Windows
 	return d.revision, nil, nil, d.err
 }
 
-func (*scriptedDesired) PoolRevision(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, *corev1.Node) string {
-	return "p-1"
+func (*scriptedDesired) PoolRevision(context.Context, *v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, *corev1.Node) (string, error) {
+	return "p-1", nil
 }
 
 func (d *scriptedDesired) SamePrograms(_ context.Context, _ *v1alpha1.WindowsNodePool, _, had string) (same, known bool, err error) {

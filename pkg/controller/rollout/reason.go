@@ -112,7 +112,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForResume:
 		return fmt.Sprintf("The revision of %s was rolled back, because it broke hosts (status.rolledBack). Change spec.template or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForPrograms:
-		return fmt.Sprintf("The revision of %s was undone, and the host keeps the one that it worked with last, because neither it nor windows-controller has the programs of the earlier one. Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
+		return fmt.Sprintf("The revision of %s was undone, and the host keeps the one that it worked with last, because neither it nor windows-controller has the programs of the earlier one, or because those do not suit the API servers any more, which the condition Degraded of the pool says then. Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}

@@ -110,8 +110,9 @@ func TestSimulation(t *testing.T) {
 					h.lost, h.broken, h.failed = false, nil, nil
 				}
 			},
-			"a revision is rolled back":  func(t *rapid.T) { s.rollBack(s.any(t).pool) },
-			"somebody undoes a revision": func(t *rapid.T) { s.undo(t, s.any(t).pool) },
+			"a revision is rolled back":                        func(t *rapid.T) { s.rollBack(s.any(t).pool) },
+			"somebody undoes a revision":                       func(t *rapid.T) { s.undo(t, s.any(t).pool) },
+			"the API servers outgrow what a pool goes back to": func(t *rapid.T) { s.outgrow(s.any(t).pool) },
 			"somebody resumes a revision": func(t *rapid.T) {
 				of := s.any(t).pool
 				undone := s.undone.Has(of)
@@ -183,6 +184,20 @@ func (s *simulated) undo(t *rapid.T, of poolKey) {
 		if h.keeps = h.updated && rapid.IntRange(0, 4).Draw(t, "keeps") == 0; !h.keeps {
 			s.want(h, rapid.SampledFrom(impacts).Draw(t, "cost"))
 			h.undoes = true
+		}
+	}
+}
+
+// outgrow has the hosts of a pool that are to go back, and did not yet, keep what they have.
+func (s *simulated) outgrow(of poolKey) {
+	for i := range s.state.hosts {
+		h := &s.state.hosts[i]
+		if h.pool != of || h.leaving || !h.undoes {
+			continue
+		}
+		h.undoes, h.keeps = false, true
+		if _, runs := s.ends[h.key]; !runs && h.waits == "" && h.broken == nil && h.failed == nil {
+			h.updated, h.update, h.impact = true, false, ""
 		}
 	}
 }
@@ -386,7 +401,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.unavailable() {
 			unavailable++
 		}
-		if o.broken != nil {
+		if o.broken != nil && (!h.undoes || !o.keeps) { // those that cannot go back with it are what it is undone for
 			broken++
 		}
 		if o.updated || o.holds != slotNone && !o.repairs && !o.removes {

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -60,8 +61,9 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 	if !known {
 		return back, refused, nil
 	}
-	if why != "" && refused == "" {
-		refused = unsuited(pool, back, why)
+	if why != "" {
+		back.WithoutPrograms = notBack(pool, instances, back.To)
+		return back, cmp.Or(refused, unsuited(pool, back, why)), nil
 	}
 	without, err := r.lacking(ctx, pool, instances, to, ships)
 	if err != nil {
@@ -147,6 +149,18 @@ func (r *Reconciler) lacking(ctx context.Context, pool *v1alpha1.WindowsNodePool
 	return without[:min(len(without), maxRolledBack)], err
 }
 
+// notBack are the instances whose hosts do not work with a revision, as many as a rollback names.
+func notBack(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, to string) []string {
+	var names []string
+	for _, i := range instances {
+		if i.DeletionTimestamp.IsZero() && revision.Had(i, pool) != to {
+			names = append(names, i.Name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), maxRolledBack)]
+}
+
 // pinned says which revision a pool has been taken back to, by whom and why.
 func pinned(asked *v1alpha1.PoolUndo, number int64) string {
 	text := fmt.Sprintf("Pinned to revision %d (%s) since %s by %s", number, asked.To, asked.RequestedAt.UTC().Format(time.RFC3339), asked.RequestedBy)
@@ -166,9 +180,9 @@ func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why strin
 		asked.Revision, asked.RequestedBy, message.Sentence(why), pool.Name, pool.Namespace)
 }
 
-// unsuited says that hosts have the template of the revision that their pool is pinned to, and not its programs any more.
+// unsuited says that hosts do not go back any more to the revision that their pool is pinned to.
 func unsuited(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, why string) string {
-	return fmt.Sprintf("The programs of revision %s, to which the pool is pinned, cannot be used any more: %s Its hosts get its template with the programs of now, which were not tried together. Change spec.template, or end it: kubectl windows rollout resume %s -n %s",
+	return fmt.Sprintf("Revision %s, to which the pool is pinned, cannot be gone back to any more: %s Hosts that have gone back keep it as long as they run it; the others keep what they worked with last, and new ones get what was undone. Change spec.template, or end it: kubectl windows rollout resume %s -n %s",
 		back.To, message.Sentence(why), pool.Name, pool.Namespace)
 }
 
@@ -176,7 +190,7 @@ func unsuited(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, why s
 func unpins(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback) string {
 	text := back.Message + " "
 	if len(back.WithoutPrograms) > 0 {
-		text += fmt.Sprintf("Hosts that keep the revision that they worked with last, as neither they nor windows-controller have the programs of %s: %s. ", back.To, words.Enumerate(back.WithoutPrograms, maxNamed))
+		text += fmt.Sprintf("Hosts that keep the revision that they worked with last, as they cannot go back to %s, say because neither they nor windows-controller have its programs: %s. ", back.To, words.Enumerate(back.WithoutPrograms, maxNamed))
 	}
 	return text + fmt.Sprintf("It ends with another template or payload. To end it: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace)
 }

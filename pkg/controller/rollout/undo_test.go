@@ -100,7 +100,7 @@ func TestUndo(t *testing.T) {
 	pool = f.pass()
 	updated := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdated)
 	if pool.Status.UpdatedReplicas != 2 || updated.Reason != v1alpha1.ReasonUndone || updated.Status != metav1.ConditionFalse ||
-		!strings.Contains(updated.Message, "2 of 3 hosts of the pool have gone back. Pinned to revision 1 (") || !strings.Contains(updated.Message, "the programs of "+before+": c.") || !strings.Contains(updated.Message, "kubectl windows rollout resume p -n ns") {
+		!strings.Contains(updated.Message, "2 of 3 hosts of the pool have gone back. Pinned to revision 1 (") || !strings.Contains(updated.Message, "cannot go back to "+before+", say because neither they nor windows-controller have its programs: c.") || !strings.Contains(updated.Message, "kubectl windows rollout resume p -n ns") {
 		t.Errorf("%d are back: %+v", pool.Status.UpdatedReplicas, updated)
 	}
 	if meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionDegraded) {
@@ -193,9 +193,24 @@ func TestUndoRefused(t *testing.T) {
 func TestUndoStays(t *testing.T) {
 	f, before, now := undonePool(t)
 	want := f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack
-	f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", false, true }
-	if got := f.pass().Status; got.RolledBack == nil || !got.RolledBack.Time.Equal(&want.Time) || !strings.Contains(meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded).Message, "cannot be used any more: Its kubelet is too old.") {
+	f.host("a", func(i *v1alpha1.WindowsInstance) {
+		i.Status = hadRevision("a", before).Status
+		i.Status.CurrentRevision, i.Status.DesiredRevision = before, before
+	})
+	f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", true, true }
+	pool := f.pass()
+	if got := pool.Status; got.RolledBack == nil || !got.RolledBack.Time.Equal(&want.Time) || !slices.Equal(got.RolledBack.WithoutPrograms, []string{"b", "c"}) ||
+		!strings.Contains(meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded).Message, "cannot be gone back to any more: Its kubelet is too old. Hosts that have gone back keep it") {
 		t.Errorf("the API servers are newer: %+v", got)
+	}
+	for name, want := range map[string]string{"a": before, "b": "", "c": ""} { // those on their way back turn round
+		if got := revision.BackTo(f.host(name), pool, now); got != want {
+			t.Errorf("%s is to have %q, want %q", name, got, want)
+		}
+	}
+	f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, true }
+	if got := f.pass().Status; !slices.Equal(got.RolledBack.WithoutPrograms, []string{"c"}) || meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionDegraded) {
+		t.Errorf("they are not any more: %+v", got)
 	}
 	f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, false }
 	if got := f.pass().Status.RolledBack; got == nil || !slices.Equal(got.WithoutPrograms, want.WithoutPrograms) {
@@ -262,6 +277,8 @@ func TestUndoneTwice(t *testing.T) {
 		name string
 		edit func(f *rollbackPool, undo *v1alpha1.PoolUndo)
 		want string // empty: nothing is refused
+		// keep are those that keep what they have.
+		keep []string
 	}{
 		{"nobody has its programs", func(f *rollbackPool, undo *v1alpha1.PoolUndo) {
 			pool := f.pass()
@@ -278,14 +295,14 @@ func TestUndoneTwice(t *testing.T) {
 			if err := f.client.Status().Update(f.Context(), pool); err != nil {
 				f.Fatal(err)
 			}
-		}, "Neither the hosts nor windows-controller have the programs"},
-		{"it did not work", func(_ *rollbackPool, undo *v1alpha1.PoolUndo) { undo.To = "p-0" }, "is none that all hosts of the pool worked with"},
+		}, "Neither the hosts nor windows-controller have the programs", []string{"c"}},
+		{"it did not work", func(_ *rollbackPool, undo *v1alpha1.PoolUndo) { undo.To = "p-0" }, "is none that all hosts of the pool worked with", []string{"c"}},
 		{"its kubelet is too old", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
 			f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", false, true }
-		}, "Its kubelet is too old."},
+		}, "Its kubelet is too old.", []string{"a", "b", "c"}}, // so is that of the first one
 		{"the cluster was not read yet", func(f *rollbackPool, _ *v1alpha1.PoolUndo) {
 			f.goesBack = func(document.Payload) (string, bool, bool) { return "", false, false }
-		}, ""},
+		}, "", []string{"c"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, before, now := undonePool(t)
@@ -294,10 +311,10 @@ func TestUndoneTwice(t *testing.T) {
 			undo := &v1alpha1.PoolUndo{Revision: now, To: before, Reason: "pods hang"}
 			tt.edit(f, undo)
 			pool := f.undoes(undo)
-			if got := pool.Status.RolledBack; !got.ByPerson() || got.To != before || !got.Time.Equal(&first.Time) || !slices.Equal(got.WithoutPrograms, []string{"c"}) {
+			if got := pool.Status.RolledBack; !got.ByPerson() || got.To != before || !got.Time.Equal(&first.Time) || !slices.Equal(got.WithoutPrograms, tt.keep) {
 				t.Fatalf("the first one is %+v", got)
 			}
-			if got := revision.BackTo(f.host("a"), pool, now); got != before {
+			if got := revision.BackTo(f.host("a"), pool, now); got != before && !slices.Contains(tt.keep, "a") {
 				t.Errorf("a is to have %q", got)
 			}
 			c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)

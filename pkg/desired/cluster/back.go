@@ -21,10 +21,25 @@ import (
 // kubeletPath is where the kubelet is on hosts.
 const kubeletPath = wmco.KubernetesDir + `\kubelet.exe`
 
-// back returns the revision that the host goes back to, or stays with, while the one of its pool now is rolled back. Nil:
-// it is to have that of now. One that somebody has made or changed by hand is not used: it says which programs run
+// Back is a revision of a pool that a host has, or gets, in place of the one that the pool has now.
+type Back struct {
+	// Name of its ControllerRevision.
+	Name string
+	// Revision is what is in that. Required.
+	Revision *revision.Revision
+	// has: the host works with it, as far as is known. It may keep the kubelet that it runs whatever API servers there are, and needs
+	// nothing to be sent.
+	has bool
+}
+
+// backTo returns the revision that the host has, or goes back to, while the one of its pool now is rolled back or undone. node is its Node, nil
+// if it has none. Nil: it is to have that of now. One that somebody has made or changed by hand is not used: it says which programs run
 // as administrators of hosts.
-func (l *Live) back(ctx context.Context, s *Snapshot, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (*revision.Revision, error) {
+//
+// Somebody may have undone a revision in favor of one that a host cannot have, as its kubelet does not suit the API servers any more. It
+// stays with what it worked with last then, and if it cannot have that either, it gets the one of now: nobody has tried the template of
+// one with the programs of another.
+func (l *Live) backTo(ctx context.Context, s *Snapshot, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (*Back, error) {
 	if pool == nil || pool.Status.RolledBack == nil {
 		return nil, nil //nolint:nilnil // that of now is an ordinary answer
 	}
@@ -32,12 +47,33 @@ func (l *Live) back(ctx context.Context, s *Snapshot, instance *v1alpha1.Windows
 	if err != nil {
 		return nil, err
 	}
-	name := revision.BackTo(instance, pool, newest)
+	name, had := revision.BackTo(instance, pool, newest), revision.Had(instance, pool)
 	if name == "" {
 		return nil, nil //nolint:nilnil // likewise
 	}
-	if found, err := l.kept(ctx, pool, name); found != nil || err != nil {
-		return found, err
+	for {
+		to, err := l.keptFor(ctx, instance, pool, name)
+		if err != nil || !pool.RolledBack(newest).ByPerson() {
+			return to, err
+		}
+		if _, _, ok := s.backPayload(to, node); ok || len(to.Revision.Programs) == 0 {
+			return to, nil
+		}
+		if had == "" || had == newest || had == name {
+			return nil, nil //nolint:nilnil // likewise
+		}
+		name = had
+	}
+}
+
+// keptFor reads the revision of a pool that a host is to have.
+func (l *Live) keptFor(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, name string) (*Back, error) {
+	switch found, err := l.kept(ctx, pool, name); {
+	case err != nil:
+		return nil, err
+	case found != nil:
+		has := revision.Had(instance, pool) == name && instance.Status.CurrentRevision != "" && !pool.Status.RolledBack.Broke(instance.Name)
+		return &Back{Name: name, Revision: found, has: has}, nil
 	}
 	return nil, &InputError{Findings: []Finding{{
 		Problem: fmt.Sprintf("the host goes back to ControllerRevision %s of pool %s, which no longer exists as it was kept", name, pool.Name),
@@ -96,17 +132,20 @@ func (l *Live) digestsOf(ctx context.Context, s *Snapshot, pool *v1alpha1.Window
 	return digests, nil
 }
 
-// backPayload is the payload of a host that goes back to a revision. It reports false, and why, if the host gets that of now.
-func (s *Snapshot) backPayload(to *revision.Revision, node *corev1.Node) (p document.Payload, why string, ok bool) {
-	if len(to.Programs) == 0 {
+// backPayload is the payload of a host that has, or goes back to, a revision. It reports false if the host gets that of now. The warning says what
+// is wrong with either; empty: nothing is.
+func (s *Snapshot) backPayload(to *Back, node *corev1.Node) (p document.Payload, warning string, ok bool) {
+	if len(to.Revision.Programs) == 0 {
 		return p, "", false
 	}
-	p = to.Payload()
+	p = to.Revision.Payload()
 	kubelet := kubeletOf(p)
-	switch {
-	case !s.suits(kubelet):
+	switch suits := s.suits(kubelet); {
+	case !suits && to.has && sameMinor(kubelet, runningOn(node)): // to move it is for those who can say to what
+		return p, fmt.Sprintf("the host keeps the kubelet %s, which does not suit the API server %s, because the newest revision of its pool is rolled back or was undone (status.rolledBack)", kubelet, s.servers.Lowest), true
+	case !suits:
 		return p, fmt.Sprintf("the host does not go back to the programs that it had: the kubelet %s does not suit the API server %s", kubelet, s.servers.Lowest), false
-	case node == nil && !s.ships(p): // there is nothing on the host to go back to
+	case node == nil && !to.has && !s.ships(p): // there is nothing on the host to go back to
 		return p, "the host gets the programs of now, as this controller does not have those that the pool was rolled back to", false
 	}
 	return p, "", true
@@ -183,27 +222,20 @@ func (s *Source) Payload() (document.Payload, bool) {
 
 // PoolRevision names the ControllerRevision that the desired configuration of a host is of, see Revision. Pool and node are nil
 // when there is none. Empty: it is not known.
-func (s *Source) PoolRevision(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) string {
+func (s *Source) PoolRevision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (string, error) {
 	snapshot, err := s.latest()
 	if snapshot == nil || err != nil || pool == nil {
-		return ""
+		return "", nil //nolint:nilerr // what is wrong with the cluster is said by Revision
 	}
-	if pool.Status.RolledBack != nil {
-		newest, err := revision.NameOf(pool, snapshot.common.Payload)
+	if back, err := s.o.Live.backTo(ctx, snapshot, instance, pool, node); back != nil || err != nil {
 		if err != nil {
-			return ""
+			return "", err
 		}
-		if back := revision.BackTo(instance, pool, newest); back != "" {
-			return back
-		}
+		return back.Name, nil
 	}
 	own := snapshot.common
 	if _, err := snapshot.choosePayload(&own, node, nil); err != nil {
-		return ""
+		return "", nil //nolint:nilerr // likewise
 	}
-	name, err := revision.NameOf(pool, own.Payload)
-	if err != nil {
-		return ""
-	}
-	return name
+	return revision.NameOf(pool, own.Payload)
 }

@@ -28,14 +28,21 @@ import (
 // TestBack: a host that a revision broke gets back the template and the programs that it had, and everything else as it is
 // now. Programs that do not suit the API server stay away, and so do those that a new host could not be sent.
 func TestBack(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "node-1"}}
+	undone := func(p *v1alpha1.WindowsNodePool, had string, i *v1alpha1.WindowsInstance) {
+		i.Status.PoolRevision, p.Status.RolledBack.Instances, p.Status.RolledBack.RequestedBy = had, nil, "alice"
+	}
+	const third = "what the pool had in between"
 	for _, tt := range []struct {
 		name, kubelet string
+		// runs is the version of the kubelet that the Node says it has.
+		runs string
 		// edit changes the pool and the host, which was broken.
 		edit func(pool *v1alpha1.WindowsNodePool, host *v1alpha1.WindowsInstance)
 		// back: it gets the template that it had, and programs: the programs as well.
 		back, programs bool
-		warns          string
+		// between: it gets what the pool had in between.
+		between bool
+		warns   string
 	}{
 		{name: "broken", kubelet: "v1.36.1", back: true, programs: true},
 		{name: "works", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
@@ -56,8 +63,47 @@ func TestBack(t *testing.T) {
 		{name: "too old", kubelet: "v1.32.9", back: true, warns: "the kubelet 1.32.9 does not suit the API server 1.36.0"},
 		{name: "oldest", kubelet: "v1.33.0", back: true, programs: true},
 		{name: "too new", kubelet: "v1.37.0", back: true, warns: "the kubelet 1.37.0 does not suit the API server 1.36.0"},
+		{name: "too old, and it was broken by another one", kubelet: "v1.32.9", runs: "v1.32.9", back: true, warns: "the kubelet 1.32.9 does not suit the API server 1.36.0"},
+		{name: "too old, and the rollback keeps it from another one", kubelet: "v1.32.9", runs: "v1.32.1", back: true, programs: true, warns: "the host keeps the kubelet 1.32.9, which does not suit the API server 1.36.0", edit: func(p *v1alpha1.WindowsNodePool, _ *v1alpha1.WindowsInstance) {
+			p.Status.RolledBack.Instances = nil
+		}},
+		{name: "it is undone and too old, and the host works with another one", kubelet: "v1.32.9", runs: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.Revision, i)
+		}},
+		{name: "it is undone and too old, and the host is on its way back", kubelet: "v1.32.9", runs: "v1.32.9", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.Revision, i)
+		}},
+		{name: "it is undone and too old, and the host works with what was in between", kubelet: "v1.32.9", runs: "v1.36.1", between: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, third, i)
+		}},
+		{name: "it is undone and too old, and the host is back", kubelet: "v1.32.9", runs: "v1.32.9", back: true, programs: true, warns: "the host keeps the kubelet 1.32.9, which does not suit the API server 1.36.0", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.To, i)
+		}},
+		{name: "it is undone and too new, and the host is back", kubelet: "v1.37.0", runs: "v1.37.0", back: true, programs: true, warns: "the host keeps the kubelet 1.37.0, which does not suit the API server 1.36.0", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.To, i)
+		}},
+		{name: "it is undone and too old, and the host was back", kubelet: "v1.32.9", runs: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.To, i)
+		}},
+		{name: "it is undone and too old, and the host is no node any more", kubelet: "v1.32.9", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.To, i)
+			i.Status.Node = nil
+		}},
+		{name: "it is undone and too old, and the host never worked", kubelet: "v1.32.9", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, "", i)
+		}},
+		{name: "it is undone, and the host is new", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, "", i)
+			i.Status.Node, i.Status.CurrentRevision = nil, ""
+		}},
 		{name: "new host", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
-			i.Status.Node, i.Status.PoolRevision = nil, ""
+			i.Status.Node, i.Status.PoolRevision, i.Status.CurrentRevision = nil, "", ""
+		}},
+		{name: "its Node is gone", kubelet: "v1.36.1", back: true, programs: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.Node, p.Status.RolledBack.Instances = nil, nil
+		}},
+		{name: "it was installed again", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.Node, i.Status.CurrentRevision, p.Status.RolledBack.Instances = nil, "", nil
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,15 +116,20 @@ func TestBack(t *testing.T) {
 					f.Version, f.SHA256 = tt.kubelet, strings.Repeat("cd", 32)
 				}
 			}
-			had := revision.Of(pool, earlier)
-			data, err := had.Encode()
-			if err != nil {
-				t.Fatal(err)
+			keep := func(p document.Payload) *appsv1.ControllerRevision {
+				r := revision.Of(pool, p)
+				data, err := r.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return &appsv1.ControllerRevision{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: revision.Name(pool, data), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "p", Name: "pool", UID: "uid", Controller: new(true)}}},
+					Data:       runtime.RawExtension{Raw: data},
+				}
 			}
-			kept := &appsv1.ControllerRevision{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: revision.Name(pool, data), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "p", Name: "pool", UID: "uid", Controller: new(true)}}},
-				Data:       runtime.RawExtension{Raw: data},
-			}
+			kept := keep(earlier)
+			pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(55))}
+			between := keep(now)
 			pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
 			newest, err := revision.NameOf(pool, now)
 			if err != nil {
@@ -87,11 +138,16 @@ func TestBack(t *testing.T) {
 			host := instance()
 			host.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
 			host.Status.Node, host.Status.PoolRevision = &v1alpha1.NodeReference{Name: "win-1", UID: "node-1"}, kept.Name
+			host.Status.CurrentRevision = "what it has"
 			pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: newest, To: kept.Name, Time: metav1.Unix(1_700_000_000, 0), Instances: []string{host.Name}}
 			if tt.edit != nil {
 				tt.edit(pool, host)
 			}
-			live, c := newLive(t, pool, node, kept)
+			if host.Status.PoolRevision == third {
+				host.Status.PoolRevision = between.Name
+			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "node-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: tt.runs}}}
+			live, c := newLive(t, pool, node, kept, between)
 			live.Settings.ServerVersion = func(context.Context) (Servers, error) {
 				return Servers{Lowest: utilversion.MustParseGeneric("1.36.0"), Settled: true}, nil
 			}
@@ -100,8 +156,11 @@ func TestBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			pods := `"maxPods":77`
-			if tt.back {
+			switch {
+			case tt.back:
 				pods = `"maxPods":66`
+			case tt.between:
+				pods = `"maxPods":55`
 			}
 			for _, file := range result.Bundle.Document.Files {
 				switch {
@@ -124,21 +183,26 @@ func TestBack(t *testing.T) {
 			if err != nil || built.Revision != result.Revision {
 				t.Errorf("the controller builds something else: %v", err)
 			}
-			want := map[bool]string{true: kept.Name, false: newest}[tt.back]
-			if tt.name == "another template" {
-				if want, err = revision.NameOf(pool, now); err != nil {
-					t.Fatal(err)
-				}
+			if newest, err = revision.NameOf(pool, now); err != nil { // it may have another template
+				t.Fatal(err)
 			}
-			if got := source.PoolRevision(host, pool, hostNode); got != want {
-				t.Errorf("it is of %s, want %s", got, want)
+			want := map[bool]string{true: kept.Name, false: newest}[tt.back]
+			if tt.between {
+				want = between.Name
+			}
+			if got, err := source.PoolRevision(t.Context(), host, pool, hostNode); err != nil || got != want {
+				t.Errorf("it is of %s, want %s: %v", got, want, err)
 			}
 
+			if tt.between { // what its pool was taken back to is none of its business
+				kept = between
+			}
 			if err := c.Delete(t.Context(), kept); err != nil {
 				t.Fatal(err)
 			}
+			back := revision.BackTo(host, pool, newest) != ""
 			var missing *InputError
-			if _, _, err := live.Build(t.Context(), host); errors.As(err, &missing) != tt.back || tt.back && !strings.Contains(err.Error(), "kubectl windows rollout resume pool -n hosts") {
+			if _, _, err := live.Build(t.Context(), host); errors.As(err, &missing) != back || back && !strings.Contains(err.Error(), "kubectl windows rollout resume pool -n hosts") {
 				t.Errorf("what it goes back to is gone: %v", err)
 			}
 		})

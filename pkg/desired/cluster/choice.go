@@ -21,6 +21,11 @@ func newer(a, b *utilversion.Version) bool {
 	return a != nil && b != nil && minor(b).LessThan(minor(a))
 }
 
+// sameMinor says whether two versions are known to be of the same minor one.
+func sameMinor(a, b *utilversion.Version) bool {
+	return a != nil && b != nil && minor(a).EqualTo(minor(b))
+}
+
 func minor(v *utilversion.Version) *utilversion.Version {
 	return utilversion.MajorMinor(v.Major(), v.Minor())
 }
@@ -57,7 +62,7 @@ func choose(kubelets []*utilversion.Version, servers Servers, running *utilversi
 	}
 	own := -1
 	for i, kubelet := range kubelets {
-		if running != nil && kubelet != nil && !newer(kubelet, running) && !newer(running, kubelet) {
+		if sameMinor(kubelet, running) {
 			own = i
 		}
 	}

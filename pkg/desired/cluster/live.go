@@ -43,7 +43,7 @@ func (l *Live) Build(ctx context.Context, instance *v1alpha1.WindowsInstance) (r
 	if host.Node, err = l.node(ctx, instance); err != nil {
 		return nil, false, err
 	}
-	if host.Back, err = l.back(ctx, snapshot, instance, host.Pool); err != nil {
+	if host.Back, err = l.backTo(ctx, snapshot, instance, host.Pool, host.Node); err != nil {
 		return nil, false, err
 	}
 	result, err = snapshot.Build(host)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -42,7 +41,7 @@ type Host struct {
 	// kubelet in its status. Nil: it is none yet.
 	Node *corev1.Node
 	// Back is what the host gets in place of the template of its pool and the payload of now. Nil: it gets those.
-	Back *revision.Revision
+	Back *Back
 	// Join is what the host joins the cluster with. Nil: it has joined, or does not join now.
 	Join *Credentials
 }
@@ -79,7 +78,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 		template = h.Pool.Spec.Template
 	}
 	if h.Back != nil {
-		template = h.Back.Template
+		template = h.Back.Revision.Template
 	}
 	applyTemplate(&inputs, &template)
 	r, err := document.Build(inputs)
@@ -108,21 +107,18 @@ func mayLose(instance *v1alpha1.WindowsInstance, revision string) bool {
 }
 
 // choosePayload sets the payload for a host with that Node, which goes back to a revision; nil: it does not.
-func (s *Snapshot) choosePayload(in *document.Inputs, node *corev1.Node, back *revision.Revision) (warnings []string, err error) {
+func (s *Snapshot) choosePayload(in *document.Inputs, node *corev1.Node, back *Back) (warnings []string, err error) {
 	if back != nil {
-		payload, why, ok := s.backPayload(back, node)
+		payload, warning, ok := s.backPayload(back, node)
+		if warning != "" {
+			defer func() { warnings = append(slices.Clone(warnings), warning) }()
+		}
 		if ok {
 			in.Payload, in.Cluster.CredentialProvider = payload, payload.CredentialProvider(in.Cluster.Platform)
 			return nil, nil
 		}
-		if why != "" {
-			defer func() { warnings = append(slices.Clone(warnings), why) }()
-		}
 	}
-	var running *utilversion.Version
-	if node != nil {
-		running = release(node.Status.NodeInfo.KubeletVersion)
-	}
+	running := runningOn(node)
 	n, why := choose(kubelets(s.candidates), s.servers, running)
 	if why == onlyBack {
 		return nil, &InputError{Findings: []Finding{notBack(s.servers, running)}}
@@ -136,6 +132,14 @@ func (s *Snapshot) choosePayload(in *document.Inputs, node *corev1.Node, back *r
 		return append(slices.Clone(c.warnings), skew), nil
 	}
 	return c.warnings, nil
+}
+
+// runningOn is the version of the kubelet that a Node says it has. Nil: there is no Node, or it does not say it.
+func runningOn(node *corev1.Node) *utilversion.Version {
+	if node == nil {
+		return nil
+	}
+	return release(node.Status.NodeInfo.KubeletVersion)
 }
 
 // Published returns the services of hosts as WMCO publishes them, for tools that read that.

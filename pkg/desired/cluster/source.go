@@ -331,7 +331,7 @@ func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if err != nil {
 		return "", nil, nil, err
 	}
-	back, err := s.o.Live.back(ctx, snapshot, instance, pool)
+	back, err := s.o.Live.backTo(ctx, snapshot, instance, pool, node)
 	if err != nil {
 		return "", nil, nil, err
 	}
@@ -357,7 +357,7 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if host.Pool, err = s.o.Live.pool(ctx, instance); err != nil {
 		return nil, err
 	}
-	if host.Back, err = s.o.Live.back(ctx, snapshot, instance, host.Pool); err != nil {
+	if host.Back, err = s.o.Live.backTo(ctx, snapshot, instance, host.Pool, node); err != nil {
 		return nil, err
 	}
 	if joinAs != "" {

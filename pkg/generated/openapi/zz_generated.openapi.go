@@ -2189,7 +2189,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor windows-controller have the programs of the other one.",
+							Description: "Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor windows-controller have the programs of the other one, or those do not suit the API servers any more.",
 							MaxItems:    ptr.To[int64](1024),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

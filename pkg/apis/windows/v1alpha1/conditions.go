@@ -223,7 +223,7 @@ const (
 	// ReasonUndone (Updated=True, Updating=False): all hosts have the revision that somebody has asked to go back to; see status.rolledBack.
 	// Updated=False: not all have it yet.
 	ReasonUndone = "Undone"
-	// ReasonUndoRefused (Degraded=True): somebody has asked to go back to a revision, which the hosts cannot or must not have.
+	// ReasonUndoRefused (Degraded=True): somebody has asked to go back to a revision, which the hosts cannot or must not have, or not any more.
 	ReasonUndoRefused = "UndoRefused"
 	// ReasonUpdateInProgress (Updating=True).
 	ReasonUpdateInProgress = "UpdateInProgress"

@@ -591,7 +591,7 @@ type PoolRollback struct {
 	// +k8s:maxItems=1024
 	Instances []string `json:"instances,omitempty"`
 	// Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor
-	// windows-controller have the programs of the other one.
+	// windows-controller have the programs of the other one, or those do not suit the API servers any more.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

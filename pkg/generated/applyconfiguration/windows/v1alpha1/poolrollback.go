@@ -27,7 +27,7 @@ type PoolRollbackApplyConfiguration struct {
 	// Names of the WindowsInstances that the revision broke.
 	Instances []string `json:"instances,omitempty"`
 	// Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor
-	// windows-controller have the programs of the other one.
+	// windows-controller have the programs of the other one, or those do not suit the API servers any more.
 	WithoutPrograms []string `json:"withoutPrograms,omitempty"`
 	// Why, for people.
 	Message *string `json:"message,omitempty"`
