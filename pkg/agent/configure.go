@@ -117,8 +117,8 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 
 // collectConfiguration adds the applied configuration, and what the service knows of updates. A host whose inventory is damaged still
 // has its other facts.
-func collectConfiguration(host Host, f *api.Facts) {
-	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(host.System(), host.Now()) })
+func collectConfiguration(ctx context.Context, host Host, f *api.Facts) {
+	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(ctx, host.System(), host.Now()) })
 	Collect(f, "updates", &f.Updates, func() (*api.WindowsUpdates, error) { return updates.Read(host.System()) })
 }
 

@@ -39,12 +39,12 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = writeJSON(stdout, versionOf(host))
 	case api.CommandFacts:
 		facts := host.Facts(ctx)
-		err = answerFacts(host, stdout, facts)
+		err = answerFacts(ctx, host, stdout, facts)
 	case api.CommandInspect:
 		facts := host.Facts(ctx)
 		host.Details(ctx, facts)
 		collectRecentErrors(ctx, host, facts)
-		err = answerFacts(host, stdout, facts)
+		err = answerFacts(ctx, host, stdout, facts)
 	case api.CommandLogs:
 		err = logs.Serve(ctx, host, stdin, stdout)
 	case api.CommandBoot:
@@ -104,8 +104,8 @@ func writeJSON(w io.Writer, v any) error {
 	return nil
 }
 
-func answerFacts(host Host, stdout io.Writer, facts *api.Facts) error {
-	collectConfiguration(host, facts)
+func answerFacts(ctx context.Context, host Host, stdout io.Writer, facts *api.Facts) error {
+	collectConfiguration(ctx, host, facts)
 	facts.Agent = versionOf(host)
 	facts.Time.Answered = host.Now()
 	return writeJSON(stdout, facts)

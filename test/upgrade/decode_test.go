@@ -51,7 +51,7 @@ func decodeHost(t *testing.T, f *fixture, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := engine.ReadState(agenthost.NewSystem(filepath.Join(dir, "drive_c"), func() (string, error) { return "boot", nil }), time.Now())
+	state, err := engine.ReadState(t.Context(), agenthost.NewSystem(filepath.Join(dir, "drive_c"), func() (string, error) { return "boot", nil }), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

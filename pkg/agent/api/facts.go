@@ -71,6 +71,8 @@ type ConfigurationFacts struct {
 	ApplyingRevision string `json:"applyingRevision,omitempty"`
 	// Drift is what others changed last since then. Nil: nothing.
 	Drift *Drift `json:"drift,omitempty"`
+	// Waiting are services of the document that was applied which wait for a network that others make.
+	Waiting []Waiting `json:"waiting,omitempty"`
 	// NodeName is what the kubelet calls its node where the document that was applied says so, as on
 	// platforms whose metadata service has the name. Empty: it calls it as the host is called.
 	NodeName string `json:"nodeName,omitempty"`

@@ -55,6 +55,17 @@ type Item struct {
 
 func (i Item) String() string { return fmt.Sprintf("%s %s %s", i.Action, i.Kind, i.Name) }
 
+// Waiting is a service that waits for a network of the Host Networking Service, which a program makes that is not ours.
+type Waiting struct {
+	Service string `json:"service"`
+	Network string `json:"network"`
+}
+
+// String says it in messages, as one of a list.
+func (w Waiting) String() string {
+	return "service " + w.Service + " (waits for network " + w.Network + ", which another program has to make on the host)"
+}
+
 // Plan is the difference between a host and its desired configuration.
 type Plan struct {
 	Revision string `json:"revision"`
@@ -69,6 +80,8 @@ type Plan struct {
 	// Reboot says why the host has to be restarted before anything else is done. The
 	// items are those that are known to follow.
 	Reboot []string `json:"reboot,omitempty"`
+	// Waiting are the services that the host gets, or starts, once others have made a network. They are no items.
+	Waiting []Waiting `json:"waiting,omitempty"`
 	// NodeName is what the kubelet will call its node. Empty: the document has no kubelet, or that is not
 	// known yet.
 	NodeName string `json:"nodeName,omitempty"`

@@ -80,7 +80,7 @@ func (a *application) notEquivalent(r *api.Adoption) (lacks []error) {
 			}
 		}
 	}
-	if hns := a.bundle.Document.HNS; hns != nil && hns.Endpoint != nil {
+	if hns := a.bundle.Document.HNS; hns != nil && hns.Endpoint != nil && !hns.IsForeign(hns.Endpoint.Network) {
 		if exists := a.seen.networks[fold(hns.Endpoint.Network)]; !exists {
 			lacks = append(lacks, fmt.Errorf("there is no network %s of the Host Networking Service", hns.Endpoint.Network))
 		}
@@ -197,7 +197,7 @@ func (a *application) takeDocument() {
 	if d.HNS == nil {
 		return
 	}
-	for _, name := range d.HNS.Networks {
+	for _, name := range slices.Concat(d.HNS.Networks, d.HNS.Foreign) { // the other program has made them all
 		if a.seen.networks[fold(name)] {
 			a.Networks = append(a.Networks, name)
 		}

@@ -95,7 +95,7 @@ func TestAdoptAsItIs(t *testing.T) {
 	if i := slices.IndexFunc(f.log[done:], func(call string) bool { return strings.HasPrefix(call, "StartService") }); i >= 0 {
 		t.Errorf("a service was started: %v", f.log[done:])
 	}
-	state, err := ReadState(f, f.clock)
+	state, err := ReadState(t.Context(), f, f.clock)
 	if err != nil || state.AppliedRevision != "other-1.2.3" || state.ApplyingRevision != "" || state.NodeName != "win-1" {
 		t.Errorf("it says %+v, %v", state, err)
 	}
@@ -117,7 +117,7 @@ func TestAdoptAsItIs(t *testing.T) {
 	}
 	converge(t, f, first)
 	f.check(t, first)
-	if state, err := ReadState(f, f.clock); err != nil || state.AppliedRevision != mustRevision(t, first) {
+	if state, err := ReadState(t.Context(), f, f.clock); err != nil || state.AppliedRevision != mustRevision(t, first) {
 		t.Errorf("after the update it says %+v, %v", state, err)
 	}
 	f.files[`c:\k\until`] = fakeFile{Content: "x"}
@@ -254,7 +254,7 @@ func TestAdoptCrash(t *testing.T) {
 		f, _, _, _ := othersHost(t)
 		crashed := crashing(f, at, func() { engineOf(f).Adopt(t.Context(), request) })
 		f.loseProcess()
-		if state, err := ReadState(f, f.clock); err != nil || state.ApplyingRevision != "" {
+		if state, err := ReadState(t.Context(), f, f.clock); err != nil || state.ApplyingRevision != "" {
 			t.Fatalf("crash %d: %+v, %v", at, state, err)
 		}
 		if r := engineOf(f).Adopt(t.Context(), request); r.Outcome == api.OutcomeFailed {

@@ -196,7 +196,11 @@ func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 
 // prepare inspects the host and makes the plan.
 func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error) {
-	a.desired, a.bundle = b, &config.Bundle{Document: present(&b.Document, a.inventory), Secrets: b.Secrets}
+	document, waiting, err := a.awaiting(ctx, &b.Document, a.repairing)
+	if err != nil {
+		return err
+	}
+	a.desired, a.bundle = b, &config.Bundle{Document: present(&document, a.inventory), Secrets: b.Secrets}
 	b = a.bundle
 	if a.seen, err = a.observe(ctx, &b.Document, a.inventory); err != nil {
 		return err
@@ -210,6 +214,7 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 	if a.plan, err = a.planner().diff(); err != nil {
 		return err
 	}
+	a.plan.Waiting = waiting
 	if a.plan.NodeName, err = a.nodeName(ctx, &b.Document, a.seen.values); err != nil {
 		return err
 	}

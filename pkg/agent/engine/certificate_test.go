@@ -210,7 +210,7 @@ func TestJoinAgain(t *testing.T) {
 				t.Fatalf("got %+v and %v, want %q", p, err, tt.want)
 			}
 			if tt.joins == nil {
-				if facts, err := ReadState(n.fake, n.clock); err != nil || facts.KubeletCertificate.Problem != tt.want {
+				if facts, err := ReadState(t.Context(), n.fake, n.clock); err != nil || facts.KubeletCertificate.Problem != tt.want {
 					t.Errorf("the facts are %+v and %v, want %q", facts.KubeletCertificate, err, tt.want)
 				}
 				// Nothing is changed as long as there is nothing to join with.

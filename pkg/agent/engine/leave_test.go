@@ -180,7 +180,7 @@ func TestCleanupNeedsARestart(t *testing.T) {
 				t.Errorf("it has to restart because of %q", r.Reboot)
 			}
 		}
-		if state, err := ReadState(f, f.clock); err != nil || state.AppliedRevision != "" || state.ApplyingRevision != "" {
+		if state, err := ReadState(t.Context(), f, f.clock); err != nil || state.AppliedRevision != "" || state.ApplyingRevision != "" {
 			t.Errorf("it counts as configured: %+v, %v", state, err)
 		}
 		if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first}); r.Outcome != api.OutcomeRebootRequired {

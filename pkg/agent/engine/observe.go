@@ -286,8 +286,7 @@ func digestOf(s FileSystem, path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// hnsNames returns the names of the networks and endpoints of a document. The network of the
-// endpoint is one of them.
+// hnsNames returns the names of the networks of a document, without those of others, and of its endpoints.
 func hnsNames(d *config.Document) (networks, endpoints []string) {
 	if d.HNS == nil {
 		return nil, nil
@@ -301,6 +300,9 @@ func hnsNames(d *config.Document) (networks, endpoints []string) {
 // hns reads networks and endpoints.
 func (o *observer) hns(ctx context.Context, seen *observation, d *config.Document, inv *inventory) (err error) {
 	networks, endpoints := hnsNames(d)
+	if d.HNS != nil {
+		networks = append(networks, d.HNS.Foreign...)
+	}
 	seen.networks = inspect(&err, "network", append(networks, inv.Networks...), func(name string) (bool, error) { return o.system.HNSNetwork(ctx, name) })
 	seen.endpoints = inspect(&err, "endpoint", slices.AppendSeq(endpoints, maps.Keys(inv.Endpoints)), func(name string) (bool, error) {
 		_, err := o.system.HNSEndpoint(ctx, name)

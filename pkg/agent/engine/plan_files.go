@@ -129,7 +129,7 @@ func (p *planner) file(w *wantedFile) {
 	seen := p.seen.files[fold(w.Path)]
 	action, reason := api.ActionUpdate, ""
 	switch {
-	case w.waits != "" && w.Waiting:
+	case w.waits != "" && (w.Waiting || p.repairing && w.Network != ""): // see [observer.awaiting]
 		return
 	case seen.Kind == FileMissing:
 		action, reason = api.ActionCreate, "is missing"

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -13,6 +14,13 @@ import (
 
 func (p *planner) removedNetworks() {
 	networks, endpoints := hnsNames(&p.bundle.Document)
+	for _, name := range p.inv.Networks {
+		if p.bundle.Document.HNS.IsForeign(name) {
+			// What makes it would be removed, and with it the network of pods that run.
+			p.conflicts = append(p.conflicts, fmt.Errorf("pods of the host are connected by network %s, which a service makes that the host would have no longer: "+
+				"add its program to the payload again; or remove the host, and configure it again to have the network made by another program", name))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
 		if !containsFold(endpoints, name) && p.seen.endpoints[fold(name)] {
 			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, noLongerWanted, config.OnChange{})
@@ -30,6 +38,9 @@ func (p *planner) endpoint(after string) {
 	e := p.bundle.Document.HNS.Endpoint
 	if e == nil || p.seen.endpoints[fold(e.Name)] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == api.KindEndpoint && s.Name == e.Name }) {
 		return
+	}
+	if e.Waiting && !p.seen.networks[fold(e.Network)] && p.bundle.Document.HNS.IsForeign(e.Network) {
+		return // it was there, and comes with its network again
 	}
 	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[fold(e.Network)]}, api.ActionCreate, api.KindEndpoint, e.Name, "is missing", config.OnChange{})
 }

@@ -106,7 +106,7 @@ func TestRelease(t *testing.T) {
 	if len(kept) != 1 || f.files[fold(api.ReleasedDirectory+`\`+kept[0])].Content != "theirs" || f.files[fold(api.ReleasedDirectory)].Access != config.AccessAdministrators {
 		t.Errorf("kept: %v", kept)
 	}
-	if state, err := ReadState(f, f.clock); err != nil || state.AppliedRevision != "" || state.ApplyingRevision != "" || state.NodeName != "" {
+	if state, err := ReadState(t.Context(), f, f.clock); err != nil || state.AppliedRevision != "" || state.ApplyingRevision != "" || state.NodeName != "" {
 		t.Errorf("it says %+v, %v", state, err)
 	}
 	before := f.mutations

@@ -193,9 +193,9 @@ func (a *application) startAsItIs(ctx context.Context, s *config.Service) error 
 	return nil
 }
 
-// ensureService configures a service and starts it, if it does not run.
+// ensureService configures a service and starts it, if it does not run and nothing is missing that it needs.
 func (a *application) ensureService(ctx context.Context, s *config.Service) error {
-	if err := a.configure(ctx, s); err != nil {
+	if err := a.configure(ctx, s); err != nil || staysStopped(s) {
 		return err
 	}
 	return a.start(ctx, s)

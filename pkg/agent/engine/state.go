@@ -5,6 +5,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 // ReadState reads the state of a host; that of one without any is the zero value. It may
 // be called while the host is being changed. now is the clock of the host. With an error, what
 // could be read is set.
-func ReadState(s System, now time.Time) (state api.ConfigurationFacts, err error) {
+func ReadState(ctx context.Context, s System, now time.Time) (state api.ConfigurationFacts, err error) {
 	st, err := openStore(s)
 	if err != nil {
 		return state, err
@@ -38,9 +39,11 @@ func ReadState(s System, now time.Time) (state api.ConfigurationFacts, err error
 		return state, errors.Join(err, bundleErr)
 	}
 	state.NodeName = appliedNodeName(&bundle.Document, st.Values)
+	var waitingErr error
+	_, state.Waiting, waitingErr = (&observer{system: s}).awaiting(ctx, &bundle.Document, false)
 	var certificateErr error
 	state.KubeletCertificate, certificateErr = appliedCertificate(s, bundle, now)
-	return state, errors.Join(err, certificateErr)
+	return state, errors.Join(err, waitingErr, certificateErr)
 }
 
 // appliedNodeName returns the name of the node that a document tells the kubelet, given the values of variables that

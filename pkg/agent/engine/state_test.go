@@ -16,7 +16,7 @@ func TestReadState(t *testing.T) {
 	look := func(want api.ConfigurationFacts, drift int) {
 		t.Helper()
 		before := f.mutations
-		got, err := ReadState(f, f.clock)
+		got, err := ReadState(t.Context(), f, f.clock)
 		if err != nil || f.mutations != before {
 			t.Fatalf("error %v, changed %v", err, f.log[before:])
 		}

@@ -4,11 +4,61 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
+
+// awaiting returns a document in which what needs a network that others make, and that the host does not have, is waiting, and
+// the services among it.
+func (o *observer) awaiting(ctx context.Context, d *config.Document, repairing bool) (out config.Document, waiting []api.Waiting, err error) {
+	if out = *d; d.HNS == nil || len(d.HNS.Foreign) == 0 {
+		return out, nil, nil
+	}
+	missing, unknown := map[string]bool{}, ""
+	for _, name := range d.HNS.Foreign {
+		exists, err := o.system.HNSNetwork(ctx, name)
+		if err != nil {
+			return out, nil, fmt.Errorf("inspect network %s: %w", name, err)
+		}
+		missing[name] = !exists
+	}
+	hns := *d.HNS
+	out.HNS = &hns
+	if e := hns.Endpoint; e != nil && missing[e.Network] {
+		endpoint := *e
+		endpoint.Waiting, hns.Endpoint = true, &endpoint
+	} else if e != nil && repairing && hns.IsForeign(e.Network) {
+		// A repair waits for nothing: it makes the endpoint, and the next one what needs its address.
+		switch _, err := o.system.HNSEndpoint(ctx, e.Name); {
+		case errors.Is(err, ErrNotYet):
+			unknown = e.Network
+		case err != nil:
+			return out, nil, fmt.Errorf("inspect endpoint %s: %w", e.Name, err)
+		}
+	}
+	out.Services = slices.Clone(d.Services)
+	for i := range out.Services {
+		s := &out.Services[i]
+		if missing[s.Network] && !s.Waiting {
+			waiting = append(waiting, api.Waiting{Service: s.Name, Network: s.Network})
+		}
+		s.Waiting = s.Waiting || missing[s.Network] || s.Network != "" && s.Network == unknown
+	}
+	out.Files = slices.Clone(d.Files)
+	for i := range out.Files {
+		out.Files[i].Waiting = out.Files[i].Waiting || missing[out.Files[i].Network]
+	}
+	return out, waiting, nil
+}
+
+// staysStopped says whether a service is not started because a network of others is missing that it needs.
+func staysStopped(s *config.Service) bool { return s.Waiting && s.Network != "" }
 
 // present returns a document without what waits and is not on the host. What waits and is there
 // is desired as it is.

@@ -177,7 +177,7 @@ func TestMetadataServiceIsAway(t *testing.T) {
 	if len(drifts) != 1 || drifts[0].Error != "" || len(drifts[0].Repaired) != 1 {
 		t.Errorf("got %+v", drifts)
 	}
-	if state, err := ReadState(f, f.clock); err != nil || state.NodeName != "ip-10-0-0-7" {
+	if state, err := ReadState(t.Context(), f, f.clock); err != nil || state.NodeName != "ip-10-0-0-7" {
 		t.Errorf("it says that its node is called %q, %v", state.NodeName, err)
 	}
 	delete(f.failing, "Feature")

@@ -313,8 +313,8 @@ func (e *evaluation) revisionCurrent() {
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	default:
 		text := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
-		if len(e.waiting) > 0 {
-			text += fmt.Sprintf(" Not configured yet: %s.", strings.Join(e.waiting, ", "))
+		if waiting := slices.Concat(e.waiting, e.awaited()); len(waiting) > 0 {
+			text += fmt.Sprintf(" Not configured yet: %s.", strings.Join(waiting, ", "))
 		}
 		if len(e.warnings) > 0 {
 			text += " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxCause))
@@ -324,6 +324,17 @@ func (e *evaluation) revisionCurrent() {
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, text)
 	}
+}
+
+// awaited says which services wait on the host for a network that others make.
+func (e *evaluation) awaited() (services []string) {
+	if e.observation == nil || e.observation.report.configuration.AppliedRevision != e.status.CurrentRevision {
+		return nil
+	}
+	for _, w := range e.observation.report.configuration.Waiting {
+		services = append(services, w.String())
+	}
+	return services
 }
 
 // maxDrift bounds how many changes of others a message names.

@@ -184,6 +184,10 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"services wait for the network", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"service kube-proxy (waits for the subnet of the Node)"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"Not configured yet: service kube-proxy (waits for the subnet of the Node)."}, v1alpha1.InstanceReady},
+		{"a service waits for what others make on the host", snapshot{instance: known(t), node: ready, observation: healthy(func(f *api.Facts) {
+			f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1, Waiting: []api.Waiting{{Service: "kube-proxy", Network: "net"}}}
+		})},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"Not configured yet: service kube-proxy (waits for network net, which another program has to make on the host)."}, v1alpha1.InstanceReady},
 		{"a setting of the cluster does not hold", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, warnings: []string{"this is one", "that is another"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"The host has revision 111111111111. Warnings: This is one; that is another."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: known(t), observation: setUpWith(revision2, ""), node: ready},

@@ -440,6 +440,30 @@ func describeWaiting(waiting []document.Waiting) string {
 	return " Not configured yet: " + strings.Join(parts, ", ") + ". The host will be configured again when that exists."
 }
 
+// describeAwaited says what waits for networks that others make on the host, as the end of a message. Empty: nothing.
+func describeAwaited(waiting []api.Waiting) string {
+	if len(waiting) == 0 {
+		return ""
+	}
+	parts := make([]string, len(waiting))
+	for i, w := range waiting {
+		parts[i] = w.String()
+	}
+	return " Not running yet: " + strings.Join(parts, ", ") + ". The agent on the host starts it once that exists."
+}
+
+// awaited returns what waits on the host for networks that others make. A host without such a network is not asked.
+func (e *execution) awaited(ctx context.Context, built *document.Result) ([]api.Waiting, error) {
+	if hns := built.Bundle.Document.HNS; hns == nil || len(hns.Foreign) == 0 {
+		return nil, nil
+	}
+	plan, err := e.planHost(ctx, built)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Waiting, nil
+}
+
 // verifyConfiguration has the host say that nothing is left to be done.
 func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 	built, err := e.build(ctx)
@@ -447,7 +471,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	op := e.operation()
-	text := "The host has its desired configuration."
+	text, awaited := "The host has its desired configuration.", ""
 	if built.Revision != op.Revision {
 		// That it no longer has it is nobody's failure.
 		text = "The host has the configuration that was desired when the operation began. That has changed since, so the host will be configured again."
@@ -463,6 +487,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 			}
 			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", words.Enumerate(differs, maxNamed))
 		}
+		awaited = describeAwaited(plan.Waiting)
 	}
 	if op.Node != nil {
 		// An execution that was interrupted may have taken this step for failed.
@@ -474,5 +499,5 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return result{message: text + describeWaiting(built.Waiting) + asked}, nil
+	return result{message: text + describeWaiting(built.Waiting) + awaited + asked}, nil
 }

@@ -268,6 +268,43 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with credentials None", "new Restart"},
 		},
 		{
+			name: "a service waits for a network of others, without which the Node is not ready", change: withoutNode, set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.is = ""
+				f.registers()
+				f.host.awaits = []api.Waiting{{Service: "kube-proxy", Network: "net"}}
+				c.hns = &config.HNS{Foreign: []string{"net"}}
+				applied := f.host.onApplied
+				f.host.onApplied = func(is string) {
+					applied(is)
+					f.reportsReady(corev1.ConditionFalse)
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSkSS", wantApplies: []string{"new with credentials None", "new Restart"},
+			wantMessage: []string{"Not running yet: service kube-proxy (waits for network net, which another program has to make on the host). The agent on the host starts it once that exists."},
+		},
+		{
+			name: "the network of others is there, and the Node is not ready", change: withoutNode, set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.is = ""
+				f.registers()
+				c.hns = &config.HNS{Foreign: []string{"net"}}
+				applied := f.host.onApplied
+				f.host.onApplied = func(is string) {
+					applied(is)
+					f.reportsReady(corev1.ConditionFalse)
+				}
+			},
+			want: failed, wantSteps: "SSSS Skkkk Skkk SSFkk", wantCordoned: true, wantApplies: []string{"new with credentials None", "new Restart"}, wantMessage: []string{"its Node win-1 did not become ready"},
+		},
+		{
+			name: "the network of others is away for a host that was a Node before", set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
+				f.host.awaits = []api.Waiting{{Service: "kube-proxy", Network: "net"}}
+				c.hns = &config.HNS{Foreign: []string{"net"}}
+				f.host.onApplied = func(string) { f.reportsReady(corev1.ConditionFalse) }
+			},
+			want: failed, wantSteps: "SSSS Skkkk Skkk kkFkk", wantCordoned: true, wantApplies: []string{"new Restart"}, wantMessage: []string{"its Node win-1 did not become ready"},
+		},
+		{
 			name: "a service of a Node waits for its input", set: func(f *fixture, c *scriptedConfiguration) {
 				f.host.impact = config.ImpactRestart
 				c.waiting = []document.Waiting{{Service: "windows_exporter", For: "its certificate"}}

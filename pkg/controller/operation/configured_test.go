@@ -58,6 +58,8 @@ type configured struct {
 	leaves []string
 	// networks are those of others.
 	networks []string
+	// awaits are the services that wait on the host for a network that others make.
+	awaits []api.Waiting
 	// nodeName is what the host says that its node is called. Empty: testNode.
 	nodeName string
 	// reached is what the host says of the way to the API server.
@@ -75,7 +77,7 @@ type configured struct {
 }
 
 func (h *scriptedHost) plan(want string) *api.Plan {
-	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}, NodeName: cmp.Or(h.nodeName, testNode), KubeletCertificate: h.certificate}
+	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}, NodeName: cmp.Or(h.nodeName, testNode), KubeletCertificate: h.certificate, Waiting: h.awaits}
 	if h.is != want {
 		p.Impact = h.impact
 		if p.Impact == "" || want == "" {
@@ -243,6 +245,8 @@ type scriptedConfiguration struct {
 	waiting []document.Waiting
 	// warnings are about inputs that cannot be used.
 	warnings []string
+	// hns is what the Host Networking Service has to do with the configuration.
+	hns *config.HNS
 	// keep are the programs that the host is to be able to go back to.
 	keep []string
 	err  func() error
@@ -273,7 +277,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 		c.given.Insert(joinAs)
 	}
 	return &document.Result{
-		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
+		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text, HNS: c.hns}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
 		Reach: api.ReachRequest{URL: "https://api.example.com:6443"}, Keep: c.keep,
 	}, nil
 }

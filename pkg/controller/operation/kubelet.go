@@ -40,8 +40,15 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 		// A host that was a Node before has what it needs, unless the Node is gone.
-		if join := op.FindStep(v1alpha1.StepJoin); len(built.Waiting) > 0 && join != nil && join.State == v1alpha1.StepSucceeded {
-			return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
+		if join := op.FindStep(v1alpha1.StepJoin); join != nil && join.State == v1alpha1.StepSucceeded {
+			awaited, err := e.awaited(ctx, built)
+			if err != nil {
+				return result{}, err
+			}
+			if len(built.Waiting)+len(awaited) > 0 {
+				return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." +
+					describeWaiting(built.Waiting) + describeAwaited(awaited)}, nil
+			}
 		}
 	}
 	deadline := e.rebootDeadline()

@@ -335,6 +335,9 @@ func TestWithoutOptionalPrograms(t *testing.T) {
 			if diff := cmp.Diff(want, lacks); diff != "" {
 				t.Errorf("it says that there is no (-want +got):\n%s", diff)
 			}
+			if got.Waiting["kube-proxy"] != "the Node of the host" {
+				t.Errorf("kube-proxy is not among what waits: %v", got.Waiting)
+			}
 			if kubelet := got.Services["kubelet"]; kubelet == "" || strings.Contains(kubelet, "image-credential-provider") {
 				t.Errorf("the kubelet is %q", kubelet)
 			}

@@ -59,6 +59,7 @@ func (r *reader) readOverlay(ctx context.Context) error {
 		r.find("the cluster has no hybrid networking with OVN-Kubernetes, which connects Windows hosts", "set it, with a network that is free: "+hybridPatch)
 		return nil
 	}
+	r.cluster.HybridNetwork = true
 	if port := overlay.HybridOverlayVXLANPort; port != nil {
 		if *port > math.MaxUint16 {
 			r.find(fmt.Sprintf("%d, the hybridOverlayVXLANPort of Network.operator.openshift.io cluster, is not a port", *port), "correct it")

@@ -297,6 +297,9 @@ func (b *builder) services() {
 		list = append(list, agentService(path))
 	}
 	for _, s := range list {
+		if s.name == wmco.KubeProxyService && absent[wmco.HybridOverlayService] && b.in.Cluster.HybridNetwork {
+			s.dependencies, s.foreign = nil, wmco.OverlayNetwork
+		}
 		if b.absent(s) || slices.ContainsFunc(s.dependencies, is(absent)) {
 			absent[s.name] = true
 			continue
@@ -398,7 +401,7 @@ func (p Payload) HybridOverlay() bool { return p.has(hybridOverlayPath) }
 // sentence for each. Drivers of volumes that still need csi-proxy.exe are rare, so it is not among them.
 func (p Payload) Without(platform configv1.PlatformType) []string {
 	lacks := map[string]string{
-		hybridOverlayPath: "hosts run no hybrid overlay and no kube-proxy, so that pods have a network only if something else makes it",
+		hybridOverlayPath: "pods have a network, and kube-proxy runs, only once something else has made network " + wmco.OverlayNetwork + " on the host",
 		nodeManagerPath:   "Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized until something else completes them",
 		credentialsPath:   "images of registries of AWS are pulled without the credentials of the host",
 	}
@@ -581,10 +584,14 @@ func (b *builder) kubeconfig(c interface {
 
 // network adds what depends on the network of the pods.
 func (b *builder) network() {
-	if !b.has(wmco.HybridOverlayService) {
+	switch {
+	case b.has(wmco.HybridOverlayService):
+		b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}, Waiting: b.waits(wmco.HybridOverlayService)}
+	case b.has(wmco.KubeProxyService):
+		b.document.HNS = &config.HNS{Foreign: []string{wmco.OverlayNetwork}}
+	default:
 		return
 	}
-	b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}, Waiting: b.waits(wmco.HybridOverlayService)}
 	if !b.has(wmco.KubeProxyService) {
 		return
 	}
@@ -607,12 +614,15 @@ func (b *builder) network() {
 	b.expanded(wmco.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, wmco.KubeProxyService))
 }
 
-// expanded adds a file with variables whose values come from hybrid-overlay-node.
+// expanded adds a file with variables whose values come from the network of pods, which hybrid-overlay-node makes, or
+// a program of others. The kubelet starts before either.
 func (b *builder) expanded(path, content string, onChange config.OnChange) {
 	b.text(path, config.RoleConfiguration, content, onChange)
 	f := &b.document.Files[len(b.document.Files)-1]
 	f.Source.Expand = true
-	f.AfterService = wmco.HybridOverlayService
+	if f.AfterService = wmco.HybridOverlayService; !b.has(wmco.HybridOverlayService) {
+		f.AfterService, f.Network = wmco.KubeletService, wmco.OverlayNetwork
+	}
 	f.Waiting = b.waits(wmco.KubeProxyService)
 }
 

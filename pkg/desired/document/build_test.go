@@ -274,6 +274,12 @@ func TestWaiting(t *testing.T) {
 			removeProgram(in, `C:\k\hybrid-overlay-node.exe`)
 			in.Node = nil
 		}, services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}},
+		{name: "no overlay in the payload, and hybrid networking", platform: configv1.NonePlatformType, change: withoutOverlay,
+			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy", "kube-proxy"}},
+		{name: "no overlay in the payload, hybrid networking, and no Node yet", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
+			withoutOverlay(in)
+			in.Node = nil
+		}, services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"kube-proxy for the Node of the host"}},
 		{name: "no CSI proxy in the payload", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { removeProgram(in, `C:\k\csi-proxy.exe`) },
 			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "kube-proxy"}},
 		{name: "no certificate for metrics", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
@@ -329,6 +335,48 @@ func TestWaiting(t *testing.T) {
 }
 
 // TestSecrets: no secret is in what may be shown, and each is in what is sent.
+// withoutOverlay has the program of the overlay missing in a cluster whose Windows nodes are connected by it.
+func withoutOverlay(in *document.Inputs) {
+	removeProgram(in, `C:\k\hybrid-overlay-node.exe`)
+	in.Cluster.HybridNetwork = true
+}
+
+// TestKubeProxyWithoutOverlay: kube-proxy needs the network of the pods, and not the program of ours that makes it.
+func TestKubeProxyWithoutOverlay(t *testing.T) {
+	in := inputs(configv1.NonePlatformType)
+	with := build(t, in).Bundle.Document
+	withoutOverlay(&in)
+	without := build(t, in).Bundle.Document
+	want := &config.HNS{Foreign: []string{wmco.OverlayNetwork}, Endpoint: with.HNS.Endpoint}
+	if diff := cmp.Diff(want, without.HNS); diff != "" {
+		t.Errorf("networks (-want +got):\n%s", diff)
+	}
+	of := func(d config.Document, name string) config.Service {
+		return d.Services[slices.IndexFunc(d.Services, func(s config.Service) bool { return s.Name == name })]
+	}
+	proxy := of(with, wmco.KubeProxyService)
+	if proxy.Network != "" || !slices.Equal(proxy.Dependencies, []string{wmco.HybridOverlayService}) {
+		t.Errorf("with the overlay of ours kube-proxy waits for network %q and depends on %q", proxy.Network, proxy.Dependencies)
+	}
+	proxy.Dependencies, proxy.Network = nil, wmco.OverlayNetwork
+	if diff := cmp.Diff(proxy, of(without, wmco.KubeProxyService)); diff != "" {
+		t.Errorf("kube-proxy (-want +got):\n%s", diff)
+	}
+	for _, path := range []string{wmco.CNIConfigPath, wmco.KubeProxyConfigPath} {
+		file := func(d config.Document) config.File {
+			return d.Files[slices.IndexFunc(d.Files, func(f config.File) bool { return f.Path == path })]
+		}
+		want := file(with)
+		want.AfterService, want.Network = wmco.KubeletService, wmco.OverlayNetwork
+		if diff := cmp.Diff(want, file(without)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	if diff := cmp.Diff(with.Firewall, without.Firewall); diff != "" {
+		t.Errorf("firewall (-want +got):\n%s", diff)
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	in := inputs(configv1.AzurePlatformType)
 	in.Instance.Bootstrap = &document.CertificateCredentials{CAFile: wmco.BootstrapCAPath, Certificate: []byte("c"), Key: []byte("b00tstrap")}

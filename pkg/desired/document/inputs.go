@@ -61,6 +61,9 @@ type Cluster struct {
 	// DNS is the address of the DNS of the cluster. Not valid: that of the first
 	// service network, see [ClusterDNS].
 	DNS netip.Addr
+	// HybridNetwork: OVN-Kubernetes gives Windows nodes a subnet of its hybrid overlay, so that kube-proxy is that of the
+	// document, whoever connects hosts with the overlay.
+	HybridNetwork bool
 	// KubeletCA has the certificates that clients of the kubelet are verified with, in PEM.
 	KubeletCA []byte
 	// APIServerCA has the certificates that the API server is verified with, in PEM.

@@ -121,6 +121,8 @@ type service struct {
 	runner []string
 	// scripts of the published form. The agent does the same without scripts.
 	scripts []Script
+	// foreign: the network that the program needs is made by another one, see [config.Service.Network].
+	foreign string
 	// manual services are not started with the host, because the agent writes a file that they
 	// need first.
 	manual bool
@@ -429,6 +431,7 @@ func (s service) document() config.Service {
 			RestartDelaysMilliseconds: []int64{10_000, 30_000, 60_000, 120_000},
 		},
 		Health:   s.health,
+		Network:  s.foreign,
 		OnChange: config.OnChange{Impact: s.impact, Services: []string{s.name}},
 	}
 }

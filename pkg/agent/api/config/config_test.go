@@ -129,6 +129,14 @@ func TestValidate(t *testing.T) {
 		{name: "unknown impact", change: func(d *config.Document) { d.Files[0].OnChange.Impact = "Maybe" }, want: `impact "Maybe"`},
 		{name: "unknown variable in a file", change: func(d *config.Document) { d.Variables = d.Variables[:1] }, want: "variable SOURCE_VIP"},
 		{name: "unknown variable in an argument", change: func(d *config.Document) { d.Variables = d.Variables[1:] }, want: "variable NODE_IP"},
+		{name: "network of others", change: func(d *config.Document) {
+			d.HNS = &config.HNS{Foreign: []string{"net"}, Endpoint: d.HNS.Endpoint}
+			d.Services[0].Network, d.Files[0].Network = "net", "net"
+		}},
+		{name: "network that is ours and of others", change: func(d *config.Document) { d.HNS = &config.HNS{Networks: []string{"net"}, Foreign: []string{"net"}} }, want: "twice"},
+		{name: "network of others without a name", change: func(d *config.Document) { d.HNS.Foreign = []string{""} }, want: "a network has no name"},
+		{name: "service that waits for a network of ours", change: func(d *config.Document) { d.Services[0].Network = "net" }, want: `network "net", which it waits for, is not one that others make`},
+		{name: "file that waits for an unknown network", change: func(d *config.Document) { d.Files[0].Network = "x" }, want: `network "x", which it waits for`},
 		{name: "variable of an unknown network", change: func(d *config.Document) { d.Variables[1].Network = "x" }, want: `network "x"`},
 		{name: "variable with a value from two places", change: func(d *config.Document) { d.Variables[0].Value = "1" }, want: "comes from the host"},
 		{name: "service after what needs it", change: func(d *config.Document) { slices.Reverse(d.Services) }, want: "is before containerd, which it depends on"},

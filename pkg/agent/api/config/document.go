@@ -5,6 +5,7 @@ package config
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -166,8 +167,9 @@ type File struct {
 	// because it makes what the values of variables are taken from. Empty: the file is
 	// written before any service is started.
 	AfterService string `json:"afterService,omitempty"`
-	// Waiting is as in [Service].
-	Waiting bool `json:"waiting,omitempty"`
+	// Waiting and Network are as in [Service].
+	Waiting bool   `json:"waiting,omitempty"`
+	Network string `json:"network,omitempty"`
 }
 
 // Format is what the content of a file is, for who compares it.
@@ -263,16 +265,29 @@ type HNS struct {
 	// Networks are made by the services of the document. They are removed with them,
 	// in this order.
 	Networks []string `json:"networks,omitempty"`
+	// Foreign networks are made by other programs, if at all, and not removed. What the document has for one waits on the host until
+	// it exists.
+	Foreign []string `json:"foreign,omitempty"`
 	// Endpoint is made when it is missing, and attached to the host itself. Nil: none.
 	Endpoint *HNSEndpoint `json:"endpoint,omitempty"`
 	// Waiting is as in [Service], for the networks and the endpoint.
 	Waiting bool `json:"waiting,omitempty"`
 }
 
+// IsForeign says whether a network is made by other programs.
+func (h *HNS) IsForeign(network string) bool {
+	return h != nil && network != "" && slices.Contains(h.Foreign, network)
+}
+
+// has says whether there is such a network, whoever makes it.
+func (h *HNS) has(network string) bool {
+	return h != nil && (slices.Contains(h.Networks, network) || h.IsForeign(network))
+}
+
 // HNSEndpoint is an address of the host in a network of its containers.
 type HNSEndpoint struct {
 	Name string `json:"name"`
-	// Network is one of the networks.
+	// Network is one of the networks, or of the foreign ones.
 	Network string `json:"network"`
 	// Waiting is as in [Service].
 	Waiting bool `json:"waiting,omitempty"`

@@ -53,6 +53,9 @@ type Service struct {
 	// Waiting: what the service needs is not known at present, its Node for example. A host that
 	// has the service keeps it, with the values that it had; another does not get it yet.
 	Waiting bool `json:"waiting,omitempty"`
+	// Network is a foreign one of [HNS] that the service needs. A host without it does not get the service yet, and does not start
+	// one that it has. Empty: it needs none.
+	Network string `json:"network,omitempty"`
 }
 
 // MinRestartDelay is the shortest delay before a restart, in milliseconds. A shorter

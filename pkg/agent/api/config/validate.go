@@ -152,6 +152,7 @@ func (v *validator) files() {
 		if !slices.Contains([]Role{RoleProgram, RoleConfiguration, RoleCredential, RoleCertificate}, f.Role) {
 			v.errorf("%s: role %q is not known", what, f.Role)
 		}
+		v.foreign(what, f.Network)
 		v.access(what, f.Access)
 		v.onChange(what, f.OnChange)
 		v.source(what, f)
@@ -343,8 +344,21 @@ func (v *validator) hns() {
 			v.errorf("a network has no name")
 		}
 	}
-	if e := hns.Endpoint; e != nil && (e.Name == "" || !slices.Contains(hns.Networks, e.Network)) {
+	for _, name := range hns.Foreign {
+		once(name)
+		if name == "" {
+			v.errorf("a network has no name")
+		}
+	}
+	if e := hns.Endpoint; e != nil && (e.Name == "" || !hns.has(e.Network)) {
 		v.errorf("endpoint %q is in network %q, which is not in the document", e.Name, e.Network)
+	}
+}
+
+// foreign checks that something waits for no network but those that others make.
+func (v *validator) foreign(what, network string) {
+	if network != "" && !v.document.HNS.IsForeign(network) {
+		v.errorf("%s: network %q, which it waits for, is not one that others make", what, network)
 	}
 }
 
@@ -370,7 +384,7 @@ func (v *validator) variables() {
 			}
 		case SourceKept, SourceDefaultRouteAddress, SourceHostname, SourceFQDN, SourceAWSLocalHostname, SourceGCPHostname:
 		case SourceHNSSubnet, SourceHNSManagementAddress, SourceHNSEndpointAddress:
-			if v.document.HNS == nil || !slices.Contains(v.document.HNS.Networks, x.Network) {
+			if !v.document.HNS.has(x.Network) {
 				v.errorf("variable %s: network %q is not in the document", x.Name, x.Network)
 			}
 			if x.Source == SourceHNSEndpointAddress && (v.document.HNS == nil || v.document.HNS.Endpoint == nil) {
@@ -426,6 +440,7 @@ func (v *validator) services() {
 				v.errorf("%s makes the host a node and cannot depend on %s, which needs one", what, dependency)
 			}
 		}
+		v.foreign(what, s.Network)
 		v.recovery(what, s.Recovery)
 		v.health(what, s.Health)
 		v.onChange(what, s.OnChange)
