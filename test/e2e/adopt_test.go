@@ -20,7 +20,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -35,27 +34,19 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
-	"github.com/openshift/windows-instance-api/test/wmcostandin"
 )
 
 // TestAdopt: a host that WMCO has configured is watched while WMCO runs, taken over as it is once it does not, updated when
-// somebody asks for that, given back as it is, upgraded by WMCO as its own, taken over once more, and removed without a trace.
+// somebody asks for that, given back while WMCO takes it on already, upgraded by WMCO as its own, taken over once more, and removed
+// without a trace. The host of a Machine is given back in peace, and WMCO upgrades it and lets the Machine be.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
-	replicas := int32(1)
-	labels := map[string]string{"name": wmco.Deployment}
-	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.Deployment},
-		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "registry.example.com/wmco"}}},
-		}},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.installWMCO(t)
 	h := o.newWMCOHost(t, "adopted")
 	if _, err := o.Windows.WindowsV1alpha1().WindowsNodePools(h.namespace).Create(t.Context(), &v1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: "theirs"},
@@ -85,9 +76,12 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	pause(true)
-	o.scaleWMCO(t, 0)
+	if err := o.Kube.AppsV1().Deployments(system.Namespace).Delete(t.Context(), wmco.Deployment, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	h.waitConfigured(t, v1alpha1.ReasonForeignNode) // from then on its certificate requests are approved
 	pause(false)
+	machine := o.newMachineHost(t, "machine") // which becomes a node meanwhile
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
 		t.Errorf("reconfigured before it was taken over: %s: %s", op.Phase, op.Message)
 	}
@@ -137,9 +131,12 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := base64.StdEncoding.EncodeToString(former.PublicKey().Marshal())
-	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.HostKeysConfigMap}, Data: map[string]string{h.host.Address(): stale, "10.1.42.1": stale}})
-	h.giveBack(t)
-	o.letWMCOTakeOn(t, h)
+	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.HostKeysConfigMap}, Data: map[string]string{machine.host.Address(): stale, "10.1.42.1": stale}})
+	machine.waitReady(t)
+	o.waitRunning(t, machine.namespace, machine.name)
+	machine.giveBack(t)
+	o.prepareWMCO(t)
+	o.takenOnUnanswered(t, h, machine)
 	mustRunOn := h.runPod(t)
 	h.killedAtEachStep(t, func() {
 		if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
@@ -190,63 +187,12 @@ func (h *siteHost) giveBack(t *testing.T) {
 	}
 	now := h.node(t, h.name)
 	_, ours := now.Labels[v1alpha1.NamespaceLabel]
-	byoh := now.Labels[wmco.BYOHLabel] == "true"
 	version := now.Annotations[wmco.VersionAnnotation]
-	if ours || !byoh || now.UID != node.UID || version == "" || version == "11.0.0" || len(now.Annotations[wmco.PublicKeyHashAnnotation]) != 64 || now.Spec.Unschedulable {
+	if ours || now.UID != node.UID || version == "" || version == "11.0.0" || len(now.Annotations[wmco.PublicKeyHashAnnotation]) != 64 || now.Spec.Unschedulable {
 		t.Errorf("the Node has labels %v and annotations %v", now.Labels, now.Annotations)
 	}
 	if _, err := h.Kube.CoreV1().ConfigMaps(system.Namespace).Get(t.Context(), "windows-services-"+version, metav1.GetOptions{}); err != nil {
 		t.Errorf("the services of its version are not there: %v", err)
-	}
-}
-
-// scaleWMCO starts or ends WMCO.
-func (o *openShiftSite) scaleWMCO(t *testing.T, replicas int) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// letWMCOTakeOn has WMCO start, which takes a host that was released for a node of its own and upgrades it, and end again.
-func (o *openShiftSite) letWMCOTakeOn(t *testing.T, h *siteHost) {
-	t.Helper()
-	fixture := o.wmcoHost(t, h.name)
-	operator := wmcostandin.Start(wmcostandin.Options{
-		Client: o.client, Kube: o.Kube, Namespace: system.Namespace, Version: "11.0.0",
-		Host: func(string) (wmcostandin.Host, error) {
-			host, _ := winhost.SystemOf(h.host)
-			return wmcostandin.Host{System: host, Name: h.name, Put: func() error { return fixture.Put(host) }}, nil
-		},
-	})
-	t.Cleanup(operator.Stop)
-	node, before := h.node(t, h.name).UID, h.get(t).Status.Operation.ID
-	o.scaleWMCO(t, 1)
-	want := []string{"Upgrade " + h.host.Address()}
-	eventually(t, "WMCO has upgraded the host", func() error {
-		deeds, problems := operator.Deeds(), operator.Problems()
-		if len(problems) > 0 || len(deeds) > len(want) {
-			t.Fatalf("WMCO did %q: %q", deeds, problems)
-		}
-		if !slices.Equal(deeds, want) {
-			return fmt.Errorf("it did %q", deeds)
-		}
-		return nil
-	})
-	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
-	now := h.node(t, h.name)
-	_, upgrading := now.Labels[wmco.UpgradingLabel]
-	if now.UID != node || upgrading || now.Spec.Unschedulable || now.Annotations[wmco.VersionAnnotation] != "11.0.0" || h.get(t).Status.Operation.ID != before {
-		t.Errorf("the Node has labels %v and annotations %v\n%s", now.Labels, now.Annotations, describeOperation(h.get(t)))
-	}
-	o.scaleWMCO(t, 0)
-	h.waitConfigured(t, v1alpha1.ReasonForeignNode)
-	if deeds := operator.Deeds(); !slices.Equal(deeds, want) {
-		t.Errorf("WMCO did %q, want %q", deeds, want)
-	}
-	for _, path := range theirFiles {
-		h.write(t, path, theirContent) // WMCO has removed the directories as a whole
 	}
 }
 
@@ -342,18 +288,33 @@ func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 	}
 	approve(t, o, "system:node:"+name)
 	nodes := o.Kube.CoreV1().Nodes()
+	user := o.encryptedUser(t, h.host.User())
 	eventually(t, "WMCO has made the Node", func() error {
 		if node, err := nodes.Get(t.Context(), name, metav1.GetOptions{}); err != nil || !nodeIsReady(node) {
 			return fmt.Errorf("it is not ready: %w", errors.Join(err, errors.New("no condition")))
 		}
-		patch := `{"metadata":{"labels":{"windowsmachineconfig.openshift.io/byoh":"true","node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",` +
-			`"windowsmachineconfig.openshift.io/desired-version":"11.0.0","windowsmachineconfig.openshift.io/pub-key-hash":"0","windowsmachineconfig.openshift.io/username":"-"}}}`
-		_, err := nodes.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"windowsmachineconfig.openshift.io/byoh":"true","node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",`+
+			`"windowsmachineconfig.openshift.io/desired-version":"11.0.0","windowsmachineconfig.openshift.io/pub-key-hash":"0","windowsmachineconfig.openshift.io/username":%q}}}`, user)
+		_, err := nodes.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
 	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-services-11.0.0"}, Data: map[string]string{"services": "[]", "files": "[]"}})
 	t.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 	return h
+}
+
+// encryptedUser is a user as WMCO writes it on Nodes.
+func (o *openShiftSite) encryptedUser(t *testing.T, user string) string {
+	t.Helper()
+	secret, err := o.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), wmco.PrivateKeySecret, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := takeover.EncryptUsername(user, secret.Data["private-key.pem"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 // wmcoHost is what WMCO leaves on a host of that name.

@@ -52,7 +52,7 @@ func (o *Operator) runDaemons(ctx context.Context) {
 		defer o.daemons.mu.Unlock()
 		for _, name := range slices.Sorted(maps.Keys(o.daemons.hosts)) {
 			if err := o.configureAsDesired(ctx, o.daemons.hosts[name]); err != nil && ctx.Err() == nil {
-				o.note(&o.problems, fmt.Sprintf("the daemon of Node %s: %v", name, err))
+				o.fails(fmt.Sprintf("the daemon of Node %s: %v", name, err))
 			}
 		}
 	}, interval)

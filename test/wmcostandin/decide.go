@@ -45,6 +45,8 @@ const (
 	Deconfigure Deed = "Deconfigure"
 	// DeleteMachine deletes the Machine of the host.
 	DeleteMachine Deed = "DeleteMachine"
+	// RemoveServices deletes the ConfigMap with the services of a version that no Node has.
+	RemoveServices Deed = "RemoveServices"
 )
 
 // Action is a [Deed] and what it is about.

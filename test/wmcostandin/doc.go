@@ -10,5 +10,5 @@
 //
 // It is stricter than the real one where that only helps hosts: it deletes a Machine at once, whereas the real one waits for the other
 // Machines of the MachineSet, and for five minutes when a host refuses its key. It neither restarts hosts for an annotation nor writes
-// registries; but it reads the user of each Windows Node, as all that goes through Nodes does.
+// registries, nor compares what its ConfigMap of services has; but it removes those of others whenever it may, and it reads the user of each Windows Node, as all that goes through Nodes does.
 package wmcostandin

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func Start(o Options) *Operator {
 	started.running.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
 			if err := started.pass(ctx); err != nil && ctx.Err() == nil {
-				started.note(&started.problems, err.Error())
+				started.fails(err.Error())
 			}
 		}, interval)
 	})
@@ -85,7 +86,7 @@ func (o *Operator) Stop() {
 	o.running.Wait()
 }
 
-// Deeds are what it has completed, in order: a [Deed] and the address of the host.
+// Deeds are what it has completed, in order: a [Deed] and the address of the host, or the version.
 func (o *Operator) Deeds() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,11 +100,19 @@ func (o *Operator) Problems() []string {
 	return slices.Clone(o.problems)
 }
 
-func (o *Operator) note(list *[]string, text string) {
+// did notes what was completed, each time.
+func (o *Operator) did(deed Deed, about string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n := len(*list); n == 0 || (*list)[n-1] != text {
-		*list = append(*list, text)
+	o.deeds = append(o.deeds, string(deed)+" "+about)
+}
+
+// fails notes what has gone wrong, once if it does again.
+func (o *Operator) fails(problem string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.problems); n == 0 || o.problems[n-1] != problem {
+		o.problems = append(o.problems, problem)
 	}
 }
 
@@ -120,7 +129,7 @@ func (o *Operator) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{readUsers(state.Nodes, key), o.keepServices(ctx), o.keepUserData(ctx, state, key)}
+	errs := []error{readUsers(state.Nodes, key), o.keepServices(ctx, state.Nodes), o.keepUserData(ctx, state, key)}
 	if state.UserDataDiffers { // so that the Nodes are others
 		if state, key, err = o.read(ctx); err != nil {
 			return errors.Join(append(errs, err)...)
@@ -140,15 +149,30 @@ func (o *Operator) pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// keepServices has the ConfigMap be there that daemons read the services of this version from.
-func (o *Operator) keepServices(ctx context.Context) error {
+// keepServices has the ConfigMap be there that daemons read the services of this version from, and removes those of versions that no Node
+// has. The real one does so when it starts, when a Node has become one of its version, and when one of another version was deleted.
+func (o *Operator) keepServices(ctx context.Context, nodes []corev1.Node) error {
 	err := o.client.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: servicesPrefix + o.Version}, Data: map[string]string{"services": "[]", "files": "[]"},
 	})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
+	var published corev1.ConfigMapList
+	if err := o.client.List(ctx, &published, client.InNamespace(o.Namespace)); err != nil {
+		return err
+	}
+	for i := range published.Items {
+		version, is := strings.CutPrefix(published.Items[i].Name, servicesPrefix)
+		if !is || version == o.Version || slices.ContainsFunc(nodes, func(n corev1.Node) bool { return isWindows(&n) && n.Annotations[versionName] == version }) {
+			continue
+		}
+		if err := o.client.Delete(ctx, &published.Items[i]); err != nil {
+			return err
+		}
+		o.did(RemoveServices, version)
+	}
+	return nil
 }
 
 // readUsers is how each change that concerns all hosts begins: it ends at the first Node whose user cannot be read. One that is being
@@ -187,7 +211,7 @@ func (o *Operator) do(ctx context.Context, a *Action, key *credentials) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", a.Deed, a.Address, err)
 	}
-	o.note(&o.deeds, string(a.Deed)+" "+a.Address)
+	o.did(a.Deed, a.Address)
 	return nil
 }
 

@@ -393,6 +393,46 @@ func TestUserData(t *testing.T) {
 	}
 }
 
+// TestServices: ConfigMaps of services go when no Windows Node has their version, however often they come.
+func TestServices(t *testing.T) {
+	const v1, ours = "windows-services-v1", "windows-services-11.0.0"
+	linux := windowsNode("b", "10.0.0.2", versionName, "v2")
+	linux.Labels = nil
+	s := newSite(t, func(*corev1.Node) {}, &linux)
+	wants := func(when string, wantDeeds []string, want ...string) {
+		t.Helper()
+		if err := s.pass(t.Context()); err != nil || !slices.Equal(s.Deeds(), wantDeeds) {
+			t.Errorf("%s it did %q, want %q: %v", when, s.Deeds(), wantDeeds, err)
+		}
+		var list corev1.ConfigMapList
+		if err := s.client.List(t.Context(), &list, client.InNamespace(testNamespace)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]string, 0, len(list.Items))
+		for i := range list.Items {
+			got = append(got, list.Items[i].Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s there are %q, want %q", when, got, want)
+		}
+	}
+	publish := func(name string) {
+		t.Helper()
+		if err := s.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(v1)
+	publish("windows-services-v2")
+	wants("with a Node of v1", []string{"RemoveServices v2"}, ours, v1)
+	if err := s.change(t.Context(), s.node(t), func(n *corev1.Node) { delete(n.Annotations, versionName) }); err != nil {
+		t.Fatal(err)
+	}
+	wants("without", []string{"RemoveServices v2", "RemoveServices v1"}, ours)
+	publish(v1)
+	wants("once more", []string{"RemoveServices v2", "RemoveServices v1", "RemoveServices v1"}, ours)
+}
+
 // TestEnds: a WMCO without replicas does nothing, and one that is stopped has ended.
 func TestEnds(t *testing.T) {
 	s := newSite(t, func(n *corev1.Node) { setLabel(n, byohLabel, "true") })
