@@ -5,6 +5,7 @@ package services
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -51,7 +52,10 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // other versions that nobody needs.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	published, err := r.Source.Published(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, document.ErrOtherOperator):
+		return reconcile.Result{RequeueAfter: interval}, nil // WMCO removes what it does not need, as often as that comes
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("the services that are to be published: %w", err)
 	}
 	want, err := published.ConfigMap(r.Namespace, r.Version)

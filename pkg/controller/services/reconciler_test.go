@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,28 @@ func TestSourceChanges(t *testing.T) {
 	s.writes = nil
 	if _, err := s.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, s.source.err) || len(s.writes) > 0 {
 		t.Errorf("got %v, and wrote %v", err, s.writes)
+	}
+}
+
+// TestBesideWMCO: while WMCO runs, nothing is written, and it is no error. What is to be published is there soon after it has ended.
+func TestBesideWMCO(t *testing.T) {
+	runs := fmt.Errorf("the inputs: %w", document.ErrOtherOperator)
+	for name, have := range map[string]*corev1.ConfigMap{
+		"nothing":         configMap("v2", func(c *corev1.ConfigMap) { c.Name = "another" }),
+		"other content":   configMap("v2", func(c *corev1.ConfigMap) { c.Data["services"] = "[]" }),
+		"another version": configMap("v0"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t, have)
+			s.source.err = runs
+			if got := s.reconcile(); len(got) > 0 {
+				t.Errorf("it wrote %q", got)
+			}
+			s.source.err = nil
+			if got := s.reconcile(); !slices.Contains(got, "create windows-services-v2") {
+				t.Errorf("once WMCO has ended it wrote %q", got)
+			}
+		})
 	}
 }
 
