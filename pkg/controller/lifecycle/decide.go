@@ -32,6 +32,10 @@ const (
 // one that the controller records, after failures.
 var configureBackoff = wait.Backoff{Duration: time.Minute, Factor: 2, Cap: 30 * time.Minute}
 
+// nodePatience is for how long a host of which no operation tells that it had a Node may have none. It may just have
+// been logged in to for the first time, and its Node, of which others write the addresses, be found a moment later.
+const nodePatience = time.Minute
+
 // changedPause takes the place of configureBackoff if the failure says nothing about the
 // present configuration. The status must have the failure before the next decision, and an
 // operation and a status that never agree about a revision must not keep a host busy.
@@ -201,6 +205,8 @@ func (s snapshot) lacks() *event {
 		return normal(eventRejoining, "Configuring the host again with revision %s, so that it joins the cluster again. %s", desired, c.Message)
 	case status.CurrentRevision != "" && status.Node == nil && last != nil && last.Phase == v1alpha1.OperationSucceeded && last.Node != nil:
 		return normal(eventNodeGone, "Configuring the host again with revision %s, so that it joins the cluster again: its Node %s no longer exists.", desired, last.Node.Name)
+	case s.nodeless() != nil:
+		return normal(eventNodeGone, "Configuring the host again with revision %s, so that it joins the cluster again: it is configured, and no Node has its address or provider ID.", desired)
 	case status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision:
 		return normal(eventRevisionChanged, "Configuring the host, which has revision %s, with revision %s.", v1alpha1.ShortRevision(status.CurrentRevision), desired)
 	case c.Status == metav1.ConditionFalse:
@@ -209,10 +215,27 @@ func (s snapshot) lacks() *event {
 	return nil
 }
 
+// nodeless is the condition that says that a host which is configured completely has no Node, nil if it does not. Its kubelet does not
+// register again by itself. It takes no operation to know that: the last one that has configured the host may have left the history, and an
+// instance that came later than the configuration of its host, as that of an entry which was put back, has none.
+func (s snapshot) nodeless() *metav1.Condition {
+	status, c := &s.instance.Status, s.configured()
+	if c == nil || c.Status != metav1.ConditionTrue || status.CurrentRevision == "" || status.Node != nil {
+		return nil
+	}
+	if c = meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady); c == nil || c.Reason != v1alpha1.ReasonNoNode {
+		return nil
+	}
+	return c
+}
+
 // due is from when on the host may be configured. Zero: at any time.
 func (s snapshot) due() time.Time {
 	status := &s.instance.Status
 	last := status.NewestOperation(v1alpha1.OperationReconfigure)
+	if c := s.nodeless(); last == nil && c != nil && !c.LastTransitionTime.After(s.now) {
+		return c.LastTransitionTime.Add(nodePatience)
+	}
 	if last == nil || !s.hasEnded(last) {
 		return time.Time{}
 	}

@@ -236,6 +236,13 @@ func TestDecideToConfigure(t *testing.T) {
 	withNode := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
 	}
+	// noNode was logged in to, and has had no Node for that long.
+	noNode := func(since time.Duration) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoNode, LastTransitionTime: *ago(since)})
+		}
+	}
+	notFound := condition(v1alpha1.ConditionNodeReady, metav1.ConditionUnknown, v1alpha1.ReasonNotTried)
 	many := func(n int, o v1alpha1.Operation) change {
 		var all []v1alpha1.Operation
 		for range n {
@@ -297,6 +304,17 @@ func TestDecideToConfigure(t *testing.T) {
 		{"its Node was deleted right after it was made", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 10*time.Second, onNode))), snapshot{}, "Nothing, again in 50s, pending"},
 		{"its Node was deleted, and the host could not be reached to join again", newInstance(has(revision1), held, ops(op(reconfigure, failed, 24*time.Hour), op(reconfigure, succeeded, 48*time.Hour, onNode))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"its Node was deleted, and the host could not be reached to join again just now", newInstance(has(revision1), held, ops(op(reconfigure, failed, 10*time.Second), op(reconfigure, succeeded, 48*time.Hour, onNode))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"its Node was deleted, and its history has other operations only", newInstance(has(revision1), held, noNode(time.Minute), many(11, op(drain, succeeded, time.Hour, onNode))), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted, and its history has other operations only, which ended just now", newInstance(has(revision1), held, noNode(time.Minute), many(11, op(drain, succeeded, time.Second, onNode))), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted, and it has no history", newInstance(has(revision1), held, noNode(time.Minute)), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted, it has no history, and another revision is desired", newInstance(has(revision2), held, noNode(time.Minute)), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted, it has no history, and the clock was wrong", newInstance(has(revision1), held, noNode(-5*time.Hour)), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted, it has no history, and it is paused", newInstance(has(revision1), held, noNode(time.Hour)), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"it has no history, and no Node so far", newInstance(has(revision1), held, noNode(10*time.Second)), snapshot{}, "Nothing, again in 50s, pending"},
+		{"it has no history, and nobody has looked for its Node", newInstance(has(revision1), held, notFound), snapshot{}, "Nothing"},
+		{"it has no history, and its Node", newInstance(has(revision1), held, withNode), snapshot{}, "Nothing"},
+		{"its Node was deleted, and the last configuration knew of none", newInstance(has(revision1), held, noNode(time.Hour), ops(op(reconfigure, succeeded, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"it was released, and its Node was deleted", newInstance(held, configured(metav1.ConditionUnknown, v1alpha1.ReasonForeignNode), noNode(time.Hour), ops(v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: succeeded, HostReleased: true})), snapshot{}, "Nothing"},
 		{"it has its Node", newInstance(has(revision1), held, withNode, ops(op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Nothing"},
 		{"its Node was deleted, and the host is not fit", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 24*time.Hour, onNode)), condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonFindings)), snapshot{}, "Nothing"},
 		{"its certificate is of no use", newInstance(has(revision1), held, withNode, unusable), snapshot{}, "Record, Reconfigure, tell Rejoining, pending"},
