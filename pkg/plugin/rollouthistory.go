@@ -69,7 +69,7 @@ func (e *env) revisions(ctx context.Context, name string) (*client, *v1alpha1.Wi
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("making a client: %w", err)
 	}
-	list, err := kube.AppsV1().ControllerRevisions(pool.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set{v1alpha1.PoolLabel: pool.Name}.String()})
+	list, err := kube.AppsV1().ControllerRevisions(pool.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.Set(pool.RevisionLabels()).String()})
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -659,12 +659,12 @@ func TestPoolRevisionNotKeptYet(t *testing.T) {
 		t.Errorf("with other programs: it works with %q, and with %q before", got.PoolRevision, got.PreviousPoolRevision)
 	}
 
-	kept := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p-1", Labels: map[string]string{v1alpha1.PoolLabel: pool.Name}}}
+	kept := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p-1", OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsNodePool", Name: pool.Name, Controller: new(true)}}}}
 	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}}}
 	if diff := cmp.Diff(want, f.r.hostsOfRevision(t.Context(), kept)); diff != "" || !revisionKept.Create(event.CreateEvent{Object: kept}) {
 		t.Errorf("that it is kept wakes (-want +got)\n%s", diff)
 	}
-	kept.Labels = nil
+	kept.OwnerReferences[0].APIVersion, kept.OwnerReferences[0].Kind = "apps/v1", "DaemonSet"
 	if got := f.r.hostsOfRevision(t.Context(), kept); len(got) > 0 || revisionKept.Update(event.UpdateEvent{ObjectOld: kept, ObjectNew: kept}) {
 		t.Errorf("one of a workload wakes %v", got)
 	}

@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -111,11 +112,11 @@ func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconc
 
 // hostsOfRevision maps what is kept of a pool to the instances of the pool: what they work with is recorded once it is kept.
 func (r *Reconciler) hostsOfRevision(ctx context.Context, kept client.Object) []reconcile.Request {
-	pool := kept.GetLabels()[v1alpha1.PoolLabel]
-	if pool == "" { // it is of a workload
+	owner := metav1.GetControllerOf(kept)
+	if owner == nil || owner.APIVersion != v1alpha1.SchemeGroupVersion.String() { // it is of a workload
 		return nil
 	}
-	return r.instancesWith(ctx, client.InNamespace(kept.GetNamespace()), object.InPool(pool))
+	return r.instancesWith(ctx, client.InNamespace(kept.GetNamespace()), object.InPool(owner.Name))
 }
 
 // revisionKept lets pass that a revision is kept now. What is in it never changes.

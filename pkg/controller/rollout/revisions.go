@@ -90,7 +90,7 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 // revisionsOf returns the templates that a pool had, the newest one last.
 func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool) ([]appsv1.ControllerRevision, error) {
 	var list appsv1.ControllerRevisionList
-	if err := r.applier.Live.List(ctx, &list, client.InNamespace(pool.Namespace), client.MatchingLabels{v1alpha1.PoolLabel: pool.Name}); err != nil {
+	if err := r.applier.Live.List(ctx, &list, client.InNamespace(pool.Namespace), client.MatchingLabels(pool.RevisionLabels())); err != nil {
 		return nil, fmt.Errorf("list ControllerRevisions: %w", err)
 	}
 	return v1alpha1.SortRevisions(pool, list.Items), nil
@@ -99,7 +99,7 @@ func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNode
 func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, number int64) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pool.Namespace, Name: name, Labels: map[string]string{v1alpha1.PoolLabel: pool.Name},
+			Namespace: pool.Namespace, Name: name, Labels: pool.RevisionLabels(),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsNodePool", Name: pool.Name, UID: pool.UID, Controller: new(true),
 			}},

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -11,15 +12,56 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
+
+// TestRevisionsOfLongNames: the API server takes what is kept of a pool, and it is found again, however long the name of the pool is.
+func TestRevisionsOfLongNames(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if errs := apivalidation.ValidateObjectMetaAccessor(o, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata")); len(errs) > 0 {
+				return errs.ToAggregate()
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}).Build()
+	r := &Reconciler{client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}}
+	long := strings.Repeat("a", 200)
+	for n, name := range []string{"p", long[:63], long[:64], long[:63] + "b", long + "a", long[:199] + ".a", long[:198] + "-.a", long + long[:53]} {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(strconv.Itoa(n))}}
+		kept, err := r.keepRevision(t.Context(), pool, nil)
+		if err != nil {
+			t.Errorf("%d characters: %v", len(name), err)
+			continue
+		}
+		var list appsv1.ControllerRevisionList
+		if err := c.List(t.Context(), &list, client.InNamespace("ns"), client.MatchingLabels(pool.RevisionLabels())); err != nil || len(list.Items) != 1 {
+			t.Errorf("%d characters: %d have its labels %v: %v", len(name), len(list.Items), pool.RevisionLabels(), err)
+		}
+		if found, err := r.revisionsOf(t.Context(), pool); err != nil || len(found) != 1 || found[0].Name != kept {
+			t.Errorf("%d characters: got %+v, %v", len(name), found, err)
+		}
+		if revision.Had(&v1alpha1.WindowsInstance{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: kept}}, pool) != kept {
+			t.Errorf("%d characters: %s is not one of its revisions", len(name), kept)
+		}
+	}
+}
 
 // TestRevisions: each template that a pool gets is kept once, the newest one with the highest number, and ten at most.
 func TestRevisions(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -129,8 +130,10 @@ func Name(pool *v1alpha1.WindowsNodePool, data []byte) string {
 // digestLength is that of the end of a name.
 const digestLength = 32
 
-// prefix is how the names of the revisions of a pool begin.
-func prefix(pool *v1alpha1.WindowsNodePool) string { return pool.Name[:min(len(pool.Name), 200)] + "-" }
+// prefix is how the names of the revisions of a pool begin. One that is cut off must not end in what no digest may follow.
+func prefix(pool *v1alpha1.WindowsNodePool) string {
+	return strings.TrimRight(pool.Name[:min(len(pool.Name), 200)], ".-") + "-"
+}
 
 // NameOf is the name of the revision of a pool whose hosts are to have the programs of a payload.
 func NameOf(pool *v1alpha1.WindowsNodePool, p document.Payload) (string, error) {

@@ -5,14 +5,28 @@ package v1alpha1
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PoolLabel names the WindowsNodePool of a ControllerRevision, which has a template that the pool had.
+// PoolLabel names the WindowsNodePool of a ControllerRevision, which has a template that the pool had. Which pool that is, is said by its
+// owner reference; the label is for finding it. See [WindowsNodePool.RevisionLabels].
 const PoolLabel = "windows.openshift.io/pool"
+
+// RevisionLabels are those of the ControllerRevisions of the pool. The name of a pool may be longer than a label: of such a one it is a digest.
+func (p *WindowsNodePool) RevisionLabels() map[string]string {
+	name := p.Name
+	if len(name) > content.LabelValueMaxLength {
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:16])
+	}
+	return map[string]string{PoolLabel: name}
+}
 
 // SortRevisions returns those of the ControllerRevisions that are of a pool, and not of one that had its name
 // before, the newest one last.
