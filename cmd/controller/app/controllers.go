@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -174,7 +175,7 @@ func (c *controllers) impact(ctx context.Context, instance *v1alpha1.WindowsInst
 
 // nodeLabels says which labels the Node of an instance is to have.
 func (c *controllers) nodeLabels(ctx context.Context, i *v1alpha1.WindowsInstance, n *corev1.Node) (map[string]string, error) {
-	return node.Labels(ctx, c.GetClient(), i, n)
+	return node.Labels(ctx, c.GetClient(), net.DefaultResolver, i, n)
 }
 
 // wanted says whether a source asks for the host of an instance again that was deleted. A Machine

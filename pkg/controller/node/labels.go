@@ -5,8 +5,12 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
@@ -20,9 +24,9 @@ import (
 
 // Labels are those that the Node of an instance has once this controller has seen what reader sees now: it takes off what it has written
 // and the template lacks, and leaves those of others. Whoever restarts a kubelet has to know before. The Node is one with its managed
-// fields; it is not changed.
-func Labels(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
-	if !owned(instance, node) || node.UID != instance.Status.Node.UID {
+// fields; it is not changed. A resolver that answers late keeps the caller waiting for lookupTimeout.
+func Labels(ctx context.Context, reader client.Reader, resolver identity.Resolver, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
+	if !owned(instance, node) || node.UID != instance.Status.Node.UID || !node.DeletionTimestamp.IsZero() {
 		return node.Labels, nil
 	}
 	pool, err := object.PoolOf(ctx, reader, instance)
@@ -30,6 +34,14 @@ func Labels(ctx context.Context, reader client.Reader, instance *v1alpha1.Window
 		return nil, err
 	}
 	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" {
+		return node.Labels, nil
+	}
+	// Of a Node that is not certain to be that of the host nothing is taken off. When DNS does not answer it may become certain.
+	verdict, err := identity.Nodes{Reader: reader, Resolver: definite{resolver}}.Verify(ctx, instance, node.Name)
+	if err != nil && !errors.Is(err, identity.ErrLookingUp) {
+		return nil, fmt.Errorf("finding out whether Node %s is that of the host: %w", node.Name, err)
+	}
+	if err == nil && verdict != identity.Proven {
 		return node.Labels, nil
 	}
 	template, err := templateOf(ctx, reader, instance, pool)
@@ -52,6 +64,26 @@ func Labels(ctx context.Context, reader client.Reader, instance *v1alpha1.Window
 	}
 	maps.Copy(labels, desiredLabels(instance, template))
 	return labels, nil
+}
+
+// lookupTimeout bounds a lookup in DNS.
+const lookupTimeout = 5 * time.Second
+
+// definite is a resolver whose failures are no answer: [identity.ErrLookingUp], unless DNS says that there is no such name.
+type definite struct{ identity.Resolver }
+
+// LookupNetIP implements [identity.Resolver].
+func (d definite) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addresses, err := d.Resolver.LookupNetIP(ctx, network, host)
+	if err == nil {
+		return addresses, nil
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return nil, err
+	}
+	return nil, identity.ErrLookingUp
 }
 
 // desiredLabels are those that this controller writes to the Node of an instance. Template is nil when the instance is in no pool.

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
+	"net/netip"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
@@ -27,6 +30,7 @@ func TestLabels(t *testing.T) {
 		instance func(*v1alpha1.WindowsInstance)
 		pool     func(*v1alpha1.WindowsNodePool)
 		node     func(*corev1.Node)
+		other    *v1alpha1.WindowsInstance
 		gone     bool
 		rack     string // default: 8
 	}{
@@ -54,6 +58,18 @@ func TestLabels(t *testing.T) {
 			pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
 		},
 		{
+			name: "the Node cannot be confirmed", instance: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "other" },
+			pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
+		},
+		{
+			name: "another instance has the Node", other: host(func(i *v1alpha1.WindowsInstance) { i.Namespace, i.UID = "elsewhere", "j" }),
+			pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
+		},
+		{
+			name: "the Node is being deleted", pool: func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
+			node: func(n *corev1.Node) { n.Finalizers = []string{"somebody.example.com/hold"} },
+		},
+		{
 			name:     "never configured",
 			instance: func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) },
 			pool:     func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
@@ -72,12 +88,22 @@ func TestLabels(t *testing.T) {
 			if tt.node != nil {
 				update(s, s.node(), tt.node)
 			}
+			if tt.other != nil {
+				if err := s.client.Create(t.Context(), tt.other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(s.node().Finalizers) > 0 {
+				if err := s.client.Delete(t.Context(), s.node()); err != nil {
+					t.Fatal(err)
+				}
+			}
 			instance, node := host(), s.node()
 			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(instance), instance); err != nil {
 				t.Fatal(err)
 			}
 			before := maps.Clone(node.Labels)
-			got, err := Labels(t.Context(), s.client, instance, node)
+			got, err := Labels(t.Context(), s.client, s.resolver, instance, node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,10 +121,54 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// TestLabelsAskDNS: a Node that DNS alone can confirm keeps its labels if DNS says that it is another host. Without an answer there
+// may be one when the labels are written, so they count as written.
+func TestLabelsAskDNS(t *testing.T) {
+	const name = "ip-10-0-0-5.ec2.internal"
+	for what, tt := range map[string]struct {
+		resolver identity.Resolver
+		gone     bool
+	}{
+		"the host":              {resolver: dns{name + ".": "10.0.0.5"}, gone: true},
+		"another host":          {resolver: dns{name + ".": "10.0.0.6"}},
+		"nobody":                {resolver: dns{}},
+		"DNS does not answer":   {resolver: failing{&net.DNSError{Err: "i/o timeout", IsTimeout: true}}, gone: true},
+		"DNS cannot be reached": {resolver: failing{errors.New("no route")}, gone: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			named := func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name, i.Status.System.Hostname = name, "other" }
+			node := registered(func(n *corev1.Node) { n.Name = name })
+			s := newSetup(t, host(named), node, newPool(map[string]string{"rack": "8"}))
+			s.reconcile()
+			update(s, newPool(nil), func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil })
+			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+				t.Fatal(err)
+			}
+			if node.Labels["rack"] == "" {
+				t.Fatal("the label was not written")
+			}
+			got, err := Labels(t.Context(), s.client, tt.resolver, host(named), node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, there := got["rack"]; there == tt.gone {
+				t.Errorf("it is said to have the label: %v", there)
+			}
+		})
+	}
+}
+
+// failing is a Resolver that gets no answer.
+type failing struct{ err error }
+
+func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, f.err
+}
+
 // TestLabelsUnknown: a template that cannot be read is not an empty one.
 func TestLabelsUnknown(t *testing.T) {
 	want := errors.New("the API does not answer")
-	if _, err := Labels(t.Context(), unreadable{err: want}, host(), registered()); !errors.Is(err, want) {
+	if _, err := Labels(t.Context(), unreadable{err: want}, dns{}, host(), registered()); !errors.Is(err, want) {
 		t.Errorf("got %v", err)
 	}
 }
