@@ -36,7 +36,13 @@ type Mark struct {
 	Purpose string
 	// Who wanted it, for people. It does not begin with a letter.
 	Who string
+	// Keeps is whether the Node is to stay cordoned whatever succeeds on it later: such a cordon takes over that of any purpose, and
+	// nobody of that purpose may lift it any more.
+	Keeps bool
 }
+
+// insteadOf is between the mark of a cordon and the one of another purpose that it took over.
+const insteadOf = " instead of "
 
 func (m Mark) value() string {
 	value := m.ID
@@ -73,34 +79,49 @@ func (m Mark) on(node *corev1.Node) bool {
 	return id != "" && (id == m.ID || m.Purpose != "" && purpose == m.Purpose)
 }
 
+// purposeOf is what the mark of a Node says that its cordon is for. Empty: nothing.
+func purposeOf(node *corev1.Node) string {
+	_, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	purpose, _, _ := strings.Cut(rest, " ")
+	if strings.HasPrefix(purpose, "(") { // who wanted it
+		return ""
+	}
+	return purpose
+}
+
 // Cordoned says how a Node was found.
 type Cordoned struct {
-	// ByOther: it was cordoned already, and not with this mark nor one of its purpose. It
+	// ByOther: it was cordoned already, and not with this mark nor one that it takes over. It
 	// was left as it was.
 	ByOther bool
 	// Owner is the mark that it had then, for people. Empty: none, so kubectl cordon or the like.
 	Owner string
-	// TakenOver: it was cordoned with another mark of the same purpose, and has this one now.
+	// TakenOver: it was cordoned with another mark that this one stands for or takes over, and has this one now.
 	TakenOver bool
 }
 
-// Cordon marks a Node as unschedulable. One that is so already is left as it is.
+// Cordon marks a Node as unschedulable. One that is so already is left as it is, but for its mark where [Mark.Purpose] or [Mark.Keeps]
+// says so.
 // Repeating it is harmless. A UID keeps it from another Node of the same name.
 func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (Cordoned, error) {
 	var found Cordoned
 	err := change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		found = Cordoned{}
-		if node.Spec.Unschedulable {
-			if !mark.on(node) {
-				found = Cordoned{ByOther: true, Owner: node.Annotations[CordonedByAnnotation]}
+		value, former := mark.value(), node.Annotations[CordonedByAnnotation]
+		if id, _, _ := strings.Cut(former, " "); node.Spec.Unschedulable {
+			keeps := mark.Keeps && purposeOf(node) != ""
+			switch {
+			case !mark.on(node) && !keeps:
+				found = Cordoned{ByOther: true, Owner: former}
 				return nil, false
-			}
-			if id, _, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " "); id == mark.ID {
+			case id == mark.ID:
 				return nil, false
+			case keeps:
+				value += insteadOf + former
 			}
-			found.TakenOver = true
+			found = Cordoned{TakenOver: true, Owner: former}
 		}
-		return patch(node, true, mark.value()), true
+		return patch(node, true, value), true
 	})
 	if err != nil {
 		return Cordoned{}, fmt.Errorf("cordoning Node %s: %w", name, err)
@@ -110,15 +131,21 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 
 // Restore makes a Node schedulable again that was cordoned with the mark, or one of its
 // purpose, and removes the mark. It returns whether the Node is schedulable now: one
-// that somebody else has cordoned since stays so. Repeating it is harmless.
+// that somebody else has cordoned since stays so, and one whose cordon was taken over from another
+// purpose is that one's again. Repeating it is harmless.
 //
 // A mark that is left on a Node which somebody has uncordoned by other means, and then
 // cordoned again, is taken for the one of that cordon: Kubernetes does not say who
 // cordoned a Node. Restoring the Node in between removes such a mark.
 func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
-		schedulable = !node.Spec.Unschedulable || mark.on(node)
-		return patch(node, false, nil), mark.on(node)
+		on := mark.on(node)
+		if _, former, taken := strings.Cut(node.Annotations[CordonedByAnnotation], insteadOf); on && taken && node.Spec.Unschedulable {
+			schedulable = false
+			return patch(node, true, former), true
+		}
+		schedulable = !node.Spec.Unschedulable || on
+		return patch(node, false, nil), on
 	})
 	if err != nil {
 		return false, fmt.Errorf("uncordoning Node %s: %w", name, err)

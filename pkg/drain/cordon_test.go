@@ -78,7 +78,7 @@ func TestMarksOfAPurpose(t *testing.T) {
 		wantMark     string
 		wantRestored bool
 	}{
-		{"an earlier one", "op-1 Reconfigure (asked for by bob)", Cordoned{TakenOver: true}, ours, true},
+		{"an earlier one", "op-1 Reconfigure (asked for by bob)", Cordoned{TakenOver: true, Owner: "op-1 Reconfigure (asked for by bob)"}, ours, true},
 		{"this one", ours, Cordoned{}, ours, true},
 		{"without a purpose", "op-1 (asked for by bob)", Cordoned{ByOther: true, Owner: "op-1 (asked for by bob)"}, "op-1 (asked for by bob)", false},
 		{"another one", "op-1 Remove (asked for by bob)", Cordoned{ByOther: true, Owner: "op-1 Remove (asked for by bob)"}, "op-1 Remove (asked for by bob)", false},
@@ -97,6 +97,56 @@ func TestMarksOfAPurpose(t *testing.T) {
 			schedulable, err := Restore(t.Context(), client, testNode, "uid", mark)
 			if err != nil || schedulable != tt.wantRestored {
 				t.Errorf("schedulable: got %v, %v, want %v", schedulable, err, tt.wantRestored)
+			}
+		})
+	}
+}
+
+// A cordon that is to stay takes over those that others would lift, and gives them back when it ends.
+func TestCordonThatStays(t *testing.T) {
+	mark := Mark{ID: "drain-2", Who: "(asked for by alice)", Keeps: true}
+	const ours = "drain-2 (asked for by alice)"
+	tests := []struct {
+		name      string
+		mark      string
+		want      Cordoned
+		wantMark  string
+		wantAfter string
+		wantStays bool
+	}{
+		{"of a purpose", "op-1 Reconfigure (asked for by bob)", Cordoned{TakenOver: true, Owner: "op-1 Reconfigure (asked for by bob)"}, ours + " instead of op-1 Reconfigure (asked for by bob)", "op-1 Reconfigure (asked for by bob)", true},
+		{"of a purpose, of nobody", "op-1 Reboot", Cordoned{TakenOver: true, Owner: "op-1 Reboot"}, ours + " instead of op-1 Reboot", "op-1 Reboot", true},
+		{"that stays as well", "drain-1 (asked for by bob)", Cordoned{ByOther: true, Owner: "drain-1 (asked for by bob)"}, "drain-1 (asked for by bob)", "drain-1 (asked for by bob)", true},
+		{"by people", "", Cordoned{ByOther: true}, "", "", true},
+		{"this one", ours, Cordoned{}, ours, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			client := fake.NewClientset(newTestNode(true, tt.mark))
+			got, err := Cordon(t.Context(), client, testNode, "uid", mark)
+			if err != nil || got != tt.want {
+				t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
+			}
+			if got, err = Cordon(t.Context(), client, testNode, "uid", mark); err != nil || got.TakenOver {
+				t.Errorf("repeated: got %+v, %v", got, err)
+			}
+			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantMark {
+				t.Errorf("the mark is %q, want %q", got, tt.wantMark)
+			}
+			for _, purpose := range []string{"Reconfigure", "Reboot"} {
+				schedulable, err := Restore(t.Context(), client, testNode, "uid", Mark{ID: "op-3", Purpose: purpose, Who: "(asked for by bob)"})
+				if err != nil || schedulable {
+					t.Errorf("a later %s: schedulable %v, %v", purpose, schedulable, err)
+				}
+			}
+			for range 2 {
+				schedulable, err := Restore(t.Context(), client, testNode, "uid", mark)
+				if err != nil || schedulable == tt.wantStays {
+					t.Errorf("schedulable: got %v, %v", schedulable, err)
+				}
+			}
+			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantAfter {
+				t.Errorf("the mark is %q in the end, want %q", got, tt.wantAfter)
 			}
 		})
 	}

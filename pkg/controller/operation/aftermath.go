@@ -101,6 +101,9 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 	case cordonedByUs(op):
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return describeEvicted(op) + restored, err
+	case op.Type == v1alpha1.OperationDrain && begun(op, v1alpha1.StepCordon) && op.Node != nil: // it may have taken a cordon over
+		restored, err := e.orWhyNot(ctx, "given back to the operation that had cordoned it", e.restore)
+		return describeEvicted(op) + restored, err
 	case op.Node != nil && op.Node.WasUnschedulable:
 		return describeEvicted(op) + fmt.Sprintf(" Node %s stays cordoned, as it was before.", op.Node.Name), nil
 	}

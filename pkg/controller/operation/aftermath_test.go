@@ -83,6 +83,63 @@ func TestCordonSaysWhose(t *testing.T) {
 	}
 }
 
+// TestDrainStays: a Node that somebody has drained takes no pods because something else succeeds that would have lifted the cordon from
+// before, unless the drain is canceled.
+func TestDrainStays(t *testing.T) {
+	t.Parallel()
+	const byReconfigure = "op-0 Reconfigure (asked for by windows-controller)"
+	const byReboot = "op-0 Reboot (asked for by windows-controller)"
+	for _, tt := range []struct {
+		name     string
+		mark     string
+		cancel   bool
+		then     v1alpha1.Operation
+		cordoned bool
+	}{
+		{"a configuration, after one that failed", byReconfigure, false, reconfigureOperation(), true},
+		{"a reboot, after one that failed", byReboot, false, rebootOperation(v1alpha1.RebootGraceful), true},
+		{"a Node that came back", byReboot, false, v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationUncordon, Phase: v1alpha1.OperationPending, Cause: v1alpha1.CauseCameBack, RequestedBy: v1alpha1.ControllerRequester}, true},
+		{"a configuration, after a drain that was canceled", byReconfigure, true, reconfigureOperation(), false},
+		{"a reboot, after a drain that was canceled", byReboot, true, rebootOperation(v1alpha1.RebootGraceful), false},
+		{"a configuration, after a drain that was canceled on a Node of others", "", true, reconfigureOperation(), true},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(drainOperation(), configuredBefore))
+			f.configure()
+			f.cordonAs(tt.mark)
+			f.host.impact = config.ImpactRestart
+			f.drain.block = tt.cancel
+			r, stop := f.process()
+			f.reconcile(r)
+			if tt.cancel {
+				f.eventually("the pods to be evicted", func() bool {
+					evict := f.get().Status.Operation.FindStep(v1alpha1.StepEvict)
+					return evict != nil && evict.State == v1alpha1.StepRunning
+				})
+				f.edit(func(i *v1alpha1.WindowsInstance) {
+					i.Status.Operation.CancelRequestedBy, i.Status.Operation.CancelRequestedAt = "bob", new(metav1.Now())
+				})
+				f.reconcile(r)
+			}
+			op := f.waitForEnd()
+			if tt.cancel && (op.Phase != v1alpha1.OperationCanceled || f.node().Annotations[drain.CordonedByAnnotation] != tt.mark || !f.node().Spec.Unschedulable) {
+				t.Errorf("the drain is %s: %s; the mark is %q", op.Phase, op.Message, f.node().Annotations[drain.CordonedByAnnotation])
+			}
+			stop()
+			f.drain.block = false
+			tt.then.ID, tt.then.Phase = "op-2", v1alpha1.OperationPending
+			f.edit(func(i *v1alpha1.WindowsInstance) {
+				if err := i.Status.Record(&tt.then); err != nil {
+					t.Error(err)
+				}
+			})
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable != tt.cordoned {
+				t.Errorf("%s is %s, and the Node is cordoned: %t, with the mark %q: %s", op.Type, op.Phase, f.node().Spec.Unschedulable, f.node().Annotations[drain.CordonedByAnnotation], op.Message)
+			}
+		})
+	}
+}
+
 // TestNodeWasReplaced: another Node of the name is another one's, whenever it comes.
 func TestNodeWasReplaced(t *testing.T) {
 	t.Parallel()

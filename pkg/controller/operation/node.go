@@ -27,9 +27,10 @@ var noNode = result{skipped: true, message: "The host has no Node."}
 
 // markOf is the trace that the operation leaves on its Node. A configuration, or a reboot, that
 // failed leaves the Node cordoned until one of its kind succeeds: theirs is a purpose of its
-// own. A drain is asked for because the Node is to stay cordoned, whatever comes after.
+// own. A drain is asked for because the Node is to stay cordoned, whatever comes after, also if one of them had
+// cordoned it before.
 func markOf(op *v1alpha1.Operation) drain.Mark {
-	mark := drain.Mark{ID: op.ID, Who: drain.AskedForBy(op.RequestedBy)}
+	mark := drain.Mark{ID: op.ID, Who: drain.AskedForBy(op.RequestedBy), Keeps: op.Type == v1alpha1.OperationDrain}
 	if op.Cause == v1alpha1.CauseCameBack { // it lifts the cordon of a restart
 		mark.Purpose = string(v1alpha1.OperationReboot)
 	}
@@ -71,6 +72,9 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	}
 	if err != nil {
 		return result{}, err
+	}
+	if found.TakenOver && e.operation().Type == v1alpha1.OperationDrain {
+		return result{message: fmt.Sprintf("Node %s was already cordoned by operation %s, and stays so until somebody uncordons it.", node.Name, found.Owner)}, nil
 	}
 	if found.TakenOver {
 		return result{message: fmt.Sprintf("Node %s has been cordoned since an earlier %s that failed.", node.Name, e.operation().Type)}, nil

@@ -73,6 +73,7 @@ func TestCameBack(t *testing.T) {
 		{"the drain before it failed", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepDrain), ready}, false, 0},
 		{"they canceled it", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Phase = v1alpha1.OperationCanceled }, ready}, false, 0},
 		{"they asked for a drain", cordonedNode("op-1 (asked for by alice)"), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), ready}, false, 0},
+		{"somebody has drained it since", cordonedNode("op-2 (asked for by alice) instead of " + byController), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
 		{"its record is gone from the history", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){ready}, true, time.Minute - time.Second},
 		{"it is being restarted", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){did(reboot, v1alpha1.CauseRestartRequested, v1alpha1.OperationRunning, 0), ready}, false, 0},
 		{"it is drained", cordonedNode("op-1 (asked for by windows-controller)"), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationDrain, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
