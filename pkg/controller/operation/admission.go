@@ -78,17 +78,29 @@ func (e *execution) needsAdmission() bool {
 	return !e.joins() && (disruptive(op.Impact) || op.Impact == v1alpha1.ImpactRestart && op.ByController())
 }
 
-// awaitAdmission waits until the policy has admitted what was planned. A host that is half way goes on at once:
-// that others are being changed, or have failed, is no reason to leave it so. Nor does a host wait any longer
+// halfWay says whether the host was being changed, or its Node cordoned, before: it goes on at once, as that others are being changed, or have
+// failed, is no reason to leave it so. One that has to be drained by now, and was changed without, waits for its slot: as many as
+// had their services restarted at the same time may have lost the label that their pods select.
+func halfWay(op *v1alpha1.Operation) bool {
+	switch {
+	case op.FindStep(v1alpha1.StepWaitForSlot) == nil: // releases before that step have waited later
+		return false
+	case cordonedByUs(op):
+		return true
+	}
+	return op.HostChanged && (op.Admitted() || op.AdmittedImpact == "" && !disruptive(op.Impact))
+}
+
+// awaitAdmission waits until the policy has admitted what was planned, unless the host is half way. Nor does a host wait any longer
 // that is out of service by now: lost says why it has to join again. The error is a *[withdrawnError] when what an annotation asked
 // for is not wanted any more.
 func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error) {
-	if op := e.operation(); !e.needsAdmission() || op.FindStep(v1alpha1.StepWaitForSlot) != nil && (op.HostChanged || cordonedByUs(op)) {
+	if !e.needsAdmission() || halfWay(e.operation()) {
 		return "", nil
 	}
 	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {
-		if now := e.clock.Now(); e.operation().Cause == v1alpha1.CauseVersionChanged && (now.Sub(wanted) >= withdrawnInterval || e.operation().Admitted()) {
+		if now := e.clock.Now(); e.operation().Cause == v1alpha1.CauseVersionChanged && !e.operation().HostChanged && (now.Sub(wanted) >= withdrawnInterval || e.operation().Admitted()) {
 			why, err := e.withdrawn(ctx)
 			if err != nil {
 				return "", err

@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 func inPool(name string) change {
@@ -265,6 +266,48 @@ func TestHalfWay(t *testing.T) {
 			f.host.impact = config.Impact(tt.impact)
 			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.is != "new" {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}
+
+// TestHalfWayAndCostsMore: a host that was being changed without a drain when its process was killed, and has to be drained by now, as others
+// may have to for the same label, waits for its slot. Policies of its pool, and what an annotation asked for, do not keep it any more.
+func TestHalfWayAndCostsMore(t *testing.T) {
+	t.Parallel()
+	for name, cause := range map[string]v1alpha1.OperationCause{"an update": "", "an annotation": v1alpha1.CauseVersionChanged} {
+		inBubble(t, name, func(t *testing.T) {
+			other := newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+				i.Name, i.UID = "win-2", "uid-2"
+				op := i.Status.Operation
+				op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
+				for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+					op.FindStep(name).State = v1alpha1.StepSucceeded
+				}
+			})
+			f := newFixture(t, newInstance(reconfigureOperation(), askedForBy(v1alpha1.ControllerRequester), takenOverAt(v1alpha1.StepApply, v1alpha1.ImpactRestart), func(i *v1alpha1.WindowsInstance) {
+				op := i.Status.Operation
+				op.HostChanged, op.AdmittedImpact, op.Cause = true, v1alpha1.ImpactRestart, cause
+				for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+					*op.FindStep(name) = v1alpha1.OperationStep{Name: name, State: v1alpha1.StepSkipped}
+				}
+			}), other)
+			f.configure()
+			f.host.impact, f.host.restarted = config.ImpactRestart, []string{wmco.KubeletService}
+			f.selects("rack", "8") // which its Node does not have any more
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("it to wait", func() bool {
+				return strings.HasPrefix(f.get().Status.Operation.Message, "Waits for a slot: another host is being changed: win-2;")
+			})
+			if f.node().Spec.Unschedulable || f.drain.runs > 0 || len(f.host.applies) > 0 {
+				t.Error("it does not wait")
+			}
+			if err := f.raw.Delete(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 || op.AdmittedImpact != v1alpha1.ImpactDrain {
+				t.Errorf("it is %s, %d drains, admitted is %s: %s", op.Phase, f.drain.runs, op.AdmittedImpact, op.Message)
 			}
 		})
 	}

@@ -124,6 +124,11 @@ func TestDecide(t *testing.T) {
 		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.turn = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
+		{name: "what was changed half, and has to be drained, waits for its pool", pool: two, most: 5, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", drains, operationWaits, isHalf), outdated("c", drains, operationWaits, isHalf)}, admit: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
+		{name: "and for all pools", hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("z", drains, in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
+		{name: "and for no policy", pool: onRequest, hosts: []host{outdated("a", drains, operationWaits, isHalf)}, admit: "a"},
+		{name: "nor for a window", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, operationWaits, isHalf)}, admit: "a"},
+		{name: "nor because others are broken", pool: two, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", "", isUpToDate, breaks)}, admit: "a"},
 		{name: "names of other namespaces are nobody's business", hosts: []host{outdated("a", drains, in("other", "p"), changing(slotDisruption)), outdated("b", drains)}, waits: map[string]string{"b": "another host is being changed, in another namespace"}},
 
 		{name: "a host that is to be removed counts when that begins", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.leaving = true })}, start: "a"},
@@ -226,6 +231,9 @@ func toRemove(name string, edit ...func(*host)) host {
 		h.leaving, h.removes, h.waits = true, true, v1alpha1.ImpactDrain
 	}}, edit...)...)
 }
+
+// isHalf has the operation that waits have changed the host before.
+func isHalf(h *host) { h.begun, h.half = true, true }
 
 func isConfirmed(h *host) { h.confirmed = true }
 

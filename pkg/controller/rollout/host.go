@@ -88,6 +88,8 @@ type host struct {
 	givesWay bool
 	// begun: the operation that waits has changed the host, or keeps its Node from pods.
 	begun bool
+	// half: it has changed the host, and needs more than it was admitted with to go on.
+	half bool
 	// prepares: updates of Windows are downloaded to it, or it waits for its slot with them. It works meanwhile.
 	prepares bool
 	// byPerson: somebody asked for its operation.
@@ -154,7 +156,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
 		if waiting(op) && !op.Admitted() {
-			h.waits = op.Impact
+			h.waits, h.half = op.Impact, op.HostChanged && runs(op, v1alpha1.StepWaitForSlot)
 			h.begun = op.MayHaveChangedHost() || !runs(op, v1alpha1.StepWaitForSlot) || ended(op, v1alpha1.StepCordon)
 			if op.Cause == v1alpha1.CauseVersionChanged && op.Revision == status.CurrentRevision && op.Revision == status.DesiredRevision { // else it became an update
 				h.waitsWith = op.Cause

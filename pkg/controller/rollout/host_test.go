@@ -247,8 +247,8 @@ func TestBegun(t *testing.T) {
 		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Impact: v1alpha1.ImpactDrain, HostChanged: tt.changed, Steps: []v1alpha1.OperationStep{
 			step(v1alpha1.StepPlan, v1alpha1.StepSucceeded), step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning), step(v1alpha1.StepCordon, tt.cordon),
 		}}
-		if h := newHost(i); h.waits != v1alpha1.ImpactDrain || h.begun != tt.want {
-			t.Errorf("%s: waits %q, begun %v", name, h.waits, h.begun)
+		if h := newHost(i); h.waits != v1alpha1.ImpactDrain || h.begun != tt.want || h.half != tt.changed {
+			t.Errorf("%s: waits %q, begun %v, half %v", name, h.waits, h.begun, h.half)
 		}
 	}
 }

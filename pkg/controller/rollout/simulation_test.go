@@ -104,6 +104,13 @@ func TestSimulation(t *testing.T) {
 					}
 				}
 			},
+			"a host that is being changed has to be drained by now": func(t *rapid.T) {
+				if h := s.any(t); h.holds == slotRestart && !h.repairs && !h.leaving {
+					delete(s.ends, h.key)
+					h.waits, h.begun, h.half = v1alpha1.ImpactDrain, true, true
+					s.costs[h.key] = v1alpha1.ImpactDrain
+				}
+			},
 			"a host is to be removed": func(t *rapid.T) {
 				if h := s.any(t); !h.leaving {
 					h.leaving, h.confirmed = true, rapid.Bool().Draw(t, "confirmed")
@@ -269,7 +276,7 @@ func (s *simulated) finish() {
 			continue
 		}
 		disturbed := h.holds != slotNone
-		h.holds, h.byPerson, h.broken, h.failed = slotNone, false, nil, nil
+		h.holds, h.byPerson, h.begun, h.half, h.broken, h.failed = slotNone, false, false, false, nil, nil
 		switch {
 		case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
 			h.updated, h.update, h.rollsBack, h.undoes = true, false, false, false
@@ -450,10 +457,10 @@ func (s *simulated) allowed(h *host, g grant) {
 			s.t.Fatalf("%s is broken, and restarted", h.key)
 		}
 	}
-	if h.heldBack && !h.rollsBack && h.broken == nil && !h.byPerson && g.cause == "" && slotOf(g.impact) != slotNone {
+	if h.heldBack && !h.rollsBack && h.broken == nil && !h.byPerson && !h.half && g.cause == "" && slotOf(g.impact) != slotNone {
 		s.t.Fatalf("%s is updated, and a rollback keeps it from that", h.key)
 	}
-	if h.byPerson || h.broken != nil || h.rollsBack && g.cause == "" {
+	if h.byPerson || h.half || h.broken != nil || h.rollsBack && g.cause == "" {
 		if slotOf(g.impact) == slotDisruption && !h.byPerson && !h.unavailable() && unavailable >= policy.maxUnavailable {
 			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, policy.maxUnavailable)
 		}
