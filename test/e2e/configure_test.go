@@ -77,6 +77,8 @@ func TestConfigure(t *testing.T) {
 func configureFromConfigMap(t *testing.T, s *site) {
 	h := s.newHost(t, system.Namespace, "cfg-entry", winhost.Options{})
 	other := s.newHost(t, system.Namespace, "cfg-entry2", winhost.Options{})
+	six := s.newHost(t, system.Namespace, "cfg-ipv6", winhost.Options{})
+	entryOfSix := fmt.Sprintf("username=%s\nport=%d\nname=%s\n", six.host.User(), six.secondAddress(t, "::1"), six.name)
 	mustHaveJoined := h.watchJoin(t)
 	configMaps := s.Kube.CoreV1().ConfigMaps(system.Namespace)
 	config, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
@@ -84,13 +86,26 @@ func configureFromConfigMap(t *testing.T, s *site) {
 		Data: map[string]string{
 			h.host.Address():     entryFor(h.host, "name="+h.name),
 			other.host.Address(): entryFor(other.host, "name="+other.name),
+			loopbackIPv6Key:      entryOfSix,
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	six.mustNeedIPv4(t)
+	moveSix := func(from, to, entry string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"data":{%q:null,%q:%q}}`, from, to, entry)
+		if _, err := configMaps.Patch(t.Context(), config.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moveSix(loopbackIPv6Key, six.host.Address(), entryFor(six.host, "name="+six.name))
 	h.waitReady(t)
 	other.waitReady(t)
+	six.waitReady(t)
+	moveSix(six.host.Address(), loopbackIPv6Key, entryOfSix)
+	six.mustStayNodeOverIPv6(t)
 	node := h.node(t, h.name)
 	for label, want := range map[string]string{
 		corev1.LabelOSStable: "windows", corev1.LabelWindowsBuild: "10.0.20348", "node.openshift.io/os_id": "Windows", corev1.LabelHostname: h.name,

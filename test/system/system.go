@@ -311,7 +311,7 @@ func (s *System) createKey(ctx context.Context) error {
 // allowedHosts opens the loopback addresses of stand-ins for hosts, some of which are beside those of
 // the control plane. Those of Services stay closed.
 func (s *System) allowedHosts() string {
-	return fmt.Sprintf("--allowed-host-cidrs=127.0.0.0/10,%s", netip.PrefixFrom(s.HostIP(), 25).Masked())
+	return fmt.Sprintf("--allowed-host-cidrs=127.0.0.0/10,::1/128,%s", netip.PrefixFrom(s.HostIP(), 25).Masked())
 }
 
 func (s *System) startServer(ctx context.Context) error {

@@ -60,6 +60,9 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 			return nil, &InputError{Findings: wrong}
 		}
 	}
+	if wrong := unfindable(h); wrong != nil {
+		return nil, &InputError{Findings: wrong}
+	}
 	inputs.Instance.Hostname, inputs.Instance.ProviderID = h.Instance.Spec.NodeName, h.Instance.Spec.ProviderID
 	for _, text := range h.Instance.Status.Addresses {
 		if address, err := netip.ParseAddr(text); err == nil {

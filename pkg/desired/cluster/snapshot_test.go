@@ -856,6 +856,38 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
+// TestHostsOfIPv6: a host whose Node nobody would find, because only addresses of IPv6 are known, is left as it is and says what to do.
+func TestHostsOfIPv6(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		addresses []string
+		change    func(*cluster.Host)
+		wrong     bool
+	}{
+		{name: "IPv6", addresses: []string{"2001:db8::7", "fd00::7"}, wrong: true},
+		{name: "both", addresses: []string{"fd00::7", "10.0.0.7"}},
+		{name: "IPv4 in the form of IPv6", addresses: []string{"::ffff:10.0.0.7"}},
+		{name: "not known yet"},
+		{name: "its provider says whose the Node is", addresses: []string{"fd00::7"}, change: func(h *cluster.Host) { h.Instance.Spec.ProviderID = "aws:///a/i-1" }},
+		{name: "its Node is known", addresses: []string{"fd00::7"}, change: func(h *cluster.Host) { h.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1"}} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := cluster.Host{Instance: instance()}
+			host.Instance.Status.Addresses = tt.addresses
+			if tt.change != nil {
+				tt.change(&host)
+			}
+			_, err := read(t, settings(), kubeadmCluster()).Build(host)
+			if wrong := err != nil; wrong != tt.wrong {
+				t.Fatalf("got %v", err)
+			}
+			if tt.wrong && (!errors.Is(err, document.ErrInputs) || !strings.Contains(err.Error(), "addresses of IPv6 only (2001:db8::7, fd00::7)") || !strings.Contains(err.Error(), "set spec.address")) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 // TestPortOfTheOverlay: a host whose Windows knows only the usual port of an overlay stays as it is where the cluster has another
 // one, and other hosts join.
 func TestPortOfTheOverlay(t *testing.T) {
