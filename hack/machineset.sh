@@ -20,9 +20,10 @@ usage: machineset.sh [options]           print the MachineSet, as JSON
               VSphere: the template, Nutanix: the name of the image. Required.
   -n NAME     of the MachineSet. Default: winworker, on AWS and GCP INFRASTRUCTURE-winworker-ZONE.
               Azure, VSphere and Nutanix: at most 9 characters, because Machines get six more, and Windows takes 15.
-  -r NUMBER   of Machines. Default: 1.
+  -r NUMBER   of Machines. Default: as many as the MachineSet has, or 1.
   -t TYPE     of machines, on AWS, Azure and GCP. Default: m5a.large, Standard_D2s_v3, n1-standard-4.
   -f SET      the MachineSet of workers to make it from. Default: the first one. Each zone has its own.
+              One that exists is neither changed nor deleted if it is elsewhere than these.
   -b          Machines have the label windowsmachineconfig.openshift.io/ignore=true: nobody configures them,
               and their hosts can be listed in ConfigMap windows-instances.
 USAGE
@@ -34,7 +35,7 @@ fail() {
 }
 
 readonly namespace=openshift-machine-api resource=machinesets.machine.openshift.io
-version=2022 image='' name='' replicas=1 type='' from='' ignore=false
+version=2022 image='' name='' replicas='' type='' from='' ignore=false
 while getopts ':w:i:n:r:t:f:bh' option; do
   case $option in
     w) version=$OPTARG ;;
@@ -50,10 +51,11 @@ while getopts ':w:i:n:r:t:f:bh' option; do
   esac
 done
 shift $((OPTIND - 1))
+readonly asked=$from
 action=${1:-print}
 [[ $# -le 1 && $action =~ ^(print|apply|delete)$ ]] || fail "the action is apply or delete, after all options; see -h"
 [[ $version =~ ^(2022|2025)$ ]] || fail "-w is 2022 or 2025, not $version"
-[[ $replicas =~ ^(0|[1-9][0-9]{0,3})$ ]] || fail "-r is a number, not $replicas"
+[[ $replicas =~ ^(0|[1-9][0-9]{0,3})?$ ]] || fail "-r is a number, not $replicas"
 command -v jq >/dev/null || fail "jq is not installed"
 client=$(command -v oc || command -v kubectl) || fail "neither oc nor kubectl is installed"
 
@@ -67,6 +69,7 @@ workers=$("$client" get "$resource" -n "$namespace" -o json | jq --arg from "$fr
   | select(.spec.template.metadata.labels["machine.openshift.io/cluster-api-machine-role"] == "worker")
   | select(.spec.template.metadata.labels["machine.openshift.io/os-id"] != "Windows")
   | select($from == "" or .metadata.name == $from)] | sort_by(.metadata.name)')
+from=$(jq -r '.[0].metadata.name // $from' --arg from "$from" <<<"$workers")
 spec=$(jq 'if length == 0 then empty else .[0].spec.template.spec.providerSpec.value end' <<<"$workers")
 [[ -n $spec && $spec != null ]] || fail "namespace $namespace has no MachineSet ${from:-of workers} to make one of Windows from"
 
@@ -128,12 +131,31 @@ current=$("$client" get "$resource" "$name" -n "$namespace" --ignore-not-found -
 if [[ -n $current && $(jq -r '.spec.template.metadata.labels["machine.openshift.io/os-id"]' <<<"$current") != Windows ]]; then
   fail "MachineSet $name exists and is not of Windows; choose another name with -n"
 fi
+# On some platforms all zones have the same default name, and a set has a zone of its own. Who names one to be deleted need not
+# say which workers it was made from.
+if [[ -n $current && ($action != delete || -n $asked) ]]; then
+  # shellcheck disable=SC2016 # these are variables of jq
+  elsewhere=$(jq -rn --argjson current "$current" --argjson spec "$spec" '
+    def place: {
+      placement, subnet, location, zone, vnet, resourceGroup, networkResourceGroup, projectID, networkInterfaces,
+      workspace, network, cluster, subnets, failureDomain
+    };
+    def at($p): try getpath($p) catch null;
+    ($current.spec.template.spec.providerSpec.value // {} | place) as $there | ($spec | place) as $here
+    | [($there, $here) | paths(type != "object" and type != "array")] | unique
+    | map(. as $p | ($there | at($p)) as $is | ($here | at($p)) as $wanted | select($is != $wanted)
+      | "its \(map(tostring) | join(".")) is \($is), not \($wanted)")
+    | .[:3] | join("; ")')
+  [[ -z $elsewhere ]] || fail "MachineSet $name exists and was not made from MachineSet $from: $elsewhere. Name the one that it was made from with -f, or choose another name with -n"
+fi
 if [[ $action == delete ]]; then
   "$client" delete "$resource" "$name" -n "$namespace" --ignore-not-found
   exit
 fi
 [[ -n $image || $platform == Azure ]] || fail "name the image of Windows with -i; see -h"
 
+# How many there are is decided by others once the set is there, say by the autoscaler.
+: "${replicas:=$(jq -r '.spec.replicas // 1' <<<"${current:-null}")}"
 # The autoscaler takes a set of 0 for one of Linux without the annotations.
 # shellcheck disable=SC2016 # these are variables of jq
 machineset=$(jq --arg image "$image" --arg version "$version" --arg type "$type" --arg name "$name" --arg infra "$infra" \

@@ -145,6 +145,20 @@ func runMachineSet(t *testing.T, platform configv1.PlatformType, sets []machinev
 	return stdout.String(), snapshot(t, filepath.Join(dir, "cluster")), err
 }
 
+// existing is a MachineSet of Windows that the cluster has, as JSON. A negative number is one that it does not say.
+func existing(t *testing.T, replicas int32, spec any) string {
+	t.Helper()
+	set := worker(t, "winworker", map[string]string{"machine.openshift.io/os-id": "Windows"}, spec)
+	if replicas >= 0 {
+		set.Spec.Replicas = &replicas
+	}
+	raw, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 // decodeStrictly decodes JSON into an object whose kind has every field of it.
 func decodeStrictly(t *testing.T, raw []byte, into any) {
 	t.Helper()
@@ -241,7 +255,13 @@ func TestMachineSet(t *testing.T) {
 // TestMachineSetActions: it applies and deletes one set, and none that is not of Windows.
 func TestMachineSetActions(t *testing.T) {
 	sets := []machinev1beta1.MachineSet{worker(t, "workers", workerLabels, vSphere())}
-	windows := `{"spec":{"template":{"metadata":{"labels":{"machine.openshift.io/os-id":"Windows"}}}}}`
+	windows := existing(t, 20, vSphere())
+	elsewhere := vSphere()
+	elsewhere.Workspace.Datacenter, elsewhere.Network.Devices[0].NetworkName = "DC1", "VM Network 1"
+	zones := append(slices.Clone(sets), worker(t, "workers-zone2", workerLabels, elsewhere))
+	azureSets := []machinev1beta1.MachineSet{worker(t, "workers", workerLabels, azure())}
+	zone2 := azure()
+	zone2.Zone = "2"
 	for _, tt := range []struct {
 		name     string
 		platform configv1.PlatformType
@@ -252,7 +272,25 @@ func TestMachineSetActions(t *testing.T) {
 		want     string // part of the file, or of the error
 	}{
 		{name: "apply", args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"name": "winworker"`},
-		{name: "apply again", files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"name": "winworker"`},
+		{name: "apply again", files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 20,`},
+		{name: "apply again, of 0", files: map[string]string{"winworker.json": existing(t, 0, vSphere())}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 0,`},
+		{name: "apply again, of as many as is the default", files: map[string]string{"winworker.json": existing(t, -1, vSphere())}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 1,`},
+		{name: "apply again, with a number", files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "-r", "3", "apply"}, file: "applied.json", want: `"replicas": 3,`},
+		{name: "apply again, with another template", files: map[string]string{"winworker.json": windows}, args: []string{"-i", "silver", "apply"}, file: "applied.json", want: `"template": "silver"`},
+		{name: "apply again, of another version", platform: configv1.AzurePlatformType, sets: azureSets, files: map[string]string{"winworker.json": existing(t, 20, azure())}, args: []string{"-w", "2025", "apply"}, file: "applied.json", want: `"replicas": 20,`},
+		{
+			name: "apply, in another zone", platform: configv1.AzurePlatformType, sets: azureSets, files: map[string]string{"winworker.json": existing(t, 20, zone2)}, args: []string{"apply"},
+			want: "MachineSet winworker exists and was not made from MachineSet workers: its zone is 2, not 1. Name the one that it was made from with -f, or choose another name with -n",
+		},
+		{
+			name: "apply, from other workers", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "-f", "workers-zone2", "apply"},
+			want: "not made from MachineSet workers-zone2: its network.devices.0.networkName is VM Network, not VM Network 1; its workspace.datacenter is DC0, not DC1. Name",
+		},
+		{name: "print, from other workers", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "-f", "workers-zone2"}, want: "not made from MachineSet workers-zone2"},
+		{name: "apply, and it says nothing of where it is", files: map[string]string{"winworker.json": `{"spec":{"template":{"metadata":{"labels":{"machine.openshift.io/os-id":"Windows"}}}}}`}, args: []string{"-i", "golden", "apply"}, want: "its network.devices.0.networkName is null, not VM Network"},
+		{name: "apply, from other workers under another name", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "-f", "workers-zone2", "-n", "winzone2", "apply"}, file: "applied.json", want: `"datacenter": "DC1"`},
+		{name: "delete, from other workers", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-f", "workers-zone2", "delete"}, want: "not made from MachineSet workers-zone2"},
+		{name: "delete, whichever workers it was made from", sets: zones, files: map[string]string{"winzone2.json": existing(t, 1, elsewhere)}, args: []string{"-n", "winzone2", "delete"}, file: "deleted", want: "winzone2"},
 		{name: "delete", files: map[string]string{"winworker.json": windows}, args: []string{"delete"}, file: "deleted", want: "winworker"},
 		{name: "delete, of Linux", files: map[string]string{"workers.json": `{"spec":{}}`}, args: []string{"-n", "workers", "delete"}, want: "MachineSet workers exists and is not of Windows"},
 		{name: "apply, of Linux", files: map[string]string{"workers.json": `{"spec":{}}`}, args: []string{"-n", "workers", "-i", "golden", "apply"}, want: "not of Windows"},
