@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,6 +48,8 @@ type poolChange struct {
 	rest func(pool *v1alpha1.WindowsNodePool) string
 	// spec returns what is to be changed. Nil: nothing is.
 	spec func(pool *v1alpha1.WindowsNodePool) (map[string]any, error)
+	// read finds out what spec goes by besides the pool. Nil: nothing.
+	read func(ctx context.Context, c *client, pool *v1alpha1.WindowsNodePool) error
 }
 
 func (p *poolChange) command(use, short, long string) *cobra.Command {
@@ -69,6 +72,11 @@ func (p *poolChange) run(ctx context.Context, name string) error {
 	c, pool, err := e.pool(ctx, name)
 	if err != nil {
 		return err
+	}
+	if p.read != nil {
+		if err := p.read(ctx, c, pool); err != nil {
+			return err
+		}
 	}
 	spec, err := p.spec(pool)
 	if err != nil {
@@ -105,11 +113,16 @@ one is completed; to end that as well: kubectl windows cancel NAME.`)
 }
 
 func newRolloutResume(e *env) *cobra.Command {
+	var unconfirmed *metav1.Time
 	p := &poolChange{e: e, did: "resumed", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
 		back, rolling := pool.RolledBack(pool.Status.UpdateRevision), map[string]any{}
-		if back != nil {
-			// Not by the clock of this machine: what breaks hosts from the rollback on, by the clock of the controller, counts again.
-			rolling["resumedAt"] = back.Time.UTC().Format(time.RFC3339)
+		// Not by the clock of this machine: what breaks hosts from the rollback on, by the clock of the controller, counts again.
+		at := unconfirmed
+		if back != nil && (at == nil || at.Before(&back.Time)) {
+			at = &back.Time
+		}
+		if at != nil {
+			rolling["resumedAt"] = at.UTC().Format(time.RFC3339)
 		}
 		if pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil {
 			rolling["undo"] = nil
@@ -120,11 +133,18 @@ func newRolloutResume(e *env) *cobra.Command {
 		case len(rolling) > 0:
 			return map[string]any{"updateStrategy": map[string]any{"rollingUpdate": rolling}}, nil
 		}
-		return nil, fmt.Errorf("windowsnodepool/%s is not paused, and nothing was rolled back or undone", pool.Name)
+		return nil, fmt.Errorf("windowsnodepool/%s is not paused, nothing was rolled back or undone, and none of its hosts waits for a confirmation", pool.Name)
 	}}
+	p.read = func(ctx context.Context, c *client, pool *v1alpha1.WindowsNodePool) (err error) {
+		unconfirmed, err = unconfirmedSince(ctx, c, pool)
+		return err
+	}
 	p.rest = func(pool *v1alpha1.WindowsNodePool) string {
 		back := pool.RolledBack(pool.Status.UpdateRevision)
-		if !pool.Spec.Paused || back == nil {
+		switch {
+		case pool.Spec.Paused && back == nil && unconfirmed != nil:
+			return fmt.Sprintf("Hosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume %s -n %s\n", pool.Name, pool.Namespace)
+		case !pool.Spec.Paused || back == nil:
 			return ""
 		}
 		stays := "rolled back, as it broke hosts"
@@ -134,11 +154,30 @@ func newRolloutResume(e *env) *cobra.Command {
 		return fmt.Sprintf("Revision %s stays %s. To have hosts get it again: kubectl windows rollout resume %s -n %s\n",
 			back.Revision, stays, pool.Name, pool.Namespace)
 	}
-	return p.command("resume", "End the pause of a pool, or have its hosts get again what was rolled back or undone",
+	return p.command("resume", "End the pause of a pool, or have its hosts get what was rolled back, undone, or not confirmed",
 		`Set spec.paused of a pool to false: the controller goes on with its hosts. If the pool is not paused, and its revision was
 rolled back because it broke hosts, or undone by somebody (status.rolledBack), they get it again
-(spec.updateStrategy.rollingUpdate.resumedAt). A pool that is paused and rolled back takes two commands: the end of a pause alone
+(spec.updateStrategy.rollingUpdate.resumedAt). So do hosts that were configured before their instances or the pool were made, and
+wait for a confirmation (status.blockedBy). A pool that is paused and rolled back takes two commands: the end of a pause alone
 gives no host what broke others.`)
+}
+
+// unconfirmedSince is since when the hosts of a pool wait for a confirmation: that of the last one. Nil: none does.
+func unconfirmedSince(ctx context.Context, c *client, pool *v1alpha1.WindowsNodePool) (*metav1.Time, error) {
+	list, err := c.windows.WindowsInstances(pool.Namespace).List(ctx, ofPool(pool.Name))
+	switch {
+	case apierrors.IsForbidden(err): // who may not see hosts may still end a pause
+		return nil, nil //nolint:nilnil // then nothing is known of them
+	case err != nil:
+		return nil, fmt.Errorf("finding out which hosts of the pool wait: %w", err)
+	}
+	var last *metav1.Time
+	for i := range list.Items {
+		if since := list.Items[i].Status.UnconfirmedSince; last == nil || last.Before(since) {
+			last = since
+		}
+	}
+	return last, nil
 }
 
 func newRolloutRestart(e *env) *cobra.Command {

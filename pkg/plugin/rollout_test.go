@@ -149,7 +149,7 @@ func TestRolloutChanges(t *testing.T) {
 		{"pause", "pause p", nil, `"spec":{"paused":true}`, "windowsnodepool/p paused\n"},
 		{"pause once more", "pause p", paused, "", "windowsnodepool/p is paused already\n"},
 		{"resume", "resume p", paused, `"spec":{"paused":false}`, "windowsnodepool/p resumed\n"},
-		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, and nothing was rolled back or undone\n"},
+		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, nothing was rolled back or undone, and none of its hosts waits for a confirmation\n"},
 		{"resume what was rolled back", "resume p", rolledBack, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z"}}}`, "windowsnodepool/p resumed\n"},
 		{"resume what is paused and rolled back", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			paused(p)
@@ -167,7 +167,7 @@ func TestRolloutChanges(t *testing.T) {
 		{"resume once more", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			rolledBack(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(p.Status.RolledBack.Time)
-		}, "", "windowsnodepool/p is not paused, and nothing was rolled back or undone\n"},
+		}, "", "windowsnodepool/p is not paused, nothing was rolled back or undone, and none of its hosts waits for a confirmation\n"},
 		{"restart", "restart windowsnodepools/p --dry-run=server", nil, `"spec":{"restarts":{"after":"20`, "windowsnodepool/p restarted (server dry run)\n"},
 		{"restart what is paused", "restart p", paused, "", "windowsnodepool/p is paused: kubectl windows rollout resume p -n hosts\n"},
 		{"a pool that does not exist", "restart q", nil, "", "windowsnodepools not found"},
@@ -189,6 +189,45 @@ func TestRolloutChanges(t *testing.T) {
 			}
 			if tt.body != "" && (!strings.Contains(a.body("PATCH"), tt.body) || !strings.Contains(a.body("PATCH"), `"uid":"uid-p"`)) {
 				t.Errorf("it sent %s", a.body("PATCH"))
+			}
+		})
+	}
+}
+
+// TestRolloutResumeUnconfirmed: the hosts of the pool that wait for a confirmation get what it says, by the time that the controller has noted.
+func TestRolloutResumeUnconfirmed(t *testing.T) {
+	since := func(name, pool string, at time.Time) *v1alpha1.WindowsInstance {
+		i := hostOfPool(name)
+		i.Spec.PoolRef.Name, i.Status.UnconfirmedSince = pool, new(metav1.NewTime(at))
+		return i
+	}
+	// By a controller whose clock is ahead.
+	first := time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC)
+	rolledBack := func(at time.Time) func(*v1alpha1.WindowsNodePool) {
+		return func(p *v1alpha1.WindowsNodePool) {
+			p.Status.UpdateRevision, p.Status.RolledBack = "p-2", &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Time: metav1.NewTime(at)}
+		}
+	}
+	for _, tt := range []struct {
+		name       string
+		edit       func(*v1alpha1.WindowsNodePool)
+		body, want string
+	}{
+		{"the last one that waits", nil, `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\n"},
+		{"and a rollback before", rolledBack(first), `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\n"},
+		{"and a rollback after", rolledBack(first.Add(time.Minute)), `{"resumedAt":"2126-03-01T12:01:00Z"}`, "windowsnodepool/p resumed\n"},
+		{"and a pause", func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nHosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume p -n hosts\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAPI(t, hostOfPool("a"), since("b", "p", first), since("c", "p", first.Add(5*time.Second)), since("d", "p", first), since("e", "q", first.Add(time.Hour)))
+			pool := finishedPool()
+			if tt.edit != nil {
+				tt.edit(pool)
+			}
+			a.servePool(pool)
+			got := a.run("rollout", "resume", "p")
+			if got.code != ExitOK || got.stdout != tt.want || !strings.Contains(a.body("PATCH"), tt.body) {
+				t.Errorf("code %d: %s%s, it sent %s", got.code, got.stdout, got.stderr, a.body("PATCH"))
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func (f *rolloutFollower) list(ctx context.Context) error {
 		return err
 	}
 	f.pool, f.hosts = pool, map[string]*v1alpha1.WindowsInstance{}
-	options := f.ofPool()
+	options := ofPool(f.pool.Name)
 	options.Limit = listChunk
 	for {
 		list, err := f.c.windows.WindowsInstances(f.pool.Namespace).List(ctx, options)
@@ -105,8 +105,9 @@ func (f *rolloutFollower) list(ctx context.Context) error {
 	}
 }
 
-func (f *rolloutFollower) ofPool() metav1.ListOptions {
-	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.poolRef.name", f.pool.Name).String()}
+// ofPool selects the hosts of a pool.
+func ofPool(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.poolRef.name", name).String()}
 }
 
 func (f *rolloutFollower) sorted() []*v1alpha1.WindowsInstance {
@@ -143,7 +144,7 @@ func (f *rolloutFollower) follow(ctx context.Context) error {
 func (f *rolloutFollower) look(ctx context.Context) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	options := f.ofPool()
+	options := ofPool(f.pool.Name)
 	options.ResourceVersion = f.version
 	hosts, err := f.c.windows.WindowsInstances(f.pool.Namespace).Watch(ctx, options)
 	if err != nil {

@@ -236,6 +236,9 @@ func (c *controllers) addInstance(context.Context) error {
 	}
 	if c.desired != nil {
 		o.Desired, o.Changed = c.desired, c.desired.Changed()
+		o.NodeSettled = func(ctx context.Context, i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, n *corev1.Node) (bool, error) {
+			return node.Settled(ctx, c.GetClient(), i, pool, n)
+		}
 	}
 	return instance.SetupWithManager(c, o) //nolint:contextcheck // what it starts ends with the manager
 }

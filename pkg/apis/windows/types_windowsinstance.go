@@ -101,6 +101,8 @@ type WindowsInstanceStatus struct {
 	DesiredRevision      string
 	PoolRevision         string
 	PreviousPoolRevision string
+	Pool                 *KnownPool
+	UnconfirmedSince     *metav1.Time
 	NodeNotReadyTimes    []metav1.Time
 	RestartedAt          *metav1.Time
 	Operation            *Operation
@@ -127,6 +129,12 @@ type HostKeyStatus struct {
 
 // NodeReference names the Node of a host.
 type NodeReference struct {
+	Name string
+	UID  types.UID
+}
+
+// KnownPool is a pool that was seen.
+type KnownPool struct {
 	Name string
 	UID  types.UID
 }

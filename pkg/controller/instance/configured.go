@@ -307,6 +307,8 @@ func (e *evaluation) revisionCurrent() {
 		e.releaseBegun(condition)
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
+	case e.waitsForConfirmation():
+		e.unconfirmed()
 	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && !last.Withdrawn() && e.unharmed() && !e.adoptedSince(last):
 		e.updateFailed(last)
 	case e.status.CurrentRevision != e.status.DesiredRevision:

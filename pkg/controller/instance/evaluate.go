@@ -45,6 +45,10 @@ type snapshot struct {
 	observation *observation
 	// node is the Node of the host. Nil: there is none.
 	node *corev1.Node
+	// nodeDiffers: its labels or taints are others than those that are desired, and it may not be written.
+	nodeDiffers bool
+	// pool is that of the instance. Nil: it is in none, or that does not exist.
+	pool *v1alpha1.WindowsNodePool
 	// managed: the host is configured, and not only watched.
 	managed bool
 	// revision names the desired configuration of the host: where hosts are only watched, the
@@ -125,6 +129,7 @@ func evaluate(s snapshot) v1alpha1.WindowsInstanceStatus {
 		(*evaluation).addresses,
 		(*evaluation).hostKeys,
 		(*evaluation).system,
+		(*evaluation).confirmation,
 		(*evaluation).chain,
 		(*evaluation).credentials,
 		(*evaluation).configured,
@@ -271,6 +276,7 @@ func (e *evaluation) system() {
 	case e.managed && e.beforeRelease(o):
 		e.status.CurrentRevision = ""
 	case e.managed:
+		e.found(o.report.configuration.AppliedRevision)
 		e.status.CurrentRevision = o.report.configuration.AppliedRevision
 	default:
 		e.status.CurrentRevision = shortDigest(o.report.agentDigest, e.revision)

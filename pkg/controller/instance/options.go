@@ -36,6 +36,8 @@ type Options struct {
 	// Changed has a value, whatever it is, each time that the answers of Desired may have
 	// changed for all hosts. Nil: they change with instances, pools and Nodes alone.
 	Changed <-chan event.GenericEvent
+	// NodeSettled says whether a Node has the labels and taints that are desired. Nil: nobody writes them.
+	NodeSettled NodeSettledFunc
 	// ConcurrentProbes is how many hosts that are new or answered last time are looked
 	// at at the same time. Default [DefaultConcurrentProbes].
 	ConcurrentProbes int

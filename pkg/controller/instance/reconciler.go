@@ -170,7 +170,7 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.Windo
 
 // snapshot gathers what decides about the status. It reads the cache only.
 func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
-	s := snapshot{instance: instance, through: instance.BastionWith(pool).Endpoint(), now: r.clock.Now()}
+	s := snapshot{instance: instance, pool: pool, through: instance.BastionWith(pool).Endpoint(), now: r.clock.Now()}
 	at := routed(instance, known.last.foundThrough(s.through))
 	if field := object.PausedBy(instance, pool); field != "" {
 		s.paused = fmt.Sprintf("%s is true, so the controller does nothing on the host.", field)
@@ -208,6 +208,9 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		} else if s.paused == "" {
 			s.duplicate, s.takesOver = describeOwned(instance, owner, r.Namespace), takesOver(instance, owner)
 		}
+	}
+	if err := r.readNode(ctx, &s); err != nil {
+		return snapshot{}, err
 	}
 	r.readDesired(ctx, &s, pool)
 	if err := r.findHostname(ctx, &s); err != nil {

@@ -174,9 +174,13 @@ func (s snapshot) works() bool {
 
 // Update says whether a host that works as a node is to get another configuration, and from when on it may.
 // pool is that of its instance, nil if there is none. It depends on nothing else. Who records the update is
-// package rollout. An operation that gives way keeps no host from it.
+// package rollout. An operation that gives way keeps no host from it. While the pool of an instance does not exist, or nobody has confirmed what
+// the host is to have, it is left as it is.
 func Update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool) {
 	s := snapshot{instance: instance, pool: pool, paused: object.PausedBy(instance, pool), now: now}
+	if pool == nil && instance.Spec.PoolRef != nil || instance.Status.Unconfirmed(pool) {
+		return time.Time{}, false
+	}
 	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() && !instance.Status.GivesWay() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {
 		return time.Time{}, false
 	}

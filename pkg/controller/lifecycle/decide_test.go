@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
@@ -233,6 +234,7 @@ func TestDecideToConfigure(t *testing.T) {
 	onNode := func(o *v1alpha1.Operation) {
 		o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "uid-of-node"}
 	}
+	unconfirmed := func(i *v1alpha1.WindowsInstance) { i.Status.UnconfirmedSince = new(metav1.NewTime(testNow)) }
 	withNode := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
 	}
@@ -289,6 +291,9 @@ func TestDecideToConfigure(t *testing.T) {
 		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, "Nothing, pending"},
 		{"goes on", newInstance(held, ops(op(reconfigure, running, 0))), snapshot{}, "Nothing"},
 		{"another revision", newInstance(has(revision2), held), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
+		{"another revision of a node that nobody has confirmed", newInstance(has(revision2), held, withNode, unconfirmed), snapshot{}, "Nothing, pending"},
+		{"nobody has confirmed what it is to have, and its certificate is of no use", newInstance(has(revision1), held, withNode, unconfirmed, unusable), snapshot{}, "Record, Reconfigure, tell Rejoining, pending"},
+		{"nobody has confirmed what it is to have, and it is no node", newInstance(has(revision2), held, unconfirmed), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
 		{"another revision of a node, which its pool decides about", newInstance(has(revision2), held, withNode), snapshot{}, "Nothing, pending"},
 		{"another revision of a node that was not configured completely", newInstance(has(revision2), held, withNode, interrupted), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
 		{"another revision, paused", newInstance(has(revision2), held), snapshot{paused: "spec.paused"}, "Nothing"},
@@ -377,6 +382,12 @@ func TestUpdate(t *testing.T) {
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
 	}
 	paused := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: true}}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "now"}}
+	inPool := func(uid types.UID) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Spec.PoolRef, i.Status.Pool = &v1alpha1.PoolReference{Name: "p"}, &v1alpha1.KnownPool{Name: "p", UID: uid}
+		}
+	}
 	for _, tt := range []struct {
 		name     string
 		instance *v1alpha1.WindowsInstance
@@ -391,6 +402,10 @@ func TestUpdate(t *testing.T) {
 		{"it is not configured completely", newInstance(has(revision2), held, node, configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring)), nil, false, 0},
 		{"inputs are missing", newInstance(has(revision2), held, node, configured(metav1.ConditionTrue, v1alpha1.ReasonInputsMissing)), nil, false, 0},
 		{"its pool is paused", newInstance(has(revision2), held, node), paused, false, 0},
+		{"nobody has confirmed what it is to have", newInstance(has(revision2), held, node, func(i *v1alpha1.WindowsInstance) { i.Status.UnconfirmedSince = new(metav1.NewTime(testNow)) }), nil, false, 0},
+		{"its pool was made again", newInstance(has(revision2), held, node, inPool("before")), pool, false, 0},
+		{"its pool is as it was seen", newInstance(has(revision2), held, node, inPool("now")), pool, true, 0},
+		{"its pool does not exist", newInstance(has(revision2), held, node, inPool("before")), nil, false, 0},
 		{"something is done to it", newInstance(has(revision2), held, node, ops(op(drain, running, 0))), nil, false, 0},
 		{"it waits with updates of Windows", newInstance(has(revision2), held, node, ops(op(v1alpha1.OperationReboot, running, 0, at(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning), func(o *v1alpha1.Operation) {
 			o.Cause = v1alpha1.CauseWindowsUpdates

@@ -4,8 +4,6 @@
 package node
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -87,12 +85,10 @@ func mayBeOver(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 // withSpec returns the Node with the taints and the provider's ID that it is to have, without what WMCO left under way, and
 // whether that differs from what it has. over: the upgrade that WMCO has begun is over.
 func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over bool) (*corev1.Node, bool) {
-	want := templateTaints(template)
-	taints, note := mergeTaints(node.Spec.Taints, lastTaints(node), want), formatTaints(want)
+	taints, note, differ := desiredTaints(template, node)
 	// Once a Node has an ID, it can never get another one.
 	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
-	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
-	if noted, ok := node.Annotations[object.ManagedTaintsAnnotation]; named && !over && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
+	if named && !over && !differ {
 		return node, false
 	}
 	changed := node.DeepCopy()

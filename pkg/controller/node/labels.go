@@ -33,7 +33,7 @@ func Labels(ctx context.Context, reader client.Reader, resolver identity.Resolve
 	if err != nil {
 		return nil, err
 	}
-	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" {
+	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" || left(instance, pool, node) {
 		return node.Labels, nil
 	}
 	// Of a Node that is not certain to be that of the host nothing is taken off. When DNS does not answer it may become certain.

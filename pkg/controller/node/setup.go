@@ -89,7 +89,7 @@ var instanceChanged = predicate.Funcs{
 		return okBefore && okAfter && (before.Generation != after.Generation || identity.Changed(before, after) ||
 			!slices.Equal(before.Finalizers, after.Finalizers) ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node) ||
-			givenUp(before) != givenUp(after) || upToDate(before) != upToDate(after) || configured(before) != configured(after) || before.Status.Operation.Active() != after.Status.Operation.Active())
+			givenUp(before) != givenUp(after) || confirmationChanged(&before.Status, &after.Status) || upToDate(before) != upToDate(after) || configured(before) != configured(after) || before.Status.Operation.Active() != after.Status.Operation.Active())
 	},
 }
 

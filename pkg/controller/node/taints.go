@@ -30,6 +30,16 @@ func templateTaints(template *v1alpha1.PoolTemplate) []corev1.Taint {
 	return taints
 }
 
+// desiredTaints are the taints that a Node is to have by a template, the value of the annotation that lists ours, and whether the Node
+// has others, or another value.
+func desiredTaints(template *v1alpha1.PoolTemplate, node *corev1.Node) (taints []corev1.Taint, note string, differ bool) {
+	want := templateTaints(template)
+	taints, note = mergeTaints(node.Spec.Taints, lastTaints(node), want), formatTaints(want)
+	noted, ok := node.Annotations[object.ManagedTaintsAnnotation]
+	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
+	return taints, note, !ok || noted != note || !slices.EqualFunc(node.Spec.Taints, taints, same)
+}
+
 // mergeTaints returns the taints of a Node that has current, of which last were ours, and
 // that is to have want. Each stays where it is; new ones come last.
 func mergeTaints(current, last, want []corev1.Taint) []corev1.Taint {

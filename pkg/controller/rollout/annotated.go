@@ -25,9 +25,9 @@ const maxRenewed = 16
 var annotatedBackoff = wait.Backoff{Duration: 10 * time.Minute, Factor: 2, Cap: 24 * time.Hour}
 
 // renewal says whether an annotation of the Node of an instance asks for a new configuration of its host, and from when on that is
-// done. A host that is not configured is configured anyway, and that fulfills the request.
+// done. It confirms nothing: its kubelet may write it. A host that is not configured is configured anyway, and that fulfills the request.
 func renewal(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node, now time.Time) (due time.Time, ok bool) {
-	if !object.AsksForConfiguration(node) || !workable(i, pool) || i.Status.DesiredRevision == "" ||
+	if !object.AsksForConfiguration(node) || !workable(i, pool) || i.Status.Unconfirmed(pool) || i.Status.DesiredRevision == "" ||
 		!meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionPreflightPassed) {
 		return time.Time{}, false
 	}

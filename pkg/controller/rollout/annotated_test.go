@@ -140,6 +140,7 @@ func TestRenewalIsNotNeeded(t *testing.T) {
 		"inputs are missing":     condition(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonInputsMissing, 0),
 		"it is not fit":          condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, "", 0),
 		"nobody knows with what": func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" },
+		"nobody has confirmed":   func(i *v1alpha1.WindowsInstance) { i.Status.UnconfirmedSince = new(metav1.NewTime(testNow)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, ok := renewal(fit("a", edit), nil, annotatedNode("a", cleared), testNow); ok {

@@ -167,6 +167,8 @@ func (p *pass) considerRemoval(h *host) {
 // consider finds out what is to be done to a host that nothing is done to.
 func (p *pass) consider(h *host) {
 	switch {
+	case h.unconfirmed:
+		p.wait(h, reason{kind: waitsForConfirmation})
 	case h.update && h.due.After(p.now):
 		p.waitUntil(h, h.due, "The update is tried again")
 	case h.update && h.impact == "":

@@ -73,6 +73,8 @@ type host struct {
 	rollsBack bool
 	// undoes: it is to get another revision than that of its pool because somebody has undone that. keeps: it is not, as it cannot.
 	undoes, keeps bool
+	// unconfirmed: it is left as it is, though something else is desired, until somebody confirms what it is to have.
+	unconfirmed bool
 	// turn is when the host was given back that was disturbed last: what follows is another namespace's turn. Zero: not known.
 	turn time.Time
 
@@ -166,6 +168,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
 		h.since = c.LastTransitionTime.Time
+		h.unconfirmed = !h.leaving && c.Reason == v1alpha1.ReasonConfirmationNeeded
 	}
 	if !h.leaving {
 		h.broken = brokenBy(status)

@@ -41,6 +41,8 @@ const (
 	waitsForTime     waitKind = "Time"
 	waitsForResume   waitKind = "Resume"
 	waitsForPrograms waitKind = "Programs"
+	// waitsForConfirmation is for hosts of which nobody knows what they were to have.
+	waitsForConfirmation waitKind = "Confirmation"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -113,6 +115,8 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("The revision of %s was rolled back, because it broke hosts (status.rolledBack). Change spec.template or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForPrograms:
 		return fmt.Sprintf("The revision of %s was undone, and the host keeps the one that it worked with last, because neither it nor windows-controller has the programs of the earlier one, or because those do not suit the API servers any more, which the condition Degraded of the pool says then. Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
+	case waitsForConfirmation:
+		return r.describeUnconfirmed(in, pool)
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}
@@ -171,6 +175,15 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 		lines[i] = fmt.Sprintf("%s: %s", words.Enumerate(g.names, maxNamed), g.describe(in))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// describeUnconfirmed says why hosts are left as they are, and how somebody decides what they get.
+func (r reason) describeUnconfirmed(in poolKey, pool string) string {
+	if in.name == "" {
+		return fmt.Sprintf("It was configured before its instance was made, and is left as it is, although something else is desired. To have it get that: kubectl windows reconfigure NAME -n %s", in.namespace)
+	}
+	return fmt.Sprintf("It was configured before its instance or %s was made, and is left as it is, labels and taints of its Node too, although something else is desired. If the pool is not as it was, restore it. "+
+		"To have all such hosts get what it says now: kubectl windows rollout resume %s -n %s. Only one: kubectl windows reconfigure NAME -n %[3]s", pool, in.name, in.namespace)
 }
 
 // describeBroken says which hosts an update broke, and how it goes on.

@@ -201,6 +201,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		instance := &list.Items[i]
 		h := newHost(instance)
 		instances[h.key] = instance
+		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == ""
 		node := nodeOf(instance, nodes)
 		h.cordoned = node != nil && node.Spec.Unschedulable
 		if written, ok := s.unseen(instance); ok {

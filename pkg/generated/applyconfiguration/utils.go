@@ -33,6 +33,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.FailedUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HostKeyStatus"):
 		return &windowsv1alpha1.HostKeyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KnownPool"):
+		return &windowsv1alpha1.KnownPoolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KubeletTemplate"):
 		return &windowsv1alpha1.KubeletTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LogRotationTemplate"):

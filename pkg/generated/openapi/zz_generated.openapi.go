@@ -43,6 +43,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.HostKeyStatus{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_HostKeyStatus(ref),
 		v1alpha1.InstancesSource{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_InstancesSource(ref),
 		v1alpha1.InterfaceInspection{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_InterfaceInspection(ref),
+		v1alpha1.KnownPool{}.OpenAPIModelName():                         schema_pkg_apis_windows_v1alpha1_KnownPool(ref),
 		v1alpha1.KubeletTemplate{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref),
 		v1alpha1.ListenerInspection{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_ListenerInspection(ref),
 		v1alpha1.LogRotationTemplate{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref),
@@ -1126,6 +1127,36 @@ func schema_pkg_apis_windows_v1alpha1_InterfaceInspection(ref common.ReferenceCa
 					},
 				},
 				Required: []string{"name", "up"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_KnownPool(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KnownPool is a pool that was seen.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the WindowsNodePool.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "UID of the WindowsNodePool.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"name", "uid"},
 			},
 		},
 	}
@@ -2256,7 +2287,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 					},
 					"resumedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. The command kubectl windows rollout resume sets it. Empty: none is ended.",
+							Description: "Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The command kubectl windows rollout resume sets it. Empty: none is ended, and nothing is confirmed.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -4634,6 +4665,18 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							Format:      "",
 						},
 					},
+					"pool": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The pool of the host, as it was last seen. A pool of the same name with another UID was made again, after the former one was lost. Empty: none was seen.",
+							Ref:         ref(v1alpha1.KnownPool{}.OpenAPIModelName()),
+						},
+					},
+					"unconfirmedSince": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Since when the host waits for somebody to confirm what it is to have: it was configured before this object, or its pool, was made, so that what it was to have may be lost. While it has something else than is desired now, it is left as it is, and so are the labels and taints of its Node; condition UpToDate says how to confirm it. Empty: it does not wait.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
 					"nodeNotReadyTimes": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -4688,7 +4731,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), v1alpha1.WindowsUpdatesStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.CredentialsStatus{}.OpenAPIModelName(), v1alpha1.HostKeyStatus{}.OpenAPIModelName(), v1alpha1.KnownPool{}.OpenAPIModelName(), v1alpha1.NodeReference{}.OpenAPIModelName(), v1alpha1.Operation{}.OpenAPIModelName(), v1alpha1.SystemStatus{}.OpenAPIModelName(), v1alpha1.WindowsUpdatesStatus{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -200,7 +200,8 @@ const (
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source no longer asks for
 	// hosts that are kept until a user confirms that they are to be removed. Of an instance
-	// (Removed=False): it was deleted with more others of its pool than may be removed without that.
+	// (Removed=False): it was deleted with more others of its pool than may be removed without that. Of an instance
+	// (UpToDate=False): its host was configured before the object or its pool was made, and is left as it is until somebody says what it is to have.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
 	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one
 	// of Windows any more by its label.

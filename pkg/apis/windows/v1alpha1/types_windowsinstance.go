@@ -325,6 +325,15 @@ type WindowsInstanceStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=253
 	PreviousPoolRevision string `json:"previousPoolRevision,omitempty"`
+	// The pool of the host, as it was last seen. A pool of the same name with another UID was made again, after the former one was lost.
+	// Empty: none was seen.
+	// +optional
+	Pool *KnownPool `json:"pool,omitempty"`
+	// Since when the host waits for somebody to confirm what it is to have: it was configured before this object, or its pool, was made, so
+	// that what it was to have may be lost. While it has something else than is desired now, it is left as it is, and so are the labels and taints of
+	// its Node; condition UpToDate says how to confirm it. Empty: it does not wait.
+	// +optional
+	UnconfirmedSince *metav1.Time `json:"unconfirmedSince,omitempty"`
 	// When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.
 	// +optional
 	// +listType=atomic
@@ -394,6 +403,14 @@ type NodeReference struct {
 	// Name of the Node.
 	Name string `json:"name"`
 	// UID of the Node.
+	UID types.UID `json:"uid"`
+}
+
+// KnownPool is a pool that was seen.
+type KnownPool struct {
+	// Name of the WindowsNodePool.
+	Name string `json:"name"`
+	// UID of the WindowsNodePool.
 	UID types.UID `json:"uid"`
 }
 

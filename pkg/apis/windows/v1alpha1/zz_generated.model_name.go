@@ -109,6 +109,11 @@ func (in InterfaceInspection) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KnownPool) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KnownPool"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in KubeletTemplate) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KubeletTemplate"
 }

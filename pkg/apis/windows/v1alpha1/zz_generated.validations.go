@@ -4890,6 +4890,9 @@ func Validate_WindowsInstanceStatus(
 		errs = append(errs, fn(fldPath.Child("previousPoolRevision"), &obj.PreviousPoolRevision, oldVal, oldObj != nil)...)
 	}
 
+	// field WindowsInstanceStatus.Pool has no validation
+	// field WindowsInstanceStatus.UnconfirmedSince has no validation
+
 	{ // field WindowsInstanceStatus.NodeNotReadyTimes
 		fn := func(
 			fldPath *field.Path,

@@ -11,11 +11,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// PoolChanged lets pass what hosts of a pool are to be like: its spec, and that a revision was rolled back.
+// PoolChanged lets pass what hosts of a pool are to be like: its spec, that a revision was rolled back, and that it was made again while
+// nobody watched.
 var PoolChanged = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsNodePool)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsNodePool)
-		return okBefore && okAfter && !equality.Semantic.DeepEqual(before.Status.RolledBack, after.Status.RolledBack)
+		return okBefore && okAfter && (before.UID != after.UID || !equality.Semantic.DeepEqual(before.Status.RolledBack, after.Status.RolledBack))
 	},
 })

@@ -163,6 +163,17 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KnownPool
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: uid
+      type:
+        scalar: string
+      default: ""
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KubeletTemplate
   map:
     fields:
@@ -793,6 +804,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         scalar: string
+    - name: pool
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KnownPool
     - name: poolRevision
       type:
         scalar: string
@@ -805,6 +819,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: system
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SystemStatus
+    - name: unconfirmedSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: version
       type:
         scalar: string

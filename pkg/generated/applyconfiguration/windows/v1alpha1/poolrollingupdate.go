@@ -37,8 +37,9 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// somebody resumes it (resumedAt); see status.rolledBack. What comes from the cluster, such as trust, credentials and network, does
 	// not go back, nor does the kubelet to a version that does not suit the API server. Default Stop.
 	OnFailure *windowsv1alpha1.PoolFailurePolicy `json:"onFailure,omitempty"`
-	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. The
-	// command kubectl windows rollout resume sets it. Empty: none is ended.
+	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a
+	// confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The
+	// command kubectl windows rollout resume sets it. Empty: none is ended, and nothing is confirmed.
 	ResumedAt *v1.Time `json:"resumedAt,omitempty"`
 	// Has the hosts of the pool go back from a revision to one that all of them worked with before. The command kubectl windows
 	// rollout undo sets it, and rollout resume removes it. It holds for the revision that it names: it ends by itself with another template or

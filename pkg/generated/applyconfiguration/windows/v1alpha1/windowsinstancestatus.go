@@ -65,6 +65,13 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or its programs
 	// were replaced by those of a third one.
 	PreviousPoolRevision *string `json:"previousPoolRevision,omitempty"`
+	// The pool of the host, as it was last seen. A pool of the same name with another UID was made again, after the former one was lost.
+	// Empty: none was seen.
+	Pool *KnownPoolApplyConfiguration `json:"pool,omitempty"`
+	// Since when the host waits for somebody to confirm what it is to have: it was configured before this object, or its pool, was made, so
+	// that what it was to have may be lost. While it has something else than is desired now, it is left as it is, and so are the labels and taints of
+	// its Node; condition UpToDate says how to confirm it. Empty: it does not wait.
+	UnconfirmedSince *metav1.Time `json:"unconfirmedSince,omitempty"`
 	// When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.
 	NodeNotReadyTimes []metav1.Time `json:"nodeNotReadyTimes,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
@@ -227,6 +234,22 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithPoolRevision(value string)
 // If called multiple times, the PreviousPoolRevision field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithPreviousPoolRevision(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.PreviousPoolRevision = &value
+	return b
+}
+
+// WithPool sets the Pool field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Pool field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithPool(value *KnownPoolApplyConfiguration) *WindowsInstanceStatusApplyConfiguration {
+	b.Pool = value
+	return b
+}
+
+// WithUnconfirmedSince sets the UnconfirmedSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnconfirmedSince field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithUnconfirmedSince(value metav1.Time) *WindowsInstanceStatusApplyConfiguration {
+	b.UnconfirmedSince = &value
 	return b
 }
 
