@@ -12,9 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -64,7 +63,7 @@ func (t admitter) admission(ctx context.Context, instance *v1alpha1.WindowsInsta
 		case pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		case owner != nil && owner.Kind == "DaemonSet", pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
 			a.stay++ // those that select other labels are removed by the controller of their DaemonSet
-		case !selects(&pod.Spec, node) || !selects(&pod.Spec, becomes):
+		case !selects(pod, node) || !selects(pod, becomes):
 			a.rejects = append(a.rejects, pod.Namespace+"/"+pod.Name)
 		}
 	}
@@ -111,28 +110,7 @@ func maxPods(d *config.Document) int {
 }
 
 // selects says whether a pod selects a Node, by its labels and its name, as kubelets check it. What cannot be read selects none.
-func selects(pod *corev1.PodSpec, node *corev1.Node) bool {
-	if !labels.SelectorFromSet(pod.NodeSelector).Matches(labels.Set(node.Labels)) {
-		return false
-	}
-	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return true
-	}
-	return slices.ContainsFunc(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
-		return len(term.MatchExpressions)+len(term.MatchFields) > 0 &&
-			matches(term.MatchExpressions, labels.Set(node.Labels)) && matches(term.MatchFields, labels.Set{metav1.ObjectNameField: node.Name})
-	})
-}
-
-// operators are those of Nodes, as labels know them.
-var operators = map[corev1.NodeSelectorOperator]selection.Operator{
-	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
-	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
-}
-
-func matches(requirements []corev1.NodeSelectorRequirement, set labels.Set) bool {
-	return !slices.ContainsFunc(requirements, func(r corev1.NodeSelectorRequirement) bool {
-		requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
-		return err != nil || !requirement.Matches(set)
-	})
+func selects(pod *corev1.Pod, node *corev1.Node) bool {
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	return err == nil && matches
 }
