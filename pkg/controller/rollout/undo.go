@@ -77,11 +77,12 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 // has ended with another template or payload, and a request in the spec, which nobody has to remove, must not come alive again.
 const undoOver = "windows.openshift.io/undo-over"
 
-// noteOver notes in a revision that a pool is about to have, and had not until now, that the request of its spec, if it is about that
-// one, is over: the API takes none about a revision that the pool does not have.
+// noteOver notes in a revision that a pool is about to have that the request of its spec, if it is about that one and is not what the pool follows,
+// is over. The API takes none about a revision that the pool does not have. If it has it, somebody has deleted the ControllerRevision, and with it
+// what was noted: a request that was not answered yet has to be made again then.
 func noteOver(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) {
 	asked := pool.Undo(kept.Name)
-	if asked == nil || kept.Name == pool.Status.UpdateRevision {
+	if asked == nil || kept.Name == pool.Status.UpdateRevision && asked.Follows(pool.RolledBack(kept.Name)) {
 		return
 	}
 	if kept.Annotations == nil {

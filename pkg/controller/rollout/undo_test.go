@@ -216,13 +216,16 @@ func TestUndoStays(t *testing.T) {
 	if got := f.pass().Status.RolledBack; got == nil || !slices.Equal(got.WithoutPrograms, want.WithoutPrograms) {
 		t.Errorf("the cluster is not read: %+v", got)
 	}
-	kept := &appsv1.ControllerRevision{}
-	kept.Namespace, kept.Name = "ns", before
-	if err := f.client.Delete(t.Context(), kept); err != nil {
-		t.Fatal(err)
-	}
-	if got := f.pass().Status.RolledBack; !got.ByPerson() {
-		t.Errorf("its revision is gone: %+v", got)
+	for _, name := range []string{now, before} {
+		kept := &appsv1.ControllerRevision{}
+		kept.Namespace, kept.Name = "ns", name
+		if err := f.client.Delete(t.Context(), kept); err != nil {
+			t.Fatal(err)
+		}
+		f.pass()
+		if got := f.pass().Status.RolledBack; !got.ByPerson() {
+			t.Errorf("ControllerRevision %s is gone: %+v", name, got)
+		}
 	}
 	if f.undoes(nil).Status.RolledBack != nil {
 		t.Error("nobody asks for it any more, and it is undone")
@@ -262,6 +265,15 @@ func TestUndoIsOver(t *testing.T) {
 			pool := f.pass()
 			if got := pool.Status; got.UpdateRevision != now || got.RolledBack != nil || pool.Undo(now) == nil || meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionDegraded) {
 				t.Fatalf("the pool has it again: %+v", got)
+			}
+			kept := &appsv1.ControllerRevision{}
+			kept.Namespace, kept.Name = "ns", now
+			if err := f.client.Delete(t.Context(), kept); err != nil {
+				t.Fatal(err)
+			}
+			f.pass()
+			if got := f.pass().Status; got.RolledBack != nil || f.client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept) != nil {
+				t.Fatalf("its ControllerRevision was deleted while the pool had it again: %+v", got)
 			}
 			f.time = f.time.Add(settleTime)
 			if !f.undoes(&v1alpha1.PoolUndo{Revision: now, To: before}).Status.RolledBack.ByPerson() {
