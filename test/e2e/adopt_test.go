@@ -85,6 +85,7 @@ func TestAdopt(t *testing.T) {
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
 		t.Errorf("reconfigured before it was taken over: %s: %s", op.Phase, op.Message)
 	}
+	o.mustNotAdoptFromOLM(t, h)
 	eventually(t, "the plan", func() error { // after an operation the host is probed once more before it is known to be left to others
 		stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace, "--dry-run=server")
 		if code != 0 || !strings.Contains(stdout, wmco.WICDService) || !strings.Contains(stdout, wmco.KubeletConfigPath) {
@@ -153,6 +154,28 @@ func TestAdopt(t *testing.T) {
 	h.remove(t)
 	h.waitGone(t)
 	h.mustBeClean(t)
+}
+
+// mustNotAdoptFromOLM has WMCO, which has ended, belong to the Operator Lifecycle Manager for a while, which would start it again: its
+// host is not taken over.
+func (o *openShiftSite) mustNotAdoptFromOLM(t *testing.T, h *siteHost) {
+	t.Helper()
+	label := func(owner string) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"olm.owner":%s}}}`, owner)
+		if _, err := o.Kube.AppsV1().Deployments(system.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label(`"windows-machine-config-operator.v11.0.0"`)
+	eventually(t, "it is not taken over", func() error {
+		stdout, stderr, code := plugin(t, o.System, "adopt", h.name, "-n", h.namespace, "--dry-run=server")
+		if code == 0 || !strings.Contains(stderr, "oc delete clusterserviceversions.operators.coreos.com windows-machine-config-operator.v11.0.0 -n "+system.Namespace) {
+			return fmt.Errorf("%d, %s%s", code, stdout, stderr)
+		}
+		return nil
+	})
+	label("null")
 }
 
 // giveBack releases a host: its pods, its Node and its services go on as they are, and WMCO finds on the Node what it looks for.
