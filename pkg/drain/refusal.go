@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // judge returns the stage of a pod after the answer to its eviction, or deletion, and why for
@@ -31,13 +33,13 @@ func judge(err error, terminating bool) (next stage, message string) {
 		if causes := budgetCauses(err); len(causes) > 0 {
 			return stageWaiting, causes[0].Message
 		}
-		return stageWaiting, err.Error()
+		return stageWaiting, words.Steady(err.Error())
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err):
 		return stageRefused, err.Error()
 	}
 	// The pod was replaced by another of its name, which the next look tells; or the
 	// server is in trouble; or the pod has several budgets, which somebody may correct.
-	return stageWaiting, err.Error()
+	return stageWaiting, words.Steady(err.Error())
 }
 
 // budgetCauses are the causes of a refusal that are about a PodDisruptionBudget.

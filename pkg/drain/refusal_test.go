@@ -73,6 +73,7 @@ func TestJudge(t *testing.T) {
 		{name: "budget without a name", err: unnamed(), want: stageWaiting, wantMessage: "no"},
 		{name: "without details", err: &apierrors.StatusError{ErrStatus: metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "later"}}, want: stageWaiting, wantMessage: "later"},
 		{name: "server in trouble", err: apierrors.NewInternalError(errors.New("etcd")), want: stageWaiting, wantMessage: "Internal error occurred: etcd"},
+		{name: "a connection of ours broke", err: errors.New("read tcp 10.128.0.5:45321->172.30.0.1:443: reset"), want: stageWaiting, wantMessage: "read tcp 172.30.0.1:443: reset"},
 		{name: "no server", err: errors.New("connection refused"), want: stageWaiting, wantMessage: "connection refused"},
 	}
 	for _, tt := range tests {

@@ -6,6 +6,7 @@ package words
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -16,3 +17,10 @@ func Enumerate(texts []string, limit int) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(texts[:limit], ", "), len(texts)-limit)
 }
+
+// ourEnd matches our end of a connection in an error of package net.
+var ourEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
+
+// Steady returns the text of an error without our ends of connections, whose ports differ from try to try: where the cause is the
+// same, so is the message. What the other end is stays.
+func Steady(text string) string { return ourEnd.ReplaceAllString(text, "") }

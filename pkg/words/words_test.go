@@ -12,3 +12,17 @@ func TestEnumerate(t *testing.T) {
 		}
 	}
 }
+
+func TestSteady(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"connection refused":         "connection refused",
+		"win-1 -> win-2, 10.0.0.1:1": "win-1 -> win-2, 10.0.0.1:1",
+		"lookup win-1 on 172.30.0.10:53: read udp 10.128.0.5:45321->172.30.0.10:53: i/o timeout":                "lookup win-1 on 172.30.0.10:53: read udp 172.30.0.10:53: i/o timeout",
+		"read tcp [fd01::5]:45321->[fd02::1]:443: reset, write tcp [fe80::1%eth0]:1->[fe80::2%eth0]:22: closed": "read tcp [fd02::1]:443: reset, write tcp [fe80::2%eth0]:22: closed",
+	} {
+		if got := Steady(text); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -59,7 +59,7 @@ var layers = map[string][]string{
 	"pkg/host":             {"pkg/apis", "pkg/wmco"},
 	"pkg/host/transfer":    {"pkg/agent/api", "pkg/host"},
 	"pkg/host/agentclient": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/host", "pkg/version"},
-	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host"},
+	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/words"},
 	// The desired configuration of a host: a pure function, and what reads its inputs.
 	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco", "pkg/words"},
 	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},

@@ -377,7 +377,7 @@ func (e *evaluation) drift() string {
 }
 
 func (e *evaluation) inputsMessage() string {
-	return "The desired configuration of the host cannot be worked out: " + message.Cause(message.Shorten(e.inputs.Error(), maxCause))
+	return "The desired configuration of the host cannot be worked out: " + message.Cause(message.Shorten(words.Steady(e.inputs.Error()), maxCause))
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is configured.

@@ -282,6 +282,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, v1alpha1.InstanceFailed},
 		{"inputs are missing", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: missing},
 			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{missing.Error()}, v1alpha1.InstanceFailed},
+		{"inputs cannot be read", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: errors.New("read tcp 10.128.0.5:45321->172.30.0.1:443: connection reset")},
+			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{"worked out: read tcp 172.30.0.1:443: connection reset."}, v1alpha1.InstanceFailed},
 		{"inputs are missing for a host that is set up", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, inputs: missing},
 			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{missing.Error()}, v1alpha1.InstanceReady},
 		{"unreachable", snapshot{instance: known(t), observation: unreachable, node: ready},

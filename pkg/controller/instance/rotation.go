@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // rotation is whether a host has the key that its Secret has now.
@@ -209,7 +210,7 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 	case errors.As(r.err, &notProven):
 		what = "it was added and the host does not accept it: see the log of sshd on the host (Get-WinEvent OpenSSH/Operational), PubkeyAcceptedAlgorithms in its sshd_config, and who may write to the file. The former key stays"
 	case errors.As(r.err, &agent):
-		what = strings.TrimRight(agent.Err.Error(), ".")
+		what = strings.TrimRight(words.Steady(agent.Err.Error()), ".")
 	default:
 		what = diagnosis(r.err, instance)
 	}

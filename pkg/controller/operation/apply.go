@@ -108,7 +108,7 @@ func (e *execution) awaitInputs(ctx context.Context, node *corev1.Node, joinAs s
 		if !e.clock.Now().Before(until) {
 			return nil, fmt.Errorf("after %s: %w", duration.HumanDuration(inputPatience), err)
 		}
-		if err := e.pause(ctx, "Waiting until somebody corrects what hosts are configured with. %s", message.Sentence(err.Error())); err != nil {
+		if err := e.pause(ctx, "Waiting until somebody corrects what hosts are configured with. %s", message.Sentence(words.Steady(err.Error()))); err != nil {
 			return nil, err
 		}
 	}

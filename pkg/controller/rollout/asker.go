@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/workpool"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 const (
@@ -73,7 +74,7 @@ func (a *asker) ask(instance *v1alpha1.WindowsInstance) {
 			}
 			got := answer{uid: instance.UID, current: instance.Status.CurrentRevision, next: revision, impact: impact, at: a.clock.Now()}
 			if err != nil {
-				got.next, got.err = instance.Status.DesiredRevision, message.Sentence(err.Error())
+				got.next, got.err = instance.Status.DesiredRevision, message.Sentence(words.Steady(err.Error()))
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()

@@ -201,9 +201,9 @@ func TestScheduleAfterAConflict(t *testing.T) {
 func TestScheduleWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactRestart}, needsUpdate("a"))
-		f.refuses = errors.New("the host is off")
+		f.refuses = errors.New("the host is off: read tcp 10.128.0.5:45321->10.1.42.5:22: timeout")
 		f.pass()
-		if result := f.pass(); result.RequeueAfter != askAgain || !strings.Contains(f.blockedBy(poolKey{"ns", "p"}).text, "What the update costs is not known: The host is off.") {
+		if result := f.pass(); result.RequeueAfter != askAgain || !strings.Contains(f.blockedBy(poolKey{"ns", "p"}).text, "What the update costs is not known: The host is off: read tcp 10.1.42.5:22: timeout.") {
 			t.Errorf("again after %s: %s", result.RequeueAfter, f.blockedBy(poolKey{"ns", "p"}).text)
 		}
 		f.refuses = nil

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // Stage is what was being tried when an error occurred.
@@ -387,10 +387,6 @@ func unknown(condition, reason, format string, args ...any) Diagnosis {
 	return Diagnosis{condition, metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
 }
 
-// localEnd matches our end of a connection in an error of package net: its port
-// differs from one try to the next.
-var localEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
-
 // maxCause bounds how much of a foreign error gets into a message.
 const maxCause = 1024
 
@@ -399,7 +395,7 @@ func cause(err error) string {
 	if err == nil {
 		return "no cause is known"
 	}
-	text := strings.Join(strings.Fields(localEnd.ReplaceAllString(err.Error(), "")), " ")
+	text := strings.Join(strings.Fields(words.Steady(err.Error())), " ")
 	return strings.TrimRight(answer.Line(text, maxCause), ".")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // Bounds that the API declares on the fields of a WindowsInstance.
@@ -66,6 +67,9 @@ type Resolution struct {
 
 // nowhere says whether the name of the entry was looked up and never found.
 func (e *Entry) nowhere() bool { return e.Resolution.Err != nil && len(e.Resolution.Addresses) == 0 }
+
+// whyNowhere says why, the same as long as DNS fails in the same way.
+func (e *Entry) whyNowhere() string { return words.Steady(e.Resolution.Err.Error()) }
 
 // parseEntry reads one entry on its own. The error says what is wrong with it.
 func parseEntry(key, value string) (Entry, error) {

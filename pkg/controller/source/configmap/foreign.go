@@ -38,7 +38,7 @@ func (r *Reconciler) leaveOthers(ctx context.Context, p *plan) error {
 		if other := has.anyOf(e.Port); e.nowhere() && other != "" && r.predecessor(&e) == nil {
 			p.waiting = append(p.waiting, e)
 			p.foreign = append(p.foreign, Problem{Key: e.Key, Message: fmt.Sprintf("no instance is made for it yet, because its name leads to no address: %s. "+
-				"Its host may be one that has an instance which does not come from this ConfigMap, as WindowsInstance %s; correct the entry, or DNS", e.Resolution.Err, other)})
+				"Its host may be one that has an instance which does not come from this ConfigMap, as WindowsInstance %s; correct the entry, or DNS", e.whyNowhere(), other)})
 			return true
 		}
 		for _, address := range e.Resolution.Addresses {

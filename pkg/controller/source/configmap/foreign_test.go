@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 
@@ -184,4 +185,28 @@ func TestForeignEntryOfANamePutBack(t *testing.T) {
 
 func called(name string) func(*v1alpha1.WindowsInstance) {
 	return func(i *v1alpha1.WindowsInstance) { i.Name = name }
+}
+
+// dnsSilence is what package net says when a name server does not answer a query, each of which has a port of its own.
+func dnsSilence(port string) Resolution {
+	return Resolution{Err: &net.DNSError{Err: "read udp 10.128.0.5:" + port + "->172.30.0.10:53: i/o timeout", Name: "win-1.example.com", Server: "172.30.0.10:53", IsTimeout: true}}
+}
+
+// TestForeignEntrySaysItOnce: as long as DNS fails in the same way, there is one event, and the status is written once.
+func TestForeignEntrySaysItOnce(t *testing.T) {
+	const name = "win-1.example.com"
+	f := newFixture(t, configuredAt("10.1.42.9"), emptyPool(), configMapOf(map[string]string{name: "username=Administrator"}))
+	f.dns[name] = Resolution{Pending: true}
+	f.settle()
+	f.dns[name] = dnsSilence("45321")
+	f.settle()
+	f.settle()
+	message := f.wantSynced(v1alpha1.ReasonSynced, 1)
+	if events := f.takeEvents(); len(events) != 1 || !strings.Contains(events[0], "read udp 172.30.0.10:53: i/o timeout") || !strings.Contains(message, "read udp 172.30.0.10:53: i/o timeout") {
+		t.Errorf("events %q, it says %q", events, message)
+	}
+	f.dns[name] = dnsSilence("51117")
+	if writes, events := f.settle(), f.takeEvents(); len(events) > 0 || len(writes) > 0 {
+		t.Errorf("with another port there are the events %q, and the writes %q", events, writes)
+	}
 }

@@ -98,7 +98,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 			p.apply = append(p.apply, entry)
 		}
 		if entry.nowhere() && (current == nil || !slices.Contains(current.Finalizers, v1alpha1.HostFinalizer)) {
-			p.await(Problem{Key: entry.Key, Message: fmt.Sprintf("its name leads to no address: %s; correct the entry, or DNS", entry.Resolution.Err)})
+			p.await(Problem{Key: entry.Key, Message: fmt.Sprintf("its name leads to no address: %s; correct the entry, or DNS", entry.whyNowhere())})
 		}
 		wanted[entry.Name] = true
 	}

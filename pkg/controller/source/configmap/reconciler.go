@@ -262,7 +262,7 @@ func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 		invalid := apierrors.IsInvalid(err)
 		if err != nil {
 			bad[entry.Key] = true
-			why := Problem{Key: entry.Key, Message: fmt.Sprintf("%s, which is tried again: %s", what, err), Passes: passing(err)}
+			why := Problem{Key: entry.Key, Message: fmt.Sprintf("%s, which is tried again: %s", what, words.Steady(err.Error())), Passes: passing(err)}
 			if invalid {
 				why.Message = err.Error()
 			}
