@@ -120,7 +120,7 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	if err != nil || st.Applied == "" {
 		return drift, err
 	}
-	bundle, err := readApplied(k.System)
+	bundle, err := readDesired(k.System)
 	if err != nil || bundle == nil {
 		return drift, err
 	}

@@ -407,7 +407,7 @@ func TestCrash(t *testing.T) {
 						if err != nil {
 							t.Fatalf("crash %d: %v", at, err)
 						}
-						if diff := cmp.Diff(wantInventory, inv); diff != "" {
+						if diff := cmp.Diff(wantInventory, inv, cmp.AllowUnexported(inventory{})); diff != "" {
 							t.Fatalf("crash %d: inventory (-want +got):\n%s", at, diff)
 						}
 					}
@@ -883,6 +883,7 @@ func FuzzInventory(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte(inventoryMagic))
 	f.Add([]byte(inventoryMagic + "74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b\nnull")) // with the right digest
+	f.Add(later(`{"files":{"x":{"path":"x","later":{}}},"services":[{"name":"x","later":1},{"later":2}],"later":[1]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		inv, err := decodeInventory(content)
 		if err != nil {

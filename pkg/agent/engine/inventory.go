@@ -48,6 +48,11 @@ type inventory struct {
 	// Machine tells the machine that the values are of from others, see [System]. Empty: an earlier release
 	// recorded them, or it cannot be read.
 	Machine string `json:"machine,omitempty"`
+	// Requires says which agents may use this inventory. Nil: all that read the format.
+	Requires *requiredReader `json:"requires,omitempty"`
+
+	// unknown is what a later release has recorded besides.
+	unknown *unknown
 }
 
 // pendingReboot is a restart that the host needs.
@@ -126,6 +131,9 @@ func makeMap[T any](m *map[string]T) {
 
 func (inv *inventory) encode() ([]byte, error) {
 	body, err := json.Marshal(inv)
+	if err == nil {
+		body, err = inv.unknown.addTo(body)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode the inventory: %w", err)
 	}
@@ -133,7 +141,7 @@ func (inv *inventory) encode() ([]byte, error) {
 	return append([]byte(inventoryMagic+hex.EncodeToString(sum[:])+"\n"), body...), nil
 }
 
-// decodeInventory refuses every content that encode did not write.
+// decodeInventory refuses every content that encode did not write, of this release or of one whose inventory this one may use.
 func decodeInventory(content []byte) (*inventory, error) {
 	head, body, _ := bytes.Cut(content, []byte("\n"))
 	digest, ok := bytes.CutPrefix(head, []byte(inventoryMagic))
@@ -143,11 +151,25 @@ func decodeInventory(content []byte) (*inventory, error) {
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != string(digest) {
 		return nil, inventoryError("its digest is not that of its content")
 	}
+	var needs struct {
+		Requires *requiredReader `json:"requires"`
+	}
+	if err := json.Unmarshal(body, &needs); err != nil {
+		return nil, inventoryError("%w", err)
+	}
+	if err := needs.Requires.check(); err != nil {
+		return nil, err
+	}
 	inv := newInventory()
-	if err := config.DecodeStrict(body, inv); err != nil {
+	if err := json.Unmarshal(body, inv); err != nil {
 		return nil, inventoryError("%w", err)
 	}
 	inv.fill() // a null in the file is a nil map
+	known, err := json.Marshal(inv)
+	if err != nil {
+		return nil, inventoryError("%w", err)
+	}
+	inv.unknown = unknownOf(body, known)
 	return inv, nil
 }
 

@@ -46,7 +46,7 @@ func (a *application) programsToKeep(digests []string) (kept keptPrograms, err e
 	if err != nil {
 		return kept, fmt.Errorf("read the applied document: %w", err)
 	}
-	bundle, err := config.Decode(bytes.NewReader(applied))
+	bundle, err := config.DecodeRecord(bytes.NewReader(applied))
 	if err != nil {
 		return kept, nil //nolint:nilerr // one that cannot be read has none, and is about to be replaced
 	}

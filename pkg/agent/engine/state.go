@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -75,8 +76,22 @@ func appliedCertificate(s System, bundle *config.Bundle, now time.Time) (*api.Ku
 	return &found.KubeletCertificate, nil
 }
 
-// readApplied returns the document that was applied last, nil if there is none.
-func readApplied(s System) (*config.Bundle, error) {
+// readApplied returns the document that was applied last, nil if there is none. What a later release has added to it is left out.
+func readApplied(s System) (*config.Bundle, error) { return decodeApplied(s, config.DecodeRecord) }
+
+// readDesired is readApplied for whoever makes the host as the document says, and must not leave anything out.
+func readDesired(s System) (*config.Bundle, error) {
+	bundle, err := decodeApplied(s, config.Decode)
+	if err == nil {
+		return bundle, nil
+	}
+	if _, tolerated := readApplied(s); tolerated != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: a later release has configured the host. Nothing is repaired until that release is installed again, or the host is configured by this one: kubectl windows reconfigure", err)
+}
+
+func decodeApplied(s System, decode func(io.Reader) (*config.Bundle, error)) (*config.Bundle, error) {
 	content, err := readFile(s, appliedPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // none is an ordinary answer
@@ -84,7 +99,7 @@ func readApplied(s System) (*config.Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the applied document: %w", err)
 	}
-	bundle, err := config.Decode(bytes.NewReader(content))
+	bundle, err := decode(bytes.NewReader(content))
 	if err != nil {
 		return nil, fmt.Errorf("the applied document: %w", err)
 	}

@@ -115,7 +115,13 @@ func DecodeStrict(text []byte, target any) error {
 }
 
 // Decode reads one bundle, as [DecodeStrict] does, and validates it.
-func Decode(r io.Reader) (*Bundle, error) {
+func Decode(r io.Reader) (*Bundle, error) { return decode(r, DecodeStrict) }
+
+// DecodeRecord reads a bundle that was applied, maybe by an agent of a later release, and validates it. It is for whoever wants to know
+// what a host was configured with, and does not make it so: members that are not known are left out.
+func DecodeRecord(r io.Reader) (*Bundle, error) { return decode(r, json.Unmarshal) }
+
+func decode(r io.Reader, into func(text []byte, target any) error) (*Bundle, error) {
 	// The version is checked first, so that the error for a newer document says so.
 	text, err := io.ReadAll(io.LimitReader(r, MaxBundleBytes+1))
 	if err != nil {
@@ -136,7 +142,7 @@ func Decode(r io.Reader) (*Bundle, error) {
 		return nil, fmt.Errorf("%w: %d, want %d", ErrVersion, head.Document.Version, SchemaVersion)
 	}
 	var bundle Bundle
-	if err := DecodeStrict(text, &bundle); err != nil {
+	if err := into(text, &bundle); err != nil {
 		return nil, fmt.Errorf("decode the bundle: %w", err)
 	}
 	if err := bundle.Validate(); err != nil {
