@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -40,7 +41,7 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	switch {
 	case pool == nil:
 		return "Not begun, because the pool that asked for it is gone.", nil
-	case op.Cause == v1alpha1.CauseRestartRequested && (pool.Spec.Restarts.After == nil || !e.instance.Status.LastRestart().Before(pool.Spec.Restarts.After.Time)):
+	case op.Cause == v1alpha1.CauseRestartRequested && !e.restartRequested(pool.Spec.Restarts.After):
 		field = "spec.restarts.after"
 	case op.Cause == v1alpha1.CauseRestartPending && pool.Spec.Restarts.Policy != v1alpha1.RestartWhenPending:
 		field = "spec.restarts.policy"
@@ -52,6 +53,11 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("Not begun, because %s of pool %s does not ask for it any more.", field, pool.Name), nil
+}
+
+// restartRequested says whether a pool that asks for a restart after a time asks for one of this host by now.
+func (e *execution) restartRequested(after *metav1.Time) bool {
+	return after != nil && e.instance.Status.LastRestart().Before(after.Time) && !after.After(e.clock.Now())
 }
 
 // unannotated says that the Node does not ask for the operation any more, which has says in words. Empty: it does.

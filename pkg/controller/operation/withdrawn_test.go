@@ -62,6 +62,9 @@ func TestWithdrawn(t *testing.T) {
 		{"it was restarted meanwhile", v1alpha1.CauseRestartRequested, func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.Restarts.After = &metav1.Time{Time: time.Now().Add(-time.Hour)}
 		}, "Not begun, because spec.restarts.after"},
+		{"it is put off", v1alpha1.CauseRestartRequested, func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.Restarts.After = &metav1.Time{Time: time.Now().Add(time.Hour)}
+		}, "Not begun, because spec.restarts.after"},
 		{"what Windows waits for", v1alpha1.CauseRestartPending, func(*v1alpha1.WindowsNodePool) {}, "Not begun, because spec.restarts.policy of pool p"},
 		{"the repair", v1alpha1.CauseNodeNotReady, func(p *v1alpha1.WindowsNodePool) { p.Spec.Remediation = nil }, "Not begun, because spec.remediation of pool p"},
 		{"all of it", v1alpha1.CauseNodeNotReady, func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }, "Not begun, because spec.paused of pool p is true."},

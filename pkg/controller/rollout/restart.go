@@ -29,15 +29,19 @@ func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now 
 	}
 	policy := pool.Spec.Restarts
 	updates, updatesDue := updatesDue(i, pool, now)
-	switch after := policy.After; {
-	case after != nil && i.Status.LastRestart().Before(after.Time):
+	after := policy.After
+	requested := after != nil && i.Status.LastRestart().Before(after.Time)
+	switch {
+	case requested && !after.After(now):
 		cause, due = v1alpha1.CauseRestartRequested, after.Time
 	case updates && !updatesDue.After(now):
 		return v1alpha1.CauseWindowsUpdates, updatesDue
 	case policy.Policy == v1alpha1.RestartWhenPending && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionRebootRequired):
 		cause = v1alpha1.CauseRestartPending
-	case updates:
+	case updates && (!requested || updatesDue.Before(after.Time)):
 		return v1alpha1.CauseWindowsUpdates, updatesDue
+	case requested: // for a day to come, until which the host goes on as if nobody had asked
+		cause, due = v1alpha1.CauseRestartRequested, after.Time
 	default:
 		return "", time.Time{}
 	}

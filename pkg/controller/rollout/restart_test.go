@@ -69,16 +69,21 @@ func TestRestartOf(t *testing.T) {
 	const (
 		requested = v1alpha1.CauseRestartRequested
 		waits     = v1alpha1.CauseRestartPending
+		updates   = v1alpha1.CauseWindowsUpdates
 		reboot    = v1alpha1.OperationReboot
 	)
+	updatesWait := func(i *v1alpha1.WindowsInstance) {
+		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: at(-time.Hour), Pending: 1}
+	}
 	now := v1alpha1.PoolRestarts{After: at(0)}
 	whenPending := v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}
 	for _, tt := range []struct {
-		name   string
-		policy v1alpha1.PoolRestarts
-		edit   []func(*v1alpha1.WindowsInstance)
-		want   v1alpha1.OperationCause
-		due    time.Duration // from testNow; minus a year: at any time
+		name    string
+		policy  v1alpha1.PoolRestarts
+		updates bool // are installed
+		edit    []func(*v1alpha1.WindowsInstance)
+		want    v1alpha1.OperationCause
+		due     time.Duration // from testNow; minus a year: at any time
 	}{
 		{name: "nobody wants it", edit: []func(*v1alpha1.WindowsInstance){pending}},
 		{name: "it does not wait", policy: whenPending},
@@ -91,6 +96,12 @@ func TestRestartOf(t *testing.T) {
 
 		{name: "somebody asks for it", policy: now, want: requested},
 		{name: "for later", policy: v1alpha1.PoolRestarts{After: at(time.Hour)}, want: requested, due: time.Hour},
+		{name: "for later, and it waits for one already", policy: v1alpha1.PoolRestarts{After: at(30 * 24 * time.Hour), Policy: v1alpha1.RestartWhenPending}, edit: []func(*v1alpha1.WindowsInstance){pending}, want: waits, due: never},
+		{name: "for later, and it waits for one that the pool does not want", policy: v1alpha1.PoolRestarts{After: at(30 * 24 * time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){pending}, want: requested, due: 30 * 24 * time.Hour},
+		{name: "now, and it waits for one as well", policy: v1alpha1.PoolRestarts{After: at(0), Policy: v1alpha1.RestartWhenPending}, edit: []func(*v1alpha1.WindowsInstance){pending}, want: requested},
+		{name: "for later, and updates wait", policy: v1alpha1.PoolRestarts{After: at(30 * 24 * time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){updatesWait}, updates: true, want: updates, due: never},
+		{name: "for later, and updates failed just now", policy: v1alpha1.PoolRestarts{After: at(30 * 24 * time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){updatesWait, did(reboot, updates, v1alpha1.OperationFailed, -time.Minute)}, updates: true, want: updates, due: 59 * time.Minute},
+		{name: "for later, before updates are tried again", policy: v1alpha1.PoolRestarts{After: at(30 * time.Minute)}, edit: []func(*v1alpha1.WindowsInstance){updatesWait, did(reboot, updates, v1alpha1.OperationFailed, -time.Minute)}, updates: true, want: requested, due: 30 * time.Minute},
 		{name: "it was restarted since, by whomever", policy: v1alpha1.PoolRestarts{After: at(-49 * time.Hour)}},
 		{name: "an operation restarted it, whatever the clock of the host says", policy: v1alpha1.PoolRestarts{After: at(-time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(-time.Minute) }}},
 		{name: "a restart for this failed", policy: v1alpha1.PoolRestarts{After: at(-time.Hour)}, edit: []func(*v1alpha1.WindowsInstance){did(reboot, requested, v1alpha1.OperationFailed, -time.Minute)}, want: requested, due: 9 * time.Minute},
@@ -110,6 +121,9 @@ func TestRestartOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Restarts: tt.policy}}
+			if tt.updates {
+				pool.Spec.WindowsUpdates.Install = v1alpha1.InstallAll
+			}
 			cause, due := restartOf(works(tt.edit...), pool, testNow)
 			if cause != tt.want {
 				t.Fatalf("got %q, want %q", cause, tt.want)
