@@ -139,7 +139,7 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 	}
 	release := services.Version(version.Version)
 	if err := node.SetupWithManager(ctx, c, node.Options{
-		Version: release, Recorder: c.recorder,
+		Version: release, Namespace: c.options.Hosts.Namespace, Recorder: c.recorder,
 		WMCOEnded: func(ctx context.Context) (bool, error) { return cluster.OtherOperatorEnded(ctx, c.GetAPIReader()) },
 	}); err != nil {
 		return err

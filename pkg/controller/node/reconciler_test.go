@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -99,7 +100,7 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 			return c.Apply(ctx, o, opts...)
 		},
 	}).Build()
-	s.Reconciler = newReconciler(c, Options{Version: testVersion, Recorder: s.events, WMCOEnded: func(context.Context) (bool, error) { return !s.wmcoRuns, s.unknown }})
+	s.Reconciler = newReconciler(c, Options{Version: testVersion, Namespace: testNamespace, Recorder: s.events, WMCOEnded: func(context.Context) (bool, error) { return !s.wmcoRuns, s.unknown }})
 	s.resolver = dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}
 	return s
 }
@@ -600,6 +601,38 @@ func TestPredicates(t *testing.T) {
 		t.Run("Node: "+tt.name, func(t *testing.T) {
 			if got := nodeChanged.Update(event.UpdateEvent{ObjectOld: registered(), ObjectNew: registered(tt.edit)}); got != tt.want {
 				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+// TestClaimsOfTenants: a name that DNS has at an address confirms a Node only if the host was found there, or the instance is one of the
+// operator's; certificates go by the same.
+func TestClaimsOfTenants(t *testing.T) {
+	const name = "ip-10-0-0-5.ec2.internal"
+	foundAt := func(ip string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.MachineID, i.Status.HostIP, i.Status.System = "firmware-1/windows-1", ip, &v1alpha1.SystemStatus{Hostname: "WIN-7"}
+			i.Status.Node.Name = name
+		}
+	}
+	for _, tt := range []struct {
+		name, home, found string
+		written           bool
+	}{
+		{"of the operator, which names the address", testNamespace, "10.0.0.9", true},
+		{"of others, who name the address", "openshift-windows", "10.0.0.9", false},
+		{"of others, found at the address", "openshift-windows", "10.0.0.5", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, host(foundAt(tt.found)), registered(func(n *corev1.Node) { n.Name = name }), newPool(nil))
+			s.Namespace = tt.home
+			writes, _ := s.reconcile()
+			if (len(writes) > 0) != tt.written {
+				t.Errorf("written: %v", writes)
+			}
+			if refused := len(s.events.events) == 1 && strings.HasPrefix(s.events.events[0], "Warning "+reasonNodeNameUnknown); refused == tt.written {
+				t.Errorf("events: %v", s.events.events)
 			}
 		})
 	}

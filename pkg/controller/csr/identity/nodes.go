@@ -25,7 +25,7 @@ type Nodes struct {
 	Resolver Resolver
 	// Namespace is that of the operator: of two instances of the same host, one in this
 	// namespace stands for it, and what others claim of their hosts does not count, see
-	// [Host.DropClaims]. Only Find and Host use it. Empty: claims count.
+	// [Host.DropClaims]. Required.
 	Namespace string
 }
 
@@ -68,7 +68,7 @@ func (n Nodes) Host(ctx context.Context, instance *v1alpha1.WindowsInstance, nod
 		return nil, err
 	}
 	h := New(instance, machine)
-	if n.Namespace != "" && instance.Namespace != n.Namespace {
+	if instance.Namespace != n.Namespace {
 		h.DropClaims(machine)
 	}
 	if h.Disputed(nodeName) {

@@ -261,6 +261,14 @@ func TestVerify(t *testing.T) {
 		{"by the address of the Node alone", newInstance("i"), nil, Unconfirmed},
 		{"by the name of another Node", newInstance("i", known, func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "win-2" }), nil, Unconfirmed},
 		{"by DNS", newInstance("i", func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "win-1.example.com" }), nil, Proven},
+		{"by DNS, at an address where others say that it is", newInstance("i", func(i *v1alpha1.WindowsInstance) {
+			i.Namespace, i.Status.Node.Name = "other", "win-1.example.com"
+			i.Status.MachineID, i.Status.HostIP = "firmware-1/windows-1", "10.0.0.9"
+		}), nil, Unconfirmed},
+		{"by DNS, where it was found", newInstance("i", func(i *v1alpha1.WindowsInstance) {
+			i.Namespace, i.Status.Node.Name = "other", "win-1.example.com"
+			i.Status.MachineID, i.Status.HostIP = "firmware-1/windows-1", "10.0.0.5"
+		}), nil, Proven},
 		{"by its Machine", newInstance("i", ofMachine), []client.Object{newMachine("m1")}, Proven},
 		{"by another Machine", newInstance("i", ofMachine), []client.Object{newMachine("m2")}, Unconfirmed},
 		{"by a Machine that is gone", newInstance("i", ofMachine), nil, Unconfirmed},
@@ -272,7 +280,7 @@ func TestVerify(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			nodes := Nodes{Reader: newReader(t, tt.others...), Resolver: dns{"win-1.example.com.": "10.0.0.5"}}
+			nodes := Nodes{Reader: newReader(t, tt.others...), Resolver: dns{"win-1.example.com.": "10.0.0.5"}, Namespace: "ns"}
 			name := "win-1"
 			if tt.instance.Status.Node.Name == "win-1.example.com" {
 				name = tt.instance.Status.Node.Name
