@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -256,7 +257,8 @@ func loggedIn(instances []*v1alpha1.WindowsInstance) bool {
 	return slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return i.Status.Credentials != nil })
 }
 
-// write makes the kept Secret have data, and removes it if that is nothing.
+// write makes the kept Secret have data, and removes it if that is nothing. What it has to have no more is taken away by name: an entry
+// that somebody else owns as well, as who has restored the Secret from a backup does, stays where it is only left out.
 func (r *Reconciler) write(ctx context.Context, namespace string, kept *corev1.Secret, data map[string][]byte) error {
 	switch {
 	case maps.EqualFunc(kept.Data, data, bytes.Equal):
@@ -264,6 +266,27 @@ func (r *Reconciler) write(ctx context.Context, namespace string, kept *corev1.S
 	case len(data) == 0:
 		err := r.client.Delete(ctx, kept, client.Preconditions{UID: &kept.UID, ResourceVersion: &kept.ResourceVersion})
 		return client.IgnoreNotFound(err)
+	}
+	ended := map[string][]byte{}
+	for name := range kept.Data {
+		if _, stays := data[name]; !stays {
+			ended[name] = nil
+		}
+	}
+	if len(ended) > 0 {
+		body, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": kept.UID, "resourceVersion": kept.ResourceVersion}, "data": ended,
+		})
+		if err != nil {
+			return fmt.Errorf("removing entries of Secret %s/%s: %w", namespace, host.KeptSecret, err)
+		}
+		kept = kept.DeepCopy() // the one that was read belongs to the cache
+		if err := r.client.Patch(ctx, kept, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
+			return fmt.Errorf("removing entries of Secret %s/%s: %w", namespace, host.KeptSecret, err)
+		}
+		if maps.EqualFunc(kept.Data, data, bytes.Equal) {
+			return nil
+		}
 	}
 	secret := accorev1.Secret(host.KeptSecret, namespace).WithType(corev1.SecretTypeOpaque).WithData(data)
 	if kept.ResourceVersion != "" {

@@ -10,6 +10,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +225,52 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 	expect("nor was for a week")
 	if n := testutil.CollectAndCount(f.hosts); n != 0 {
 		t.Errorf("the metric has %d lines", n)
+	}
+}
+
+// TestRestoredByOthers: a key that is not needed any more goes although somebody else has written it, too, as from a backup.
+func TestRestoredByOthers(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	var cache host.CredentialCache
+	credentials, err := cache.Keep(secretWith(clusterKey, first).Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := time.Now().Add(-time.Hour)
+	credentials[0].KeptUntil = &over
+	expired, err := host.Kept{Credentials: credentials}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := types.NamespacedName{Namespace: clusterKey.Namespace, Name: "unused"}
+	for _, changed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("what stays is to be written as well: %t", changed), func(t *testing.T) {
+			f := newFixture(t, secretWith(clusterKey, second), instanceWith("win-1", is, ""))
+			f.reconcile(clusterKey)
+			var kept corev1.Secret
+			if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: clusterKey.Namespace, Name: host.KeptSecret}, &kept); err != nil {
+				t.Fatal(err)
+			}
+			restored := &corev1.Secret{Type: kept.Type, Data: maps.Clone(kept.Data)}
+			restored.Namespace, restored.Name = kept.Namespace, kept.Name
+			restored.Data[unused.Name] = expired
+			if changed {
+				restored.Data[clusterKey.Name] = []byte("{}")
+			}
+			if err := f.client.Delete(t.Context(), &kept); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.client.Create(t.Context(), restored, client.FieldOwner("x")); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{is}, f.reconcile(clusterKey)); diff != "" {
+				t.Errorf("in use (-want +got)\n%s", diff)
+			}
+			if got := f.reconcile(unused); len(got) > 0 {
+				t.Errorf("still kept of %s, which was %s: %q", unused, was, got)
+			}
+		})
 	}
 }
 
