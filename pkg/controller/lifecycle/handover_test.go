@@ -13,10 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
@@ -152,6 +154,39 @@ func TestHandOver(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, got.Status); diff != "" {
 		t.Errorf("handed over (-want +got)\n%s", diff)
+	}
+}
+
+// What could not be ended is done once more, with the same result: the one that was deleted was changed meanwhile by somebody else.
+func TestHandOverIsRepeated(t *testing.T) {
+	named := func(id string) func(*v1alpha1.Operation) { return func(o *v1alpha1.Operation) { o.ID = id } }
+	old := newInstance(has(revision1), held, ops(op(reconfigure, succeeded, time.Hour, hostChanged, named("a")), op(reconfigure, failed, 2*time.Hour, named("b"))))
+	old.Spec, old.CreationTimestamp = member("", "10.0.0.5").Spec, *ago(2 * time.Hour)
+	old.Status.MachineID, old.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}
+	f := newFixture(t, old, member("new", "10.0.0.5", duplicate, ops(op(v1alpha1.OperationDrain, failed, time.Minute, named("c")))))
+	f.delete()
+	var once *v1alpha1.WindowsInstanceStatus
+	f.onStatus = func(i *v1alpha1.WindowsInstance) {
+		f.onStatus, f.fail, once = nil, apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed")), i.Status.DeepCopy()
+	}
+	if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance}); err != nil || f.get() == nil || once == nil {
+		t.Fatalf("got %v, and handed over %+v", err, once)
+	}
+	f.fail = nil
+	f.settle()
+	got := &v1alpha1.WindowsInstance{}
+	if err := f.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "new"}, got); err != nil || f.get() != nil {
+		t.Fatalf("got %v, and %+v", err, f.get())
+	}
+	var ids []string
+	for _, o := range got.Status.Operations() {
+		ids = append(ids, o.ID)
+	}
+	if !slices.Equal(ids, []string{"c", "a", "b"}) {
+		t.Errorf("the operations are %q", ids)
+	}
+	if diff := cmp.Diff(*once, got.Status); diff != "" {
+		t.Errorf("handed over at first (-), and in the end (+)\n%s", diff)
 	}
 }
 

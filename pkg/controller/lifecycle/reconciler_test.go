@@ -46,6 +46,8 @@ type fixture struct {
 	writes int
 	// fail, when set, is what every write answers instead, and failDelete every deletion.
 	fail, failDelete error
+	// onStatus is called after a status was written. Nil: nothing is.
+	onStatus func(*v1alpha1.WindowsInstance)
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -67,7 +69,11 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				if f.writes++; f.fail != nil {
 					return f.fail
 				}
-				return c.SubResource(sub).Update(ctx, obj, opts...)
+				err := c.SubResource(sub).Update(ctx, obj, opts...)
+				if written, ok := obj.(*v1alpha1.WindowsInstance); err == nil && ok && f.onStatus != nil {
+					f.onStatus(written)
+				}
+				return err
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				if f.writes++; f.fail != nil {

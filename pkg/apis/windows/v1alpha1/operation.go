@@ -223,12 +223,13 @@ func (s *WindowsInstanceStatus) RemovalBegun() bool {
 func begunRemoval(o *Operation) bool { return o.Type == OperationRemove && !o.Untouched() }
 
 // Inherit takes over what was done to the host from an instance that represented it before, and since when that waited for a
-// confirmation. That its removal was tried is not among it: the host stays.
+// confirmation. That its removal was tried is not among it: the host stays. Repeating it is harmless.
 func (s *WindowsInstanceStatus) Inherit(from *WindowsInstanceStatus) {
 	s.UnconfirmedSince = from.UnconfirmedSince.DeepCopy()
 	all := s.Operations()
 	for _, o := range from.Operations() {
-		if o.Type != OperationRemove {
+		known := slices.ContainsFunc(all, func(k *Operation) bool { return k.ID == o.ID })
+		if o.Type != OperationRemove && !known {
 			all = append(all, o)
 		}
 	}
