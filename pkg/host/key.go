@@ -4,9 +4,9 @@
 package host
 
 import (
-	"encoding/base64"
 	"fmt"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -16,7 +16,7 @@ type Key struct{ algorithm, base64, fingerprint string }
 
 // ParseKey reads a key in the form of spec.hostKeys: type, base64, and maybe a comment.
 func ParseKey(line string) (Key, error) {
-	key, err := ssh.ParseHostKey(line)
+	key, err := hostkey.Parse(line)
 	if err != nil {
 		return Key{}, err
 	}
@@ -28,7 +28,7 @@ func KeyOf(key ssh.PublicKey) Key {
 	if key == nil {
 		return Key{}
 	}
-	return Key{key.Type(), base64.StdEncoding.EncodeToString(key.Marshal()), ssh.Fingerprint(key)}
+	return Key{key.Type(), hostkey.Base64(key), ssh.Fingerprint(key)}
 }
 
 // IsZero says whether it is no key.
@@ -65,7 +65,7 @@ func trustedKeys(instance *v1alpha1.WindowsInstance) ([]ssh.PublicKey, error) {
 func parseKeys(lines []string) ([]ssh.PublicKey, error) {
 	keys := make([]ssh.PublicKey, 0, len(lines))
 	for _, line := range lines {
-		key, err := ssh.ParseHostKey(line)
+		key, err := hostkey.Parse(line)
 		if err != nil {
 			return nil, fmt.Errorf("the recorded host key %q cannot be read: %w", line, err)
 		}

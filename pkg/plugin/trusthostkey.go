@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -105,7 +106,7 @@ var errNoChange = errors.New("the host has not presented another key than the tr
 func (o *trustOptions) choose(instance *v1alpha1.WindowsInstance) (ssh.PublicKey, error) {
 	presented, changed := presentedKey(instance)
 	if o.key != "" {
-		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(o.key))
+		key, err := hostkey.Parse(o.key)
 		if err != nil {
 			return nil, fmt.Errorf("--key is no public key: want its type, a space, and base64 as in a .pub file: %w", err)
 		}
@@ -148,7 +149,7 @@ func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, change
 	if match == nil {
 		return nil, true
 	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(match[1]))
+	key, err := hostkey.Parse(match[1])
 	if err != nil {
 		return nil, true
 	}
@@ -166,7 +167,7 @@ func askForKey(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
 func trustedKeys(instance *v1alpha1.WindowsInstance) []string {
 	var keys []string
 	for _, line := range instance.Spec.HostKeys {
-		if key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil {
+		if key, err := hostkey.Parse(line); err == nil {
 			keys = append(keys, describeKey(key))
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -313,10 +314,10 @@ func (s *scriptedHosts) takeForgotten() []string {
 
 // verifyAs verifies a host key as the connection pool does.
 func verifyAs(presented host.Key, instance *v1alpha1.WindowsInstance) error {
-	key, _ := hostssh.ParseHostKey(presented.String()) // nil for a host without one
+	key, _ := hostkey.Parse(presented.String()) // nil for a host without one
 	var pinned []ssh.PublicKey
 	for line := range strings.SplitSeq(pinsOf(instance), "\n") {
-		if key, err := hostssh.ParseHostKey(line); err == nil {
+		if key, err := hostkey.Parse(line); err == nil {
 			pinned = append(pinned, key)
 		}
 	}

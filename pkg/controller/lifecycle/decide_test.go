@@ -35,7 +35,7 @@ func newInstance(changes ...change) *v1alpha1.WindowsInstance {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1", UID: "uid-of-win-1", Generation: 1},
 		Status: v1alpha1.WindowsInstanceStatus{
 			ObservedGeneration: 1, DesiredRevision: revision1,
-			HostKeys: []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA", TrustedBy: v1alpha1.TrustedOnFirstUse}},
+			HostKeys: []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: testKey, TrustedBy: v1alpha1.TrustedOnFirstUse}},
 		},
 	}
 	condition(v1alpha1.ConditionAuthenticated, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn)(instance)
@@ -473,8 +473,8 @@ func TestDecideToRemove(t *testing.T) {
 		{"restored without its status", newInstance(held, deleted(0), restored), snapshot{}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", []string{"restored without its status", "kubectl windows trust-host-key win-1 -n ns --key KEY"}},
 		{"restored, and its key is confirmed", newInstance(held, deleted(0), restored, pinned), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"its Node is drained"}},
 		{"restored, confirmed, and away", newInstance(held, deleted(0), restored, pinned, ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
-		{"restored, logged in to once, and away", newInstance(held, deleted(0), restored, pinned, keys("AAAA"), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
-		{"restored, logged in to once, and paused", newInstance(held, deleted(0), restored, pinned, keys("AAAA")), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", nil},
+		{"restored, logged in to once, and away", newInstance(held, deleted(0), restored, pinned, keys(testKey), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"restored, logged in to once, and paused", newInstance(held, deleted(0), restored, pinned, keys(testKey)), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", nil},
 		{"restored, and time is left", newInstance(held, deleted(0), restored, removal(clean, time.Hour)), snapshot{}, "Nothing, tell RemovalFailed, again in 1h0m0s, Removed=False/RemovalFailed, pending", nil},
 		{"restored, and time is over", newInstance(held, deleted(time.Minute), restored, removal(clean, time.Minute)), snapshot{}, "Abandon, tell Abandoned", []string{"its Node, if it has one, is kept"}},
 		{"the history is too short to know", newInstance(held, deleted(0), ops(full...)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},

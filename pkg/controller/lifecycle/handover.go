@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -70,9 +70,7 @@ func sharesKey(deleted, other *v1alpha1.WindowsInstance) bool {
 		keys = append(keys, key.Key)
 	}
 	if len(keys) == 0 && meta.IsStatusConditionTrue(other.Status.Conditions, v1alpha1.ConditionHostKeyTrusted) {
-		for _, line := range other.Spec.HostKeys {
-			keys = append(keys, strings.Fields(line)...) // type, base64, and maybe a comment
-		}
+		keys = hostkey.Base64Of(other.Spec.HostKeys)
 	}
 	return len(keys) == 0 || slices.ContainsFunc(deleted.Status.HostKeys, func(k v1alpha1.HostKeyStatus) bool { return slices.Contains(keys, k.Key) })
 }

@@ -24,6 +24,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
+// testKey is the host key of [newInstance], and otherKey is another one.
+const (
+	testKey  = "AAAAC3NzaC1lZDI1NTE5AAAAIJXl0Yl1n9ZeKS5YSsDF1PAI1oRCiK9qXh1n3yXkQ0k6"
+	otherKey = "AAAAC3NzaC1lZDI1NTE5AAAAIKoV1cqH2r0sTQm7nLk3vY5hJ8xWfUe6Zb9dGaPtMi4R"
+)
+
 // member is an instance of a pool at an address, with a known host.
 func member(name, address string, changes ...change) *v1alpha1.WindowsInstance {
 	i := newInstance()
@@ -86,10 +92,14 @@ func TestHeir(t *testing.T) {
 		{"a name that was not resolved yet", member("new", "host5.example.com", fresh), false, true},
 		{"the same host at another address", member("new", "10.0.0.9"), true, false},
 		{"another machine with its key", member("new", "10.0.0.9", machine("firmware-2/windows-1")), false, false},
-		{"another key", member("new", "10.0.0.9", keys("BBBB")), false, false},
-		{"another host that got its address", member("new", "10.0.0.5", fresh, keys("BBBB")), false, true},
-		{"another host that got its address, has proven a pinned key, and lets nobody in", member("new", "10.0.0.5", fresh, pinned("BBBB"), verified, refusedLogin), false, false},
-		{"the same host, which has proven its key, and lets nobody in", member("new", "10.0.0.5", fresh, pinned("BBBB", "AAAA"), verified, refusedLogin), true, false},
+		{"another key", member("new", "10.0.0.9", keys(otherKey)), false, false},
+		{"another host that got its address", member("new", "10.0.0.5", fresh, keys(otherKey)), false, true},
+		{"another host that got its address, has proven a pinned key, and lets nobody in", member("new", "10.0.0.5", fresh, pinned(otherKey), verified, refusedLogin), false, false},
+		{"the same host, which has proven its key, and lets nobody in", member("new", "10.0.0.5", fresh, pinned(otherKey, testKey), verified, refusedLogin), true, false},
+		{"the same host, which has proven its key, and lets nobody in; a line says whose key that is", member("new", "10.0.0.5", fresh, pinned(testKey), func(i *v1alpha1.WindowsInstance) {
+			i.Spec.HostKeys[0] = "# of win-1\n" + i.Spec.HostKeys[0]
+		}, verified, refusedLogin), true, false},
+		{"another key, with that of the host as its comment", member("new", "10.0.0.5", fresh, pinned(otherKey+" "+testKey), verified, refusedLogin), false, false},
 		{"another port", member("new", "10.0.0.5", fresh, func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }), false, true},
 		{"cannot be reached yet", member("new", "10.0.0.9", fresh, refused), false, true},
 		{"a name that is not in DNS yet", member("new", "host5.example.com", fresh, unknown), false, true},
@@ -111,7 +121,7 @@ func TestHeir(t *testing.T) {
 // has changed nothing. After any other attempt it is too late.
 func TestInheritAfterAnAttempt(t *testing.T) {
 	for step, want := range map[string]bool{v1alpha1.StepConnect: true, v1alpha1.StepCleanup: false} {
-		old := newInstance(has(revision1), held, keys("AAAA"), deleted(time.Hour), ops(op(remove, failed, time.Minute, func(o *v1alpha1.Operation) {
+		old := newInstance(has(revision1), held, keys(testKey), deleted(time.Hour), ops(op(remove, failed, time.Minute, func(o *v1alpha1.Operation) {
 			o.Steps = []v1alpha1.OperationStep{{Name: step, State: v1alpha1.StepFailed}}
 		})))
 		a, ok := (snapshot{instance: old, heir: member("new", "10.0.0.9"), now: testNow}).inherit()
@@ -124,7 +134,7 @@ func TestInheritAfterAnAttempt(t *testing.T) {
 // A host whose entry was renamed goes on with its Node, its revision and what is trusted.
 func TestHandOver(t *testing.T) {
 	done := op(reconfigure, succeeded, time.Hour, hostChanged)
-	old := newInstance(has(revision1), held, keys("AAAA"), ops(done), func(i *v1alpha1.WindowsInstance) {
+	old := newInstance(has(revision1), held, keys(testKey), ops(done), func(i *v1alpha1.WindowsInstance) {
 		i.Spec = member("", "10.0.0.5").Spec
 		i.CreationTimestamp = *ago(time.Hour)
 		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}

@@ -15,12 +15,6 @@ import (
 // those who reach hosts need not know the library.
 type PublicKey = ssh.PublicKey
 
-// ParseHostKey reads a line with the type of a key, the key in base64, and maybe a comment.
-func ParseHostKey(line string) (PublicKey, error) {
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-	return key, err
-}
-
 // hostKeyPreference are the host key algorithms that are accepted, best first. DSA
 // and ssh-rsa (SHA-1) are missing, and so are certificates: what is pinned is a key.
 var hostKeyPreference = []string{

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -89,20 +90,13 @@ func rerouted(instance *v1alpha1.WindowsInstance) bool {
 // status, so that nothing else of the lines in spec.hostKeys, which may have comments, is trusted.
 func provenKeys(instance *v1alpha1.WindowsInstance) []string {
 	var proven []string
+	pinned := hostkey.Base64Of(instance.Spec.HostKeys)
 	for _, key := range instance.Status.HostKeys {
-		if slices.ContainsFunc(instance.Spec.HostKeys, func(line string) bool { return pinnedKey(line) == key.Key }) {
+		if slices.Contains(pinned, key.Key) {
 			proven = append(proven, key.Type+" "+key.Key)
 		}
 	}
 	return proven
-}
-
-// pinnedKey is the key of a line of spec.hostKeys in base64, without its type and comment. Empty: it has none.
-func pinnedKey(line string) string {
-	if fields := strings.Fields(line); len(fields) > 1 {
-		return fields[1]
-	}
-	return ""
 }
 
 // notKnown is the Conflict about a host that the controller has not logged in to as the spec says.

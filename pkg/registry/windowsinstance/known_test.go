@@ -120,6 +120,9 @@ func TestKnown(t *testing.T) {
 		{name: "another key since the host was found unfit", edit: []edit{machine, pinned(keyOfOther), condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonFindings, "It has no disk.")},
 			want: "the controller has not logged in to this host yet by a key of spec.hostKeys, but by another one;"},
 		{name: "its key", edit: []edit{machine, pinned(keyOfHost)}, keys: []string{"ssh-ed25519 " + keyOfHost}},
+		{name: "its key, with a line that says where it was read", edit: []edit{machine, func(i *v1alpha1.WindowsInstance) {
+			i.Spec.HostKeys = []string{"# " + keyOfOther + " is that of win-2\n\nssh-ed25519 " + keyOfHost + " w"}
+		}}, keys: []string{"ssh-ed25519 " + keyOfHost}},
 		{name: "another key besides its own", edit: []edit{machine, pinned(keyOfOther, keyOfHost+" w")}, keys: []string{"ssh-ed25519 " + keyOfHost}},
 	}
 	for _, tt := range tests {

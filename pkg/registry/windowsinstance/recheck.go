@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/stream/recheck"
 )
@@ -102,12 +103,7 @@ func sameHost(began, now *v1alpha1.WindowsInstance) error {
 
 // acceptedKeys are the host keys that are trusted, without their types and comments.
 func acceptedKeys(instance *v1alpha1.WindowsInstance) []string {
-	var keys []string
-	for _, line := range instance.Spec.HostKeys {
-		if key := pinnedKey(line); key != "" {
-			keys = append(keys, key)
-		}
-	}
+	keys := hostkey.Base64Of(instance.Spec.HostKeys)
 	if len(keys) > 0 {
 		return keys
 	}

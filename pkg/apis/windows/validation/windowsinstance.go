@@ -4,7 +4,7 @@
 // Package validation holds the rules for API objects that cannot be said in tags
 // on the types: formats, and rules over several fields. It works on the internal types
 // of objects and on the served types of actions, which are never stored. It imports no
-// other package of this project.
+// package of this project from elsewhere than pkg/apis.
 package validation
 
 import (
@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -158,7 +159,7 @@ func validatePin(line string, path *field.Path) field.ErrorList {
 	if errs := validateHostKey(line, path); len(errs) > 0 {
 		return errs
 	}
-	key, _, _, _, _ := ssh.ParseAuthorizedKey([]byte(line)) // it was checked
+	key, _ := hostkey.Parse(line) // it was checked
 	if public, ok := key.(ssh.CryptoPublicKey); ok {
 		if short, ok := public.CryptoPublicKey().(*rsa.PublicKey); ok && short.N.BitLen() < minRSABits {
 			return field.ErrorList{field.Invalid(path, line, fmt.Sprintf("is an RSA key of %d bits, and needs %d: pin the ED25519 key of the host, or make it another RSA key with ssh-keygen", short.N.BitLen(), minRSABits))}
@@ -168,8 +169,8 @@ func validatePin(line string, path *field.Path) field.ErrorList {
 }
 
 func validateHostKey(line string, path *field.Path) field.ErrorList {
-	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
-	if err != nil || len(options) > 0 || len(rest) > 0 {
+	key, err := hostkey.Parse(line)
+	if err != nil {
 		return field.ErrorList{field.Invalid(path, line, "must be one public key as in a known_hosts file: type, space, base64; `ssh-keyscan -p PORT ADDRESS` prints the keys of a host")}
 	}
 	switch key.Type() {

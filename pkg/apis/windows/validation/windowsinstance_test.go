@@ -77,6 +77,7 @@ func TestValidateWindowsInstance(t *testing.T) {
 
 		{"host keys: ed25519", keys(ed25519Key), nil},
 		{"host keys: with a comment", keys(ed25519Key + " root@win-1"), nil},
+		{"host keys: with a line of comment", keys("# read on the console\n" + ed25519Key), nil},
 		{"host keys: RSA", keys(hostKey(t, rsaPublic(t, 2048))), nil},
 		{"host keys: short RSA", keys(ed25519Key, hostKey(t, rsaPublic(t, 1024))), []string{"Invalid spec.hostKeys[1]"}},
 		{"host keys: ECDSA", keys(hostKey(t, ecdsaPublic(t, elliptic.P256())), hostKey(t, ecdsaPublic(t, elliptic.P384())), hostKey(t, ecdsaPublic(t, elliptic.P521()))), nil},
