@@ -37,7 +37,7 @@ type LogStream struct {
 }
 
 // Logs opens a log on the host of the instance. It returns once the host has found
-// the log. The stream ends with ctx. Errors are those of [Hosts],
+// the log. Where the agent cannot be put on the host, an older one reads it. The stream ends with ctx. Errors are those of [Hosts],
 // [ssh.Error]s, [Error]s and [LogRefusedError]s.
 func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (*LogStream, error) {
 	to, err := a.login(ctx, instance)
@@ -45,7 +45,7 @@ func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 		return nil, err
 	}
 	var stream *LogStream
-	err = a.withAgent(ctx, to, func(program string) error {
+	err = a.withReader(ctx, to, func(program string) error {
 		stream, err = a.openLog(ctx, to.Target, program, request)
 		return err
 	})

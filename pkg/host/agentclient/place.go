@@ -5,12 +5,9 @@ package agentclient
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -65,7 +62,7 @@ func (a *Client) login(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 
 // ensureAgent makes sure that the agent is on the host, and the host the right machine. Callers for
 // the same target share the work. Those for another target of the host do it once more, as two
-// replicas do: each file has a name of its own until it is verified.
+// replicas do: each file has a name of its own until it is verified, see uploadAgent.
 func (a *Client) ensureAgent(ctx context.Context, to login) (*placement, error) {
 	placed, err := a.placed.Get(ctx, to.Owner, to.Identity(), func(ctx context.Context) (*placement, error) {
 		ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
@@ -149,69 +146,31 @@ func (a *Client) withAgent(ctx context.Context, to login, do func(program string
 	}
 }
 
-// uploadAgent writes the build under a temporary name, has the host compute its
-// digest, and only then gives it its name. It returns which machine the host is.
-func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build *Bundle) (machine string, err error) {
-	fail := func(doing string, err error) (string, error) {
-		return "", &Error{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
-	}
-	if err := client.MkdirAll(overSFTP(agentDir)); err != nil {
-		return fail("creating "+agentDir, err)
-	}
-	suffix := make([]byte, 4)
-	if _, err := rand.Read(suffix); err != nil {
-		return fail("choosing a temporary name", err)
-	}
-	temporary := commandPath("upload-" + hex.EncodeToString(suffix) + "-" + build.name())
-	remote := overSFTP(temporary)
-	// A failure here leaves a file behind that the next upload does not stumble over.
-	defer func() { _ = client.Remove(remote) }()
-
-	local, err := os.Open(build.path)
-	if err != nil {
-		return fail("opening the local copy", err)
-	}
-	defer local.Close()
-	file, err := client.OpenFile(remote, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return fail("creating a file in "+agentDir, err)
-	}
-	_, err = file.ReadFrom(local)
-	if err := errors.Join(err, file.Close()); err != nil {
-		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDir), err)
-	}
-	if machine, err = verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
-		return "", err
-	}
-	final := overSFTP(build.command())
-	if err := client.PosixRename(remote, final); err != nil {
-		// Another replica was faster: a program that runs cannot be replaced on
-		// Windows, and need not be, as its name is that of its content.
-		if info, statErr := client.Stat(final); statErr == nil && info.Size() == build.size {
-			return machine, nil
-		}
-		return fail("renaming it", err)
-	}
-	return machine, nil
-}
-
 // verifyAgent has the agent at command compute the digest of its own file, over connections
 // of the given pool, and returns which machine it runs on.
 func verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build *Bundle) (machine string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
-	defer cancel()
-	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
-	if err := pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
+	said, err := askVersion(ctx, pool, target, command)
+	if err != nil {
 		return "", &Error{Step: StepVerify, Err: err}
-	}
-	var said api.Version
-	if err := answer.Decode(out.Bytes(), &said, answer.Usual); err != nil {
-		return "", &Error{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
 	if said.SHA256 != build.sha256 {
 		return "", &Error{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
 	}
 	return said.MachineID, nil
+}
+
+// askVersion asks a program on the host which agent it is.
+func askVersion(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string) (said api.Version, err error) {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
+	if err := pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
+		return said, err
+	}
+	if err := answer.Decode(out.Bytes(), &said, answer.Usual); err != nil {
+		return said, fmt.Errorf("it does not answer as the agent does: %w", err)
+	}
+	return said, nil
 }
 
 // mayBeGone says whether err could mean that the agent is no longer on the host,
