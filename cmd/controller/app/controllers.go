@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
@@ -200,6 +201,9 @@ func (c *controllers) addOperation(context.Context) error {
 	}
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance, time.Now())
+	}
+	o.MachineAddress = func(ctx context.Context, name types.NamespacedName) (string, error) {
+		return machine.AddressForWMCO(ctx, c.GetClient(), name)
 	}
 	o.Represented = func(ctx context.Context, i *v1alpha1.WindowsInstance) (string, error) {
 		return instance.Represented(ctx, c.GetClient(), c.GetAPIReader(), i, c.options.Hosts.Namespace)

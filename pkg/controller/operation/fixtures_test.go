@@ -119,6 +119,8 @@ type scriptedHost struct {
 	peer *host.Peer
 	// names are the addresses that names stand for.
 	names map[string]string
+	// elsewhere is who answers the bare key at other addresses than that of the instance. Nil, and those that are not there: the port is closed.
+	elsewhere map[string]func() (*host.Peer, error)
 	// keeps is which programs the last Apply was to keep.
 	keeps      []string
 	forced     bool
@@ -169,9 +171,16 @@ func (h *scriptedHost) Login(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 	return *cmp.Or(h.peer, &host.Peer{}), h.ask(ctx, "Login")
 }
 
-func (h *scriptedHost) LoginBare(ctx context.Context, _ *v1alpha1.WindowsInstance, secret types.NamespacedName) (*host.Peer, error) {
+func (h *scriptedHost) LoginBare(ctx context.Context, i *v1alpha1.WindowsInstance, secret types.NamespacedName) (*host.Peer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if i.Spec.Address != "10.0.0.1" {
+		h.asked = append(h.asked, "LoginBare at "+i.Spec.Address)
+		if answer := h.elsewhere[i.Spec.Address]; answer != nil {
+			return answer()
+		}
+		return nil, errRefusedPort
+	}
 	if err := h.ask(ctx, "LoginBare"); err != nil || h.peer != nil || secret != keySecret {
 		return nil, err
 	}
@@ -413,6 +422,9 @@ type fixture struct {
 	ready func(ctx context.Context) error
 	// superseded is what is said of an instance that is about to be removed.
 	superseded string
+	// machineAddress is that of the Machine, or machineUnread why it is not known.
+	machineAddress string
+	machineUnread  error
 	// labels are those that the Node is to have. Nil: those that it has.
 	labels func() map[string]string
 	// represented is asked before a host is changed for the first time. Nil: nobody is.
@@ -585,8 +597,9 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Policy: f.policy, Version: "v1.2.3",
 		Ready: f.ready, Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
-		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
-		Labels:     f.nodeLabels,
+		Superseded:     func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
+		Labels:         f.nodeLabels,
+		MachineAddress: func(context.Context, types.NamespacedName) (string, error) { return f.machineAddress, f.machineUnread },
 		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 			if f.represented == nil {
 				return "", nil

@@ -5,6 +5,7 @@ package operation
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -77,6 +80,78 @@ func TestReleaseCorrectsHostKeys(t *testing.T) {
 	}
 }
 
+// TestReleaseCorrectsHostKeysElsewhere: the addresses by which WMCO goes to a host that was found at another one. What is there has to prove that it is
+// the same host.
+func TestReleaseCorrectsHostKeysElsewhere(t *testing.T) {
+	t.Parallel()
+	parsed := func(wire string) host.Key {
+		key, err := host.ParseKey(keyType(wire) + " " + wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	is := func(wire string) func() (*host.Peer, error) {
+		return func() (*host.Peer, error) { return &host.Peer{Key: parsed(wire)}, nil }
+	}
+	fails := func(err error) func() (*host.Peer, error) { return func() (*host.Peer, error) { return nil, err } }
+	const name, other = "win.example.com", "10.0.0.2"
+	byEntry := func(f *fixture) {
+		f.lists(name, "username=Administrator")
+		f.host.names = map[string]string{name: "10.0.0.1", "elsewhere": "10.9.9.8"}
+	}
+	ofMachine := func(f *fixture) { f.machineAddress = other }
+	ofNode := func(f *fixture) {
+		node := f.node()
+		node.Status.Addresses = slices.Insert(node.Status.Addresses, 0, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "fd00::1"}, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: other})
+		f.updateNode(node)
+	}
+	for _, tt := range []struct {
+		name    string
+		set     func(*fixture)
+		address string
+		// there is who is at that address.
+		there          func() (*host.Peer, error)
+		recorded, want string
+		says           []string
+	}{
+		{"its entry", byEntry, name, is(provenKey), formerKey, provenKey, []string{"proved to have: 10.0.0.1, " + name}},
+		{"its Machine", ofMachine, other, is(provenKey), formerKey, provenKey, []string{"proved to have: 10.0.0.1, " + other}},
+		{"its Node", ofNode, other, is(provenKey), formerKey, provenKey, []string{"proved to have: 10.0.0.1, " + other}},
+		{"another key of the host", ofMachine, other, is(ecdsaKey), formerKey, formerKey, nil},
+		{"the key of the host is on record", ofMachine, other, nil, provenKey, provenKey, nil},
+		{"one of another type is", ofMachine, other, nil, ecdsaKey, ecdsaKey, nil},
+		{"nobody is there", ofMachine, other, nil, formerKey, formerKey, []string{"did not prove to be: " + other + " (ConnectionRefused). If", "oc edit configmap windows-ssh-host-keys"}},
+		{"another host is", ofNode, other, fails(&ssh.Error{Layer: ssh.LayerHostKey, Reason: ssh.ReasonHostKeyChanged}), formerKey, formerKey, []string{other + " (HostKeyChanged)"}},
+		{"it refuses the key there", ofMachine, other, fails(nil), formerKey, formerKey, []string{other + " (CredentialsRefused)"}},
+		{"an address of nobody", func(*fixture) {}, other, is(provenKey), formerKey, formerKey, nil},
+		{"the Machine cannot be read", func(f *fixture) { f.machineUnread = errors.New("no answer") }, other, is(provenKey), formerKey, formerKey, []string{"may have a former host key of the host", "no answer"}},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := releasing(t, foundAt)
+			tt.set(f)
+			f.host.elsewhere = map[string]func() (*host.Peer, error){tt.address: tt.there}
+			f.met(map[string]string{"10.0.0.1": formerKey, tt.address: tt.recorded, "10.0.0.9": formerKey})
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationSucceeded || f.get().Status.ReleasedBy() == nil {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			f.wantMet(map[string]string{"10.0.0.1": provenKey, tt.address: tt.want, "10.0.0.9": formerKey})
+			for _, want := range append(tt.says, "proved to have: 10.0.0.1") {
+				if !strings.Contains(op.Message, want) {
+					t.Errorf("%q is missing in %s", want, op.Message)
+				}
+			}
+			if unproven := strings.Contains(op.Message, "did not prove"); unproven != (len(tt.says) > 0 && tt.want == tt.recorded && f.machineUnread == nil) {
+				t.Errorf("it says %s", op.Message)
+			}
+			if asked := f.host.count("LoginBare at " + tt.address); asked > 1 || asked == 1 && tt.recorded != formerKey {
+				t.Errorf("it was asked %d times", asked)
+			}
+		})
+	}
+}
+
 // TestReleaseWithoutRightToHostKeys: what keeps a key from being corrected does not keep the host, and is said.
 func TestReleaseWithoutRightToHostKeys(t *testing.T) {
 	t.Parallel()
@@ -94,18 +169,44 @@ func TestReleaseWithoutRightToHostKeys(t *testing.T) {
 	})
 }
 
-// TestReleaseWithoutHost: a host that WMCO has no key of is not needed any more once it was given up.
+// TestReleaseWithoutHost: a host that WMCO has no key of, or one for another address than that where it was found, is not needed any more
+// once it was given up.
 func TestReleaseWithoutHost(t *testing.T) {
 	t.Parallel()
-	inBubble(t, "off", func(t *testing.T) {
-		f := releasing(t, foundAt)
-		f.met(map[string]string{"10.0.0.9": formerKey})
-		f.whenItBegins(v1alpha1.StepReleaseNode, func() {
-			f.host.mu.Lock()
-			defer f.host.mu.Unlock()
-			f.host.fail["LoginBare"] = func() error { return errRefusedPort }
+	for _, address := range []string{"10.0.0.9", "10.0.0.2"} {
+		inBubble(t, address, func(t *testing.T) {
+			f := releasing(t, foundAt)
+			f.machineAddress = "10.0.0.2"
+			f.met(map[string]string{address: formerKey})
+			f.whenItBegins(v1alpha1.StepReleaseNode, func() {
+				f.host.mu.Lock()
+				defer f.host.mu.Unlock()
+				f.host.fail["LoginBare"] = func() error { return errRefusedPort }
+			})
+			op := f.finish()
+			f.checkReleased(op)
+			f.wantMet(map[string]string{address: formerKey})
+			if says := strings.Contains(op.Message, "did not prove to be: 10.0.0.2 (ConnectionRefused)"); says != (address == f.machineAddress) {
+				t.Errorf("it says %s", op.Message)
+			}
 		})
-		f.checkReleased(f.finish())
+	}
+}
+
+// TestReleaseCorrectsHostKeysElsewhereOnly: the key is corrected also where WMCO has none for the address at which the host was found.
+func TestReleaseCorrectsHostKeysElsewhereOnly(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "the Machine", func(t *testing.T) {
+		f := releasing(t, foundAt)
+		f.machineAddress = "10.0.0.2"
+		f.host.elsewhere = map[string]func() (*host.Peer, error){"10.0.0.2": func() (*host.Peer, error) { return &host.Peer{Key: f.host.key}, nil }}
+		f.met(map[string]string{"10.0.0.2": formerKey})
+		op := f.finish()
+		f.checkReleased(op)
+		f.wantMet(map[string]string{"10.0.0.2": provenKey})
+		if !strings.Contains(op.Message, "has the host key that the host has proved to have: 10.0.0.2.") {
+			t.Errorf("it says %s", op.Message)
+		}
 	})
 }
 

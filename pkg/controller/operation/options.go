@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
@@ -45,6 +46,8 @@ type Options struct {
 	// Labels says which labels the Node of an instance is to have, which are written beside operations. It is asked before the kubelet of a
 	// host is restarted, with the Node as it is now and its managed fields. Required.
 	Labels func(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error)
+	// MachineAddress returns the address at which WMCO reaches the host of a Machine, empty if there is none. It contacts nothing. Required.
+	MachineAddress func(ctx context.Context, machine types.NamespacedName) (string, error)
 	// Leads says whether this process still is the one that works, by what is in the cluster
 	// now. One that was stopped for a while goes on without knowing that another one has
 	// taken over. Nil: it always is.

@@ -167,7 +167,7 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	listed, err := e.listedForWMCO(ctx, node)
+	entry, err := e.listedForWMCO(ctx, node)
 	if err != nil {
 		return result{}, err
 	}
@@ -186,11 +186,11 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	note, err := e.correctHostKeys(ctx, metByWMCO(e.instance), prove)
+	note, err := e.correctHostKeysFor(ctx, node, entry, prove)
 	if err != nil {
 		return result{}, err
 	}
-	labels, annotations := object.Release(node, e.Version, listed)
+	labels, annotations := object.Release(node, e.Version, entry != "")
 	maps.Copy(annotations, forWMCO)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": node.UID, "labels": labels, "annotations": annotations}})
 	if err != nil {

@@ -172,6 +172,6 @@ func (e *execution) forget(ctx context.Context) (result, error) {
 	if status.ReleaseBegunBy() != nil || !status.MayHaveChangedHost() {
 		return result{message: message}, nil
 	}
-	note, err := e.correctHostKeys(ctx, metByWMCO(e.instance), func() (host.Key, error) { return host.Key{}, nil })
+	note, err := e.correctHostKeys(ctx, recordedAddresses{found: metByWMCO(e.instance)}, func() (host.Key, error) { return host.Key{}, nil })
 	return result{message: message + note}, err
 }

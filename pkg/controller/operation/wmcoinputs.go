@@ -36,10 +36,10 @@ func (e *execution) ensureReachableForWMCO(ctx context.Context) error {
 	return nil
 }
 
-// listedForWMCO says whether the host is an entry of the ConfigMap of WMCO, and fails where it is neither that nor a Machine, or the
+// listedForWMCO returns the entry of the host in the ConfigMap of WMCO, empty if there is none, and fails where the host is no Machine either, or the
 // entry is of no use to WMCO. Only what WMCO finds there, on a Node with its label, it takes on with a drain: a Node that gets an
 // entry and not the label, has its containers killed, and one with the label and no entry is removed.
-func (e *execution) listedForWMCO(ctx context.Context, node *corev1.Node) (listed bool, err error) {
+func (e *execution) listedForWMCO(ctx context.Context, node *corev1.Node) (entry string, err error) {
 	var list *corev1.ConfigMap
 	err = retryAPI(ctx, e.clock, "Reading the hosts of the Windows Machine Config Operator", isFinal, func() (err error) {
 		list, err = e.Kube.CoreV1().ConfigMaps(wmco.Namespace).Get(ctx, wmco.InstancesConfigMap, metav1.GetOptions{})
@@ -47,24 +47,24 @@ func (e *execution) listedForWMCO(ctx context.Context, node *corev1.Node) (liste
 	})
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return false, fmt.Errorf("the hosts of the Windows Machine Config Operator are not known: reading ConfigMap %s/%s: %w", wmco.Namespace, wmco.InstancesConfigMap, err)
+		return "", fmt.Errorf("the hosts of the Windows Machine Config Operator are not known: reading ConfigMap %s/%s: %w", wmco.Namespace, wmco.InstancesConfigMap, err)
 	}
 	key, err := e.entryOf(ctx, node, list.Data)
 	user := "username=" + e.instance.Spec.Username
 	switch {
 	case err != nil:
-		return false, err
+		return "", err
 	case key == "" && machineReference(e.instance) != nil:
-		return false, nil
+		return "", nil
 	case key == "":
 		key = addressForWMCO(e.instance, node)
-		return false, fmt.Errorf("the Windows Machine Config Operator does not know the host, which is no Machine and has no entry in ConfigMap %s/%s: add one first: %s",
+		return "", fmt.Errorf("the Windows Machine Config Operator does not know the host, which is no Machine and has no entry in ConfigMap %s/%s: add one first: %s",
 			wmco.Namespace, wmco.InstancesConfigMap, entryCommand(key, user, missing))
 	case list.Data[key] != user: // all behind the first equals sign is the user, also further lines
-		return false, fmt.Errorf("the Windows Machine Config Operator could not log in to the host by entry %s of ConfigMap %s/%s, which must be %s and nothing else: %s",
+		return "", fmt.Errorf("the Windows Machine Config Operator could not log in to the host by entry %s of ConfigMap %s/%s, which must be %s and nothing else: %s",
 			key, wmco.Namespace, wmco.InstancesConfigMap, user, entryCommand(key, user, false))
 	}
-	return true, nil
+	return key, nil
 }
 
 // entryOf returns the entry of the ConfigMap of WMCO by which that finds a Node: with one of its addresses, or a name that stands for
