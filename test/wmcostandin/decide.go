@@ -4,6 +4,7 @@
 package wmcostandin
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -56,7 +57,7 @@ type Action struct {
 	Machine *machinev1beta1.Machine
 	// Node of the host, as WMCO finds it. Nil: WMCO finds none.
 	Node *corev1.Node
-	// Address that WMCO connects to, and User that it logs in as.
+	// Address that WMCO connects to, and knows the host key by, and User that it logs in as. That of an entry is as it is written.
 	Address, User string
 }
 
@@ -70,7 +71,9 @@ type State struct {
 	// MachineUser is whom WMCO logs in to hosts of Machines as.
 	MachineUser string
 	// Entries are the users of hosts of ConfigMap windows-instances, by IPv4 address.
-	Entries  map[string]string
+	Entries map[string]string
+	// Names are how entries are written that are names, by IPv4 address.
+	Names    map[string]string
 	Machines []machinev1beta1.Machine
 	Nodes    []corev1.Node
 }
@@ -114,7 +117,7 @@ func (s *State) Listed() []*Action {
 	var all []*Action
 	kept := map[string]bool{}
 	for _, address := range slices.Sorted(maps.Keys(s.Entries)) {
-		a := &Action{Address: address, User: s.Entries[address]}
+		a := &Action{Address: cmp.Or(s.Names[address], address), User: s.Entries[address]}
 		if i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return isListed(&n) && hasAddress(&n, address) }); i >= 0 {
 			a.Node = &s.Nodes[i]
 			kept[a.Node.Name] = true

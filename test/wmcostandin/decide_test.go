@@ -81,6 +81,19 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// TestListedByName: WMCO finds the Node of an entry by its address, and goes to the host by the name that is written there.
+func TestListedByName(t *testing.T) {
+	const name = "win.example.com"
+	s := &State{
+		Version: testVersion, Entries: map[string]string{testAddress: "core"}, Names: map[string]string{testAddress: name},
+		Nodes: []corev1.Node{windowsNode("a", testAddress, "label:"+byohLabel, "true", versionName, "v1")},
+	}
+	got := s.Listed()
+	if len(got) != 1 || got[0].Deed != Upgrade || got[0].Node == nil || got[0].Address != name {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestListed(t *testing.T) {
 	const listed, upgrading = "label:" + byohLabel, "label:" + upgradingLabel
 	entries := map[string]string{testAddress: "core"}

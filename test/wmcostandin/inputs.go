@@ -119,23 +119,27 @@ func (o *Operator) read(ctx context.Context) (*State, *credentials, error) {
 	if s.UserDataDiffers, err = o.userDataDiffers(ctx, key); err != nil {
 		return nil, nil, err
 	}
-	s.Entries, err = parseEntries(ctx, list.Data)
+	s.Entries, s.Names, err = parseEntries(ctx, list.Data)
 	return s, key, err
 }
 
-// parseEntries reads ConfigMap windows-instances. One entry that is wrong keeps WMCO from all of them.
-func parseEntries(ctx context.Context, data map[string]string) (map[string]string, error) {
-	entries := map[string]string{}
+// parseEntries reads ConfigMap windows-instances, for [State.Entries] and [State.Names]. One entry that is wrong keeps WMCO from all of them.
+func parseEntries(ctx context.Context, data map[string]string) (entries, names map[string]string, err error) {
+	entries, names = map[string]string{}, map[string]string{}
 	for key, value := range data {
 		addresses, err := (&net.Resolver{}).LookupIP(ctx, "ip4", key)
 		if err != nil {
-			return nil, fmt.Errorf("entry %s: %w", key, err)
+			return nil, nil, fmt.Errorf("entry %s: %w", key, err)
 		}
 		name, user, _ := strings.Cut(value, "=") // all that follows is the user
 		if name != "username" || user == "" {
-			return nil, fmt.Errorf("entry %s does not have username=", key)
+			return nil, nil, fmt.Errorf("entry %s does not have username=", key)
 		}
-		entries[addresses[0].String()] = user
+		address := addresses[0].String()
+		entries[address] = user
+		if key != address {
+			names[address] = key
+		}
 	}
-	return entries, nil
+	return entries, names, nil
 }

@@ -6,7 +6,6 @@ package wmcostandin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -81,10 +79,14 @@ func TestParseEntries(t *testing.T) {
 		{value: "user=core", fails: true},
 		{value: "username", fails: true},
 	} {
-		got, err := parseEntries(t.Context(), map[string]string{testAddress: tt.value})
-		if (err != nil) != tt.fails || got[testAddress] != tt.want {
-			t.Errorf("%q: %q, %v", tt.value, got, err)
+		got, names, err := parseEntries(t.Context(), map[string]string{testAddress: tt.value})
+		if (err != nil) != tt.fails || got[testAddress] != tt.want || len(names) > 0 {
+			t.Errorf("%q: %q, %q, %v", tt.value, got, names, err)
 		}
+	}
+	got, names, err := parseEntries(t.Context(), map[string]string{"localhost": "username=core"})
+	if err != nil || got["127.0.0.1"] != "core" || names["127.0.0.1"] != "localhost" {
+		t.Errorf("a name: %q, %q, %v", got, names, err)
 	}
 }
 
@@ -147,11 +149,10 @@ func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wm
 		},
 	}, client: ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			err := c.Patch(ctx, o, p, opts...)
-			if n, is := o.(*corev1.Node); is && err == nil && s.putsBack.Load() && n.Annotations[desiredName] == testVersion {
-				return c.Patch(ctx, n.DeepCopy(), client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"v1"}}}`, desiredName)))
+			if n, is := o.(*corev1.Node); is && s.putsBack.Load() && n.Annotations[desiredName] == testVersion {
+				n.Annotations[desiredName] = "v1" // so soon that no daemon has seen the other one
 			}
-			return err
+			return c.Patch(ctx, o, p, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			if s.refused != nil {
