@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -127,6 +128,39 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 		return Cordoned{}, fmt.Errorf("cordoning Node %s: %w", name, err)
 	}
 	return found, nil
+}
+
+// untilReady is in the mark of a cordon that anybody may lift once the Node is ready, before the time after which it has to have become so.
+const untilReady = ", until the Node is ready after "
+
+// Await notes in the mark of a cordon that it is over once the Node has become ready after a time, whatever becomes of the record of
+// who made it. It returns whether the Node has that mark. Repeating it is harmless.
+func Await(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark, after time.Time) (noted bool, err error) {
+	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
+		former := node.Annotations[CordonedByAnnotation]
+		id, _, _ := strings.Cut(former, " ")
+		value := mark.value() + untilReady + after.UTC().Format(time.RFC3339)
+		noted = node.Spec.Unschedulable && id == mark.ID
+		return patch(node, true, value), noted && former != value
+	})
+	if err != nil {
+		return false, fmt.Errorf("noting what the cordon of Node %s waits for: %w", name, err)
+	}
+	return noted, nil
+}
+
+// AwaitedFor says whether a Node is cordoned for a purpose until it has become ready, and after which time.
+func AwaitedFor(node *corev1.Node, purpose string) (after time.Time, ok bool) {
+	if !node.Spec.Unschedulable || purposeOf(node) != purpose {
+		return time.Time{}, false
+	}
+	mark := node.Annotations[CordonedByAnnotation]
+	at := strings.LastIndex(mark, untilReady) // whoever wanted it may be called anything
+	if at < 0 {
+		return time.Time{}, false
+	}
+	after, err := time.Parse(time.RFC3339, mark[at+len(untilReady):])
+	return after, err == nil
 }
 
 // Restore makes a Node schedulable again that was cordoned with the mark, or one of its

@@ -4,10 +4,14 @@
 package drain_test
 
 import (
+	"cmp"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -29,6 +33,61 @@ func TestMarkedFor(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{drain.CordonedByAnnotation: tt.mark}}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
 		if got := drain.MarkedFor(node, "Reboot"); got != tt.want {
 			t.Errorf("%q, cordoned %t: got %q, want %q", tt.mark, tt.cordoned, got, tt.want)
+		}
+	}
+}
+
+// TestAwaited: a mark says until when its cordon lasts, if it does, and nobody else's mark is changed by that.
+func TestAwaited(t *testing.T) {
+	after := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
+	const awaited = "op-1 Reboot (asked for by alice), until the Node is ready after 2026-03-14T14:09:26Z"
+	mark := drain.Mark{ID: "op-1", Purpose: "Reboot", Who: drain.AskedForBy("alice")}
+	for _, tt := range []struct {
+		name     string
+		mark     string
+		cordoned bool
+		want     string
+	}{
+		{"its own", "op-1 Reboot (asked for by alice)", true, awaited},
+		{"its own, of another time", strings.Replace(awaited, "14:", "11:", 1), true, awaited},
+		{"that of another one", "op-0 Reboot (asked for by alice)", true, ""},
+		{"a drain", "op-2 (asked for by bob) instead of op-1 Reboot (asked for by alice)", true, ""},
+		{"somebody has uncordoned it", "op-1 Reboot (asked for by alice)", false, ""},
+		{"of nobody", "", true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Annotations: map[string]string{drain.CordonedByAnnotation: tt.mark}}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
+			client := fake.NewClientset(node)
+			for range 2 {
+				noted, err := drain.Await(t.Context(), client, "n", "u", mark, after)
+				if err != nil || noted != (tt.want != "") {
+					t.Errorf("noted %t, %v", noted, err)
+				}
+			}
+			got, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+			if want := cmp.Or(tt.want, tt.mark); err != nil || got.Annotations[drain.CordonedByAnnotation] != want || got.Spec.Unschedulable != tt.cordoned {
+				t.Errorf("got %v, %v, want the mark %q", got, err, want)
+			}
+			since, ok := drain.AwaitedFor(got, "Reboot")
+			if ok != (tt.want != "") || ok && !since.Equal(after) {
+				t.Errorf("awaited after %s, %t", since, ok)
+			}
+			if _, ok := drain.AwaitedFor(got, "Reconfigure"); ok {
+				t.Error("it is awaited for another purpose")
+			}
+			if drain.IsMarked(got, "Reboot", "windows-controller") {
+				t.Error("it is taken for one of the controller")
+			}
+		})
+	}
+}
+
+// TestAwaitedByNobody: what cannot be read is no time.
+func TestAwaitedByNobody(t *testing.T) {
+	for _, mark := range []string{"op-1 Reboot (asked for by alice), until the Node is ready after tomorrow", "op-1 Reboot, until"} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{drain.CordonedByAnnotation: mark}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+		if after, ok := drain.AwaitedFor(node, "Reboot"); ok {
+			t.Errorf("%s: after %s", mark, after)
 		}
 	}
 }

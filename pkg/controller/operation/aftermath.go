@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // conclude records the end of the operation, and sends the event about it.
@@ -216,6 +217,9 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		return e.isolateIfDisturbed(ctx)
 	case op.Type == v1alpha1.OperationReconfigure && !cordonedByUs(op):
 		return " The host was not changed.", nil
+	case op.Type == v1alpha1.OperationReboot && !op.ByController() && v1alpha1.AwaitsReturn(e.current):
+		left, err := e.orWhyNot(ctx, "marked as one that is uncordoned when the host is back", e.awaitReturn)
+		return note + left, err
 	case !cordonedByUs(op):
 		return note, nil
 	case op.Type == v1alpha1.OperationReconfigure:
@@ -230,7 +234,7 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		// Nobody asked for it, or updates were not installed: the host goes on as it did.
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return note + describeEvicted(op) + restored, err
-	case op.Cause != "" || op.Type == v1alpha1.OperationReboot && v1alpha1.AwaitsReturn(e.current):
+	case op.Cause != "":
 		return note + describeCordonLeft(op), nil
 	case op.Type == v1alpha1.OperationDrain:
 		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
@@ -242,6 +246,28 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 // uncordoned.
 func describeCordonLeft(op *v1alpha1.Operation) string {
 	return fmt.Sprintf(" Node %s stays cordoned until it is ready again, or somebody uncordons it.", op.Node.Name)
+}
+
+// awaitReturn has the Node of a host that was not back in time be uncordoned once it is ready again, if this operation has cordoned it: the
+// mark says so, as the record of the operation leaves the history at some time.
+func (e *execution) awaitReturn(ctx context.Context) (string, error) {
+	op := e.operation()
+	boot := op.FindStep(v1alpha1.StepBoot)
+	if op.Node == nil || boot == nil || boot.StartedAt == nil {
+		return "", nil
+	}
+	var noted bool
+	err := e.onNode(ctx, op.Node.Name, func() (err error) {
+		noted, err = drain.Await(ctx, e.Kube, op.Node.Name, op.Node.UID, markOf(op), boot.StartedAt.Time)
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil || !noted {
+		return "", err
+	}
+	return strings.TrimSpace(describeCordonLeft(op)), nil
 }
 
 // mayBeSent says whether the restart of the host was, or may have been, asked for.

@@ -83,6 +83,52 @@ func TestCordonSaysWhose(t *testing.T) {
 	}
 }
 
+// TestLateReboot: the Node itself says that it is to be uncordoned when its host is back, where the record of the reboot may be gone by
+// then; and only if the host was late, and the reboot had cordoned it.
+func TestLateReboot(t *testing.T) {
+	t.Parallel()
+	const byAlice = "op-1 Reboot (asked for by alice)"
+	const before = "op-0 Reboot (asked for by bob)"
+	dead := func(f *fixture) { f.host.dead = true }
+	stopped := func(f *fixture) {
+		f.host.services = []api.Service{{Name: "kubelet", StartType: "Automatic", State: "Stopped"}}
+	}
+	for _, tt := range []struct {
+		name     string
+		mark     string
+		mode     v1alpha1.RebootMode
+		set      func(*fixture)
+		want     string
+		awaited  bool
+		leftover string
+	}{
+		{"it does not come back", "", v1alpha1.RebootGraceful, dead, byAlice, true, "Node win-1 stays cordoned until it is ready again"},
+		{"its kubelet does not start", "", v1alpha1.RebootGraceful, stopped, byAlice, true, "Node win-1 stays cordoned until it is ready again"},
+		{"it does not come back, once more", before, v1alpha1.RebootGraceful, dead, byAlice, true, "Node win-1 stays cordoned until it is ready again"},
+		{"it does not come back, and was not cordoned for that", before, v1alpha1.RebootForce, dead, before, false, ""},
+		{"it is not restarted", "", v1alpha1.RebootGraceful, func(f *fixture) {
+			f.failWith("Restart", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("exit code 1")})
+		}, byAlice, false, "repair what is wrong"},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(rebootOperation(tt.mode)))
+			if tt.mark != "" {
+				f.cordonAs(tt.mark)
+			}
+			tt.set(f)
+			op := f.finish()
+			mark := f.node().Annotations[drain.CordonedByAnnotation]
+			after, awaited := drain.AwaitedFor(f.node(), string(v1alpha1.OperationReboot))
+			if op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(mark, tt.want) || awaited != tt.awaited || awaited && !after.Equal(op.FindStep(v1alpha1.StepBoot).StartedAt.Time) {
+				t.Errorf("it is %s: %s; the mark is %q", op.Phase, op.Message, mark)
+			}
+			if !strings.Contains(op.Message, tt.leftover) || tt.leftover == "" && strings.Contains(op.Message, "stays cordoned") {
+				t.Errorf("it says %s", op.Message)
+			}
+		})
+	}
+}
+
 // TestDrainStays: a Node that somebody has drained takes no pods because something else succeeds that would have lifted the cordon from
 // before, unless the drain is canceled.
 func TestDrainStays(t *testing.T) {

@@ -51,8 +51,8 @@ func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node 
 	}
 	// What the mark says, and not the record of the operation, which may have left the history since.
 	byController := drain.IsMarked(node, string(v1alpha1.OperationReboot), v1alpha1.ControllerRequester)
-	late := lateReboot(i, node)
-	if !byController && late == nil {
+	after, late := drain.AwaitedFor(node, string(v1alpha1.OperationReboot))
+	if !byController && !late {
 		return false, time.Time{}
 	}
 	ready := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
@@ -60,7 +60,7 @@ func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node 
 		return false, time.Time{}
 	}
 	// A host that is still in the boot that was to end may go down at any moment, and its Node has been ready since before.
-	if !byController && ready.LastTransitionTime.Before(late.FindStep(v1alpha1.StepBoot).StartedAt) {
+	if !byController && ready.LastTransitionTime.Time.Before(after) {
 		return false, time.Time{}
 	}
 	due = ready.LastTransitionTime.Add(cameBackAfter)
@@ -70,16 +70,4 @@ func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node 
 		}
 	}
 	return true, due
-}
-
-// lateReboot is the reboot that a user requested, that cordoned the Node of an instance, and that failed only because the host was not
-// back in time. Nil: none did.
-func lateReboot(i *v1alpha1.WindowsInstance, node *corev1.Node) *v1alpha1.Operation {
-	id := drain.MarkedFor(node, string(v1alpha1.OperationReboot))
-	for _, op := range i.Status.Operations() {
-		if boot := op.FindStep(v1alpha1.StepBoot); id != "" && op.ID == id && op.ReturnsLate() && boot != nil && boot.StartedAt != nil {
-			return op
-		}
-	}
-	return nil
 }

@@ -37,20 +37,7 @@ func TestCameBack(t *testing.T) {
 	failed := did(reboot, v1alpha1.CauseRestartRequested, v1alpha1.OperationFailed, -time.Hour)
 	ready := condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, -time.Second)
 	const byAlice = "op-1 Reboot (asked for by alice)"
-	lateFor := func(step string) func(*v1alpha1.WindowsInstance) {
-		return func(i *v1alpha1.WindowsInstance) {
-			did(reboot, "", v1alpha1.OperationFailed, -time.Hour)(i)
-			op := i.Status.Operation
-			op.ID, op.RequestedBy, op.Origin = "op-1", "alice", v1alpha1.OriginUser
-			for _, name := range []string{v1alpha1.StepDrain, v1alpha1.StepBoot, v1alpha1.StepNodeReady} {
-				state := v1alpha1.StepSucceeded
-				if name == step {
-					state = v1alpha1.StepFailed
-				}
-				op.Steps = append(op.Steps, v1alpha1.OperationStep{Name: name, State: state, StartedAt: at(-2 * time.Hour)})
-			}
-		}
-	}
+	late := byAlice + ", until the Node is ready after " + testNow.Add(-2*time.Hour).UTC().Format(time.RFC3339)
 	for _, tt := range []struct {
 		name string
 		node *corev1.Node
@@ -64,15 +51,12 @@ func TestCameBack(t *testing.T) {
 		{"it is uncordoned", &corev1.Node{}, []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
 		{"somebody else cordoned it", cordonedNode(""), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
 		{"a person asked for the restart", cordonedNode("op-1 Reboot (asked for by alice)"), []func(*v1alpha1.WindowsInstance){did(reboot, "", v1alpha1.OperationFailed, -time.Hour), named("op-1"), ready}, false, 0},
-		{"the restart that a person asked for took too long", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), ready}, true, time.Minute - time.Second},
-		{"and then the Node", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepNodeReady), ready}, true, time.Minute - time.Second},
-		{"and it is still in the boot before", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, -3*time.Hour)}, false, 0},
-		{"and is not ready", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, 0)}, false, 0},
-		{"and they have cordoned it themselves since", cordonedNode(""), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), ready}, false, 0},
-		{"it had cordoned it for another reboot", cordonedNode("op-0 Reboot (asked for by alice)"), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), ready}, false, 0},
-		{"the drain before it failed", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepDrain), ready}, false, 0},
-		{"they canceled it", cordonedNode(byAlice), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Phase = v1alpha1.OperationCanceled }, ready}, false, 0},
-		{"they asked for a drain", cordonedNode("op-1 (asked for by alice)"), []func(*v1alpha1.WindowsInstance){lateFor(v1alpha1.StepBoot), ready}, false, 0},
+		{"the restart that a person asked for took too long", cordonedNode(late), []func(*v1alpha1.WindowsInstance){ready}, true, time.Minute - time.Second},
+		{"and other operations were recorded since", cordonedNode(late), []func(*v1alpha1.WindowsInstance){did(v1alpha1.OperationRestartServices, v1alpha1.CauseNodeNotReady, v1alpha1.OperationFailed, -time.Hour), ready}, true, time.Minute - time.Second},
+		{"and it is still in the boot before", cordonedNode(late), []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, -3*time.Hour)}, false, 0},
+		{"and is not ready", cordonedNode(late), []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, 0)}, false, 0},
+		{"and they have cordoned it themselves since", cordonedNode(""), []func(*v1alpha1.WindowsInstance){ready}, false, 0},
+		{"and they have drained it since", cordonedNode("op-2 (asked for by alice) instead of " + late), []func(*v1alpha1.WindowsInstance){ready}, false, 0},
 		{"somebody has drained it since", cordonedNode("op-2 (asked for by alice) instead of " + byController), []func(*v1alpha1.WindowsInstance){failed, named("op-1"), ready}, false, 0},
 		{"its record is gone from the history", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){ready}, true, time.Minute - time.Second},
 		{"it is being restarted", cordonedNode(byController), []func(*v1alpha1.WindowsInstance){did(reboot, v1alpha1.CauseRestartRequested, v1alpha1.OperationRunning, 0), ready}, false, 0},

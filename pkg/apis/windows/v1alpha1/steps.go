@@ -93,12 +93,6 @@ func AwaitsReturn(step string) bool {
 	return step == StepBoot || step == StepServices || step == StepNodeReady
 }
 
-// ReturnsLate says whether the operation is a reboot that a user requested and that failed only because the host was not back in time.
-func (o *Operation) ReturnsLate() bool {
-	return o.Type == OperationReboot && !o.ByController() && o.Phase == OperationFailed &&
-		slices.ContainsFunc(o.Steps, func(s OperationStep) bool { return s.State == StepFailed && AwaitsReturn(s.Name) })
-}
-
 // Ended says whether the step is over, whatever became of it.
 func (s *OperationStep) Ended() bool {
 	return s.State != StepPending && s.State != StepRunning
