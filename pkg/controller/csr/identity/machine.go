@@ -43,14 +43,17 @@ func OfNode(node *corev1.Node) []string {
 }
 
 // OfInstance is the same of an instance, the strongest first. A host that is known keeps its Node
-// when its address changes.
+// when its address changes, and when its instance names another machine, see [keepsNode].
 func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	var ids []string
-	if instance.Spec.ProviderID != "" {
-		ids = append(ids, OfProvider(instance.Spec.ProviderID))
-	}
 	if node := instance.Status.Node; node != nil && instance.Status.MachineID != "" {
 		ids = append(ids, ofNodeUID(node.UID))
+	}
+	if id := instance.Spec.ProviderID; id != "" {
+		ids = append(ids, OfProvider(id))
+		if !keepsNode(instance) {
+			slices.Reverse(ids)
+		}
 	}
 	for _, address := range addressesOf(instance) {
 		if id := addressIdentity(address); !slices.Contains(ids, id) {
@@ -58,6 +61,14 @@ func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 		}
 	}
 	return ids
+}
+
+// keepsNode says whether the Node of an instance stays the one that it has, while that exists, whatever spec.providerID is changed to: the
+// host has become it with what we put on it, or calls itself so. Otherwise the pods of another host would be evicted, and its Node be
+// deleted, for what somebody wrote.
+func keepsNode(instance *v1alpha1.WindowsInstance) bool {
+	status := &instance.Status
+	return status.Node != nil && status.MachineID != "" && (status.MayHaveChangedHost() || New(instance, nil).IsNamed(status.Node.Name))
 }
 
 // addressesOf is where the host of an instance may be: at its addresses, as far as they are known, and

@@ -107,7 +107,8 @@ func MayOwn(instance *v1alpha1.WindowsInstance) bool {
 		slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer)
 }
 
-// findNode returns the Node of an instance, nil if there is none: the one with its
+// findNode returns the Node of an instance, nil if there is none: the one that it keeps, see
+// [keepsNode], else the one with its
 // provider ID, else the one that it had, if its host is known, else the one with one of its
 // addresses. A Node that belongs to
 // another machine of the provider is not it, even with the same address, which
@@ -133,18 +134,26 @@ func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.Wind
 // of the host suffices.
 func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims bool) *corev1.Node {
 	var chosen *corev1.Node
-	host := New(instance, nil)
+	host, keeps := New(instance, nil), keepsNode(instance)
+	changed := instance.Status.MachineID != "" && instance.Status.MayHaveChangedHost()
 	for i := range nodes {
 		node := &nodes[i]
 		// Empty where the kubelet has not said yet.
 		if system := node.Status.NodeInfo.OperatingSystem; system != "" && system != string(corev1.Windows) {
 			continue
 		}
+		known := instance.Status.Node
+		if known != nil && known.UID == node.UID && keeps {
+			return node
+		}
 		if wanted := instance.Spec.ProviderID; wanted != "" && node.Spec.ProviderID != "" && node.Spec.ProviderID != wanted {
 			continue
 		}
-		if known := instance.Status.Node; known != nil && known.UID == node.UID {
+		if known != nil && known.UID == node.UID {
 			return node
+		}
+		if changed && onlyByProvider(node, host) {
+			continue
 		}
 		if !claims && !isAt(node, instance) || instance.Status.Bastion != "" && !mayBeBehindBastion(node, host, claims) {
 			continue
@@ -155,6 +164,13 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance, claims 
 		}
 	}
 	return chosen
+}
+
+// onlyByProvider says whether nothing but spec.providerID connects a Node to a host: no address at which the host may be, and no name of
+// it. Of a host on which something of ours is that does not suffice: its instance may name another machine since.
+func onlyByProvider(node *corev1.Node, host *Host) bool {
+	ids := OfNode(node)
+	return !host.IsNamed(node.Name) && !slices.ContainsFunc(addressesOf(host.Object), func(a string) bool { return slices.Contains(ids, addressIdentity(a)) })
 }
 
 // mayBeBehindBastion says whether a Node may be the host of an instance that was found through a bastion. Its addresses are

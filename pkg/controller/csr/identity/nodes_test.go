@@ -88,6 +88,13 @@ func TestFindNode(t *testing.T) {
 	running := func(system string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = system }
 	}
+	known := func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{Hostname: "WIN-1"} }
+	identified := func(i *v1alpha1.WindowsInstance) {
+		i.Status.MachineID, i.Status.HostIP = "firmware-1/windows-1", "10.0.0.5"
+	}
+	configured := func(i *v1alpha1.WindowsInstance) {
+		i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
+	}
 	tests := []struct {
 		name     string
 		instance *v1alpha1.WindowsInstance
@@ -104,6 +111,13 @@ func TestFindNode(t *testing.T) {
 		{"the control plane", newInstance("i", withoutNode), []client.Object{newNode("a", running("linux")), newNode("b")}, "b"},
 		{"by provider, at another address", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a"), newNode("b", onProvider("p://1"), at("10.0.0.9"))}, "b"},
 		{"another machine has the address now", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a", onProvider("p://2"))}, ""},
+		{"the Node of a host that we configured, and somebody names another machine", newInstance("i", withProvider, identified, configured), []client.Object{newNode("a", onProvider("p://1"), at("10.0.0.9")), newNode("win-1", onProvider("p://2"))}, "win-1"},
+		{"the Node of a host that calls itself so, and somebody names another machine", newInstance("i", withProvider, identified, known), []client.Object{newNode("a", onProvider("p://1"), at("10.0.0.9")), newNode("win-1", onProvider("p://2"))}, "win-1"},
+		{"the same, before the provider has told of it", newInstance("i", withProvider, identified, known), []client.Object{newNode("a", onProvider("p://1"), at("10.0.0.9")), newNode("win-1")}, "win-1"},
+		{"the Node of a host that we configured is gone, and somebody names another machine", newInstance("i", withProvider, identified, configured, withoutNode), []client.Object{newNode("a", onProvider("p://1"), at("10.0.0.9"))}, ""},
+		{"the Node of a host that we configured is made again, at another address", newInstance("i", withProvider, identified, configured, withoutNode, known), []client.Object{newNode("win-1", onProvider("p://1"), at("10.0.0.9"))}, "win-1"},
+		{"the Node of a host that we configured is made again, under another name", newInstance("i", withProvider, identified, configured, withoutNode), []client.Object{newNode("a", onProvider("p://1"))}, "a"},
+		{"the Node that a host had by its address alone, and the machine is corrected", newInstance("i", withProvider, identified), []client.Object{newNode("a", onProvider("p://1"), at("10.0.0.9")), newNode("win-1", onProvider("p://2"))}, "a"},
 		{"the provider is not told yet", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a")}, "a"},
 		{"an instance without provider", newInstance("i", withoutNode), []client.Object{newNode("a", onProvider("p://2"))}, "a"},
 		{"two, none known", newInstance("i", withoutNode), []client.Object{newNode("b"), newNode("a")}, "a"},
