@@ -71,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		instances[i] = &members.Items[i]
 	}
 	revision, revisionErr := r.keepRevision(ctx, pool, instances)
+	unkept := describeUnkept(pool, revisionErr)
 	if revisionErr != nil {
 		revision = pool.Status.UpdateRevision // the rest is told all the same
 	}
@@ -89,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if back == nil {
 		back, again = rollback(pool, instances, revision, to, r.now())
 	}
-	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused)
+	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused, unkept)
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
 		WithPhase(status.Phase).

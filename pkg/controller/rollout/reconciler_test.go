@@ -6,14 +6,17 @@ package rollout
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -148,6 +151,43 @@ func workWith(t *testing.T, c client.Client, revision string, names ...string) {
 		i.Status.PoolRevision = revision
 		if err := c.Status().Update(t.Context(), i); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestReconcileSaysWhatIsNotKept: while the API server refuses the revision of a corrected template, the pool says so, and the attempt is
+// repeated.
+func TestReconcileSaysWhatIsNotKept(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	full := true
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
+		WithStatusSubresource(&v1alpha1.WindowsNodePool{}).WithReturnManagedFields().WithObjects(pool).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				if full {
+					return apierrors.NewForbidden(schema.GroupResource{Group: appsv1.GroupName, Resource: "controllerrevisions"}, o.GetName(), errors.New("exceeded quota: q"))
+				}
+				return c.Create(ctx, o, opts...)
+			},
+		}).Build()
+	r := &Reconciler{
+		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, now: time.Now,
+		blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{},
+	}
+	for _, full = range []bool{true, false} {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pool)})
+		var got v1alpha1.WindowsNodePool
+		if getErr := c.Get(t.Context(), client.ObjectKeyFromObject(pool), &got); getErr != nil {
+			t.Fatal(getErr)
+		}
+		degraded := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionDegraded)
+		if (err != nil) != full || degraded == nil || (degraded.Reason == v1alpha1.ReasonRevisionNotKept) != full || strings.Contains(degraded.Message, "exceeded quota: q") != full {
+			t.Errorf("no room: %t; got %v and %+v", full, err, degraded)
 		}
 	}
 }

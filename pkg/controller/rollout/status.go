@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,8 +19,9 @@ import (
 
 // computeStatus returns the status of a pool from its instances. Of the status that
 // the pool has it keeps what the controller of its source wrote. The times of the
-// conditions are not set. refused is why nothing is undone though somebody has asked for it. Empty: nobody has, or it is.
-func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, refused string) v1alpha1.WindowsNodePoolStatus {
+// conditions are not set. refused is why nothing is undone though somebody has asked for it. Empty: nobody has, or it is. unkept is why
+// the template cannot be kept as a revision. Empty: it is kept.
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, refused, unkept string) v1alpha1.WindowsNodePoolStatus {
 	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
@@ -64,7 +66,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(pool, synced, failed, outdated, back, refused)
+	degraded := degradedCondition(pool, synced, failed, outdated, back, refused, unkept)
 	paused := pausedCondition(pool)
 	updated := updatedCondition(pool, current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
@@ -139,7 +141,7 @@ const maxFailed = 10
 // degradedCondition sums up what somebody has to act on: what the source has
 // trouble with, and instances that failed. Hosts that work as they did because an update
 // failed are named, and do not degrade the pool.
-func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, failed, outdated []string, back *v1alpha1.PoolRollback, refused string) metav1.Condition {
+func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, failed, outdated []string, back *v1alpha1.PoolRollback, refused, unkept string) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
@@ -148,6 +150,12 @@ func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition,
 	if refused != "" { // first, as somebody waits for the answer
 		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonUndoRefused
 		messages = append(messages, refused)
+	}
+	if unkept != "" {
+		if condition.Status == metav1.ConditionFalse {
+			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonRevisionNotKept
+		}
+		messages = append(messages, unkept)
 	}
 	if synced != nil && synced.Status == metav1.ConditionFalse {
 		if condition.Status == metav1.ConditionFalse {
@@ -177,6 +185,16 @@ func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition,
 		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
 	}
 	return condition
+}
+
+// describeUnkept says that the template of a pool cannot be kept as a revision, what follows from that, and what to do. Empty: it is kept,
+// or nobody has refused it, so that the next attempt is likely to succeed.
+func describeUnkept(pool *v1alpha1.WindowsNodePool, err error) string {
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsInternalError(err) { // quotas and admission; webhooks that do not answer
+		return ""
+	}
+	return fmt.Sprintf("spec.template, or the payload, has changed, and the API server does not accept the ControllerRevision of it: %v. Until it does, no rollback and no undo ends for the change, "+
+		"and none can go back to it. Let windows-controller write it, for example with room in a quota (kubectl describe resourcequota -n %s); it is tried again by itself.", err, pool.Namespace)
 }
 
 // resumes says how the rollback of a pool ends.

@@ -4,14 +4,18 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -167,7 +171,7 @@ func TestComputeStatus(t *testing.T) {
 				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
 				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
-			got := computeStatus(pool, tt.instances, holdup{}, nil, "")
+			got := computeStatus(pool, tt.instances, holdup{}, nil, "", "")
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -232,7 +236,7 @@ func TestUpdating(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: tt.paused}}
-			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "")
+			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "", "")
 			updated, updating := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdated), meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdating)
 			if updated.Reason != tt.updated || updating.Reason != tt.updating || got.BlockedBy != tt.held.text ||
 				(updated.Status == metav1.ConditionTrue) != (tt.updated == v1alpha1.ReasonAllUpdated) || (updating.Status == metav1.ConditionTrue) != (tt.updating == v1alpha1.ReasonUpdateInProgress) {
@@ -248,7 +252,7 @@ func TestManyFailedInstances(t *testing.T) {
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
-	status := computeStatus(pool, instances, holdup{}, nil, "")
+	status := computeStatus(pool, instances, holdup{}, nil, "", "")
 	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)
@@ -264,7 +268,7 @@ func TestComputeStatusRolledBack(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	pool.Namespace, pool.Name = "ns", "p"
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}, Message: "Revision p-2 broke c."}
-	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, "")
+	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, "", "")
 	if status.UpdatedReplicas != 1 || status.ReadyReplicas != 3 || status.Phase != v1alpha1.PoolDegraded {
 		t.Errorf("got %+v", status)
 	}
@@ -276,5 +280,33 @@ func TestComputeStatusRolledBack(t *testing.T) {
 		if c := meta.FindStatusCondition(status.Conditions, condition); c.Reason != want[0] || !strings.Contains(c.Message, want[1]) {
 			t.Errorf("%s: %+v", condition, c)
 		}
+	}
+}
+
+// TestRevisionNotKept: that the template cannot be kept is said with the reason, unless that is over in a moment.
+func TestRevisionNotKept(t *testing.T) {
+	revisions := schema.GroupResource{Group: appsv1.GroupName, Resource: "controllerrevisions"}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+	for _, tt := range []struct {
+		name    string
+		err     error
+		refused string
+		want    string
+		reason  string
+	}{
+		{"a quota", fmt.Errorf("keeping: %w", apierrors.NewForbidden(revisions, "p-1", errors.New("exceeded quota: q"))), "", "exceeded quota: q", v1alpha1.ReasonRevisionNotKept},
+		{"a webhook that does not answer", apierrors.NewInternalError(errors.New("failed calling webhook")), "", "failed calling webhook", v1alpha1.ReasonRevisionNotKept},
+		{"besides an undo that is refused", apierrors.NewForbidden(revisions, "p-1", errors.New("exceeded quota: q")), "Not undone.", "exceeded quota: q", v1alpha1.ReasonUndoRefused},
+		{"somebody else was faster", apierrors.NewConflict(revisions, "p-1", errors.New("changed")), "", "", v1alpha1.ReasonAsExpected},
+		{"the API server has no time", apierrors.NewServerTimeout(revisions, "create", 1), "", "", v1alpha1.ReasonAsExpected},
+		{"it is kept", nil, "", "", v1alpha1.ReasonAsExpected},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			status := computeStatus(pool, nil, holdup{}, nil, tt.refused, describeUnkept(pool, tt.err))
+			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
+			if c == nil || c.Reason != tt.reason || tt.want != "" && !strings.Contains(c.Message, tt.want) || (status.Phase == v1alpha1.PoolDegraded) != (tt.reason != v1alpha1.ReasonAsExpected) {
+				t.Errorf("got %+v, phase %s", c, status.Phase)
+			}
+		})
 	}
 }

@@ -226,6 +226,9 @@ const (
 	ReasonUndone = "Undone"
 	// ReasonUndoRefused (Degraded=True): somebody has asked to go back to a revision, which the hosts cannot or must not have, or not any more.
 	ReasonUndoRefused = "UndoRefused"
+	// ReasonRevisionNotKept (Degraded=True): the API server does not accept the ControllerRevision of the template that the pool has now, so that
+	// the change neither ends a rollback nor can be gone back to.
+	ReasonRevisionNotKept = "RevisionNotKept"
 	// ReasonUpdateInProgress (Updating=True).
 	ReasonUpdateInProgress = "UpdateInProgress"
 	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time; see status.blockedBy.
