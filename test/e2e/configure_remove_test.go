@@ -8,6 +8,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,8 +219,12 @@ func TestOwnNamespaceDeleted(t *testing.T) {
 	}
 	createEntry()
 	declared.declare(t, nil)
-	entry.waitReady(t)
+	plain := entry.waitReady(t).Status.DesiredRevision
 	declared.waitReady(t)
+	const template = `{"spec":{"template":{"kubelet":{"maxPods":300},"nodeTaints":[{"key":"example.com/t","effect":"NoSchedule"}]}}}`
+	s.patchPool(t, system.Namespace, sourceName, template)
+	entry.waitRevision(t, plain)
+	entry.waitTaint(t, "example.com/t")
 	before := undisturbed(t, entry.subject(), declared.subject())
 
 	s.deleteNamespace(t, system.Namespace)
@@ -236,9 +241,34 @@ func TestOwnNamespaceDeleted(t *testing.T) {
 	squatter.declare(t, nil)
 	squatter.waitReason(t, v1alpha1.ConditionResolved, v1alpha1.ReasonHostOfAnotherNamespace)
 	createEntry()
-	entry.waitReady(t)
+	// The pool has lost its template, and that is rolled out to nobody before somebody says so.
+	mustSay(t, messageOf(t, entry.waitReason(t, v1alpha1.ConditionUpToDate, v1alpha1.ReasonConfirmationNeeded), v1alpha1.ConditionUpToDate), "kubectl windows rollout resume "+sourceName, "kubectl windows reconfigure "+entry.name)
 	declared.takeBack(t, tenant)
+	entry.waitTaint(t, "example.com/t")
+	eventually(t, "the pool says what it waits for", func() error {
+		pool, err := s.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Get(t.Context(), sourceName, metav1.GetOptions{})
+		if err == nil && !strings.Contains(pool.Status.BlockedBy, entry.name+": It was configured before") {
+			err = errors.New(pool.Status.BlockedBy)
+		}
+		return err
+	})
 	before.mustHoldWithNewInstances(t, entry.subject(), declared.subject())
+	// The backup comes late, and that is enough.
+	s.patchPool(t, system.Namespace, sourceName, template)
+	entry.waitReason(t, v1alpha1.ConditionUpToDate, v1alpha1.ReasonRevisionCurrent)
+	entry.waitTaint(t, "example.com/t")
+	before.mustHoldWithNewInstances(t, entry.subject(), declared.subject())
+}
+
+// waitTaint waits until the Node of the host has a taint.
+func (h *siteHost) waitTaint(t *testing.T, key string) {
+	t.Helper()
+	eventually(t, "the Node has taint "+key, func() error {
+		if taints := h.node(t, h.name).Spec.Taints; !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == key }) {
+			return fmt.Errorf("it has %+v", taints)
+		}
+		return nil
+	})
 }
 
 // deleteNamespace deletes a namespace and waits for its end.

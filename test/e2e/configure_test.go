@@ -313,12 +313,7 @@ func configureChange(t *testing.T, s *site) {
 	t.Run("labels and taints", func(t *testing.T) {
 		s.patchPool(t, namespace, pool, `{"spec":{"template":{"nodeLabels":{"example.com/rack":"r2","example.com/old":null},"nodeTaints":[{"key":"example.com/t","effect":"NoSchedule"}]}}}`)
 		h.waitLabels(t, map[string]string{"example.com/rack": "r2", "example.com/old": ""})
-		eventually(t, "the Node has the taint", func() error {
-			if taints := h.node(t, h.name).Spec.Taints; !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == "example.com/t" }) {
-				return fmt.Errorf("it has %+v", taints)
-			}
-			return nil
-		})
+		h.waitTaint(t, "example.com/t")
 	})
 	t.Run("kubelet", func(t *testing.T) {
 		for _, want := range []struct {
