@@ -135,7 +135,7 @@ func configureCutConnection(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-cut")
 	h := s.newHost(t, namespace, "cfg-cut", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, v1alpha1.StepAgent)
+	h.waitStep(t, v1alpha1.StepConnect)
 	// The largest file has 1 MiB.
 	setFault(t, h.host, winhost.Fault{CutAfterBytes: 600 << 10})
 	h.waitStep(t, v1alpha1.StepApply)
@@ -160,7 +160,7 @@ func configureFullDisk(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-disk")
 	h := s.newHost(t, namespace, "cfg-disk", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, v1alpha1.StepAgent) // else not even that could be put there
+	h.waitStep(t, v1alpha1.StepConnect) // our agent is there by now: a full disk would keep it away
 	setFault(t, h.host, winhost.Fault{DiskFull: true})
 	i := h.wait(t, "the operation fails", func(i *v1alpha1.WindowsInstance) error {
 		if op := i.Status.Operation; op == nil || op.Phase != v1alpha1.OperationFailed {

@@ -159,10 +159,12 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 			return result{message: "The host may be removed now."}, nil
 		}
 		e.yield()
+		message := e.operation().Message
 		if waitsFor := e.Policy.WaitsFor(e.key); waitsFor != "" {
-			if err := e.recordMessage(ctx, "%s", waitsFor); err != nil {
-				return result{}, err
-			}
+			message = waitsFor
+		}
+		if err := e.recordMessage(ctx, "%s", message); err != nil { // also that it waits, which the policy has to see
+			return result{}, err
 		}
 		if err := sleep(ctx, e.clock, delay()); err != nil {
 			return result{}, err

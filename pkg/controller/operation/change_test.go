@@ -21,12 +21,19 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
+// executing is an execution of the operation as it is recorded, at a step.
+func (f *fixture) executing(r *Reconciler, step string) *execution {
+	f.t.Helper()
+	instance := f.get()
+	return &execution{Reconciler: r, key: testKey, id: "op-1", instance: instance, stored: instance, current: step, yield: func() {}}
+}
+
 // running is an execution of the operation of the instance, at a step.
 func (f *fixture) running(step string) *execution {
 	f.t.Helper()
 	f.edit(takenOverAt(step, v1alpha1.ImpactRestart))
 	r, _ := f.process()
-	return &execution{Reconciler: r, key: testKey, id: "op-1", instance: f.get(), current: step, yield: func() {}}
+	return f.executing(r, step)
 }
 
 // TestProgressOfTheAgent: what the agent does is in the record, and counts when it is done.

@@ -43,6 +43,13 @@ var configuringSteps = []string{
 // nobody knows.
 var changingSteps = []string{v1alpha1.StepApply, v1alpha1.StepFinish, v1alpha1.StepNetwork}
 
+// readingSteps are those that change neither the host nor its Node in a way that somebody has to know of who goes on after them: how far one
+// came does not matter, as it is done again from its begin. That one runs is written with what comes next, or after noteInterval.
+var readingSteps = []string{
+	v1alpha1.StepConnect, v1alpha1.StepCheckPending, v1alpha1.StepFacts, v1alpha1.StepPreflight, v1alpha1.StepAgent, v1alpha1.StepCompare,
+	v1alpha1.StepPlan, v1alpha1.StepWaitForSlot, v1alpha1.StepServices, v1alpha1.StepNodeReady, v1alpha1.StepVerify,
+}
+
 // planConfiguration finds out what has to be done to the host, and what that costs.
 func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err := e.ensureUnmanaged(ctx); err != nil {
@@ -96,12 +103,11 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	if err := e.update(ctx, func(op *v1alpha1.Operation) {
+	e.note(func(status *v1alpha1.WindowsInstanceStatus) {
+		op := status.Operation
 		op.Revision, op.Impact, op.JoinsAgain = built.Revision, impact, again
 		reconsider(op, v1alpha1.StepPlan)
-	}); err != nil {
-		return result{}, err
-	}
+	})
 	e.planned = plan
 	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+admitted.describe()+" "+why, " "), skips: map[string]string{}}
 	if node := e.operation().Node; node != nil && !again {

@@ -28,8 +28,13 @@ type execution struct {
 
 	key types.NamespacedName
 	id  string
-	// instance is the object as it was last read or written. It is never changed in place.
+	// instance is the object as it was last read or written, with what was noted since. It is never changed in place.
 	instance *v1alpha1.WindowsInstance
+	// stored is the object as it was last read or written, and noted what is to be written with the next change of it.
+	stored *v1alpha1.WindowsInstance
+	noted  []func(*v1alpha1.WindowsInstanceStatus)
+	// stopLate ends what writes that meanwhile. Nil: nothing does.
+	stopLate func()
 	// yield lets other executions go first, see [runner.execute].
 	yield func()
 	// lifetime ends with the process or its leadership, and not when the operation is canceled.
@@ -47,6 +52,8 @@ type execution struct {
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
+	// inspected is what the step Facts found out, for the step Agent. Nil: the host is asked again.
+	inspected *api.Facts
 	// nodeName is what the host said last that its node is called. Empty: it was not asked by this execution.
 	nodeName string
 	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.
@@ -81,6 +88,7 @@ func (e *execution) run(ctx context.Context, canceled <-chan struct{}) {
 
 // runSteps runs the steps that are left until the operation has ended.
 func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) error {
+	e.noted = nil // it may be what could not be written
 	if err := e.load(ctx); err != nil {
 		return err
 	}
@@ -168,6 +176,9 @@ func (e *execution) start(ctx context.Context) error {
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Phase, op.Steps, op.Node = v1alpha1.OperationRunning, newSteps(names), node
 		op.StartedAt = timestamp(now)
+		if refusal == "" {
+			beginNext(op, now)
+		}
 	}); err != nil {
 		return err
 	}
@@ -244,7 +255,8 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 	}
 	e.current = name
 	began := e.clock.Now()
-	if err := e.update(ctx, func(op *v1alpha1.Operation) {
+	begins := func(status *v1alpha1.WindowsInstanceStatus) {
+		op := status.Operation
 		if step := op.FindStep(name); step != nil {
 			if step.StartedAt == nil {
 				op.Progress = nil // that of the step before
@@ -252,7 +264,12 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 			begin(step, began)
 		}
 		op.Message = known.describe(op.Node)
-	}); err != nil {
+	}
+	if slices.Contains(readingSteps, name) {
+		e.note(begins)
+		e.recordLate(ctx)
+		defer e.stopRecordingLate()
+	} else if err := e.updateStatus(ctx, begins); err != nil {
 		return err
 	}
 	done, err := known.run(e, cancelable)
@@ -263,8 +280,9 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 	if done.skipped {
 		state = v1alpha1.StepSkipped
 	}
+	e.stopRecordingLate()
 	ended := e.clock.Now()
-	if err := e.updateStatus(ctx, func(status *v1alpha1.WindowsInstanceStatus) {
+	e.note(func(status *v1alpha1.WindowsInstanceStatus) { // what comes next writes it
 		op := status.Operation
 		// What the step waited for last is over.
 		op.Message, op.BlockedBy = done.message, nil
@@ -290,12 +308,7 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 				end(step, v1alpha1.StepSkipped, why, ended)
 			}
 		}
-		if done.refusal == "" && !done.enough {
-			beginNext(op, ended)
-		}
-	}); err != nil {
-		return err
-	}
+	})
 	if reason := stepReasons[name]; reason != "" && state == v1alpha1.StepSucceeded && done.again == "" {
 		e.announce(corev1.EventTypeNormal, reason, done.message)
 	}
@@ -308,9 +321,8 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 	return nil
 }
 
-// beginNext records that the next step runs together with the end of the one before, which halves how often
-// the record is written. Those that change the host are begun by themselves: of one that was begun and interrupted nobody knows how far it
-// came.
+// beginNext records that the next step runs together with what comes before. Those that change the host are begun by themselves: of
+// one that was begun and interrupted nobody knows how far it came.
 func beginNext(op *v1alpha1.Operation, now time.Time) {
 	next := nextStep(op)
 	if next == nil || next.State != v1alpha1.StepPending || slices.Contains(changingSteps, next.Name) {

@@ -219,7 +219,8 @@ func TestBlank(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation()))
 			f.kubeletIsGone()
 			r, _ := f.process()
-			e := &execution{Reconciler: r, key: testKey, id: "op-1", instance: f.get(), facts: &tt.facts, current: v1alpha1.StepPlan}
+			e := f.executing(r, v1alpha1.StepPlan)
+			e.facts = &tt.facts
 			e.instance.Status.Operation.Node = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}
 			e.instance.Status.Operation.Steps = newSteps([]string{v1alpha1.StepPlan})
 			begin(&e.instance.Status.Operation.Steps[0], time.Now())

@@ -24,7 +24,7 @@ func TestMistakeMeanwhile(t *testing.T) {
 		lasts time.Duration
 		want  string // of a failure
 	}{
-		{name: "before anything was done", at: v1alpha1.StepAgent, lasts: time.Minute, want: "The desired configuration of the host cannot be determined: the Secret is damaged: correct it."},
+		{name: "before anything was done", at: v1alpha1.StepConnect, lasts: time.Minute, want: "The desired configuration of the host cannot be determined: the Secret is damaged: correct it."},
 		{name: "when the Node is cordoned", at: v1alpha1.StepDrain, lasts: 10 * time.Minute},
 		{name: "when the host was changed", at: v1alpha1.StepNetwork, lasts: 10 * time.Minute},
 		{name: "nobody corrects it", at: v1alpha1.StepDrain, lasts: time.Hour, want: "The desired configuration of the host cannot be determined: after 15m: the Secret is damaged: correct it."},
@@ -53,7 +53,7 @@ func TestMistakeMeanwhile(t *testing.T) {
 			if tt.want == "" && op.Phase != v1alpha1.OperationSucceeded || tt.want != "" && (op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(op.Message, tt.want)) {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
 			}
-			if waits := tt.at != v1alpha1.StepAgent; said != waits {
+			if waits := tt.at != v1alpha1.StepConnect; said != waits {
 				t.Errorf("it says what it waits for: %v", said)
 			}
 		})

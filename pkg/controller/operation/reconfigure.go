@@ -19,6 +19,7 @@ func (e *execution) inspect(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	e.inspected = facts
 	return result{message: fmt.Sprintf("The host runs %s %s, and its computer name is %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
 }
 
@@ -59,11 +60,15 @@ func inTheWay(status *v1alpha1.WindowsInstanceCheckStatus) []string {
 	return out
 }
 
-// agent makes sure that the agent of our version is on the host, as it is here.
+// agent makes sure that the agent of our version is on the host, as it is here. A host that was inspected a moment ago is not asked again: our
+// agent was verified for that.
 func (e *execution) agent(ctx context.Context) (result, error) {
-	facts, err := e.gatherFacts(ctx, "our agent cannot be put on the host")
-	if err != nil {
-		return result{}, err
+	facts := e.inspected
+	if e.inspected = nil; facts == nil {
+		var err error
+		if facts, err = e.gatherFacts(ctx, "our agent cannot be put on the host"); err != nil {
+			return result{}, err
+		}
 	}
 	version, digest := e.Hosts.Agent()
 	if !ours(facts, digest) {

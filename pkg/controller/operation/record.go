@@ -24,7 +24,7 @@ var (
 	errCanceled = errors.New("the operation was canceled")
 )
 
-// operation is the operation as it was last read or written.
+// operation is the operation as it is now: as it was last read or written, with what was noted since.
 func (e *execution) operation() *v1alpha1.Operation { return e.instance.Status.Operation }
 
 // unwanted says whether the operation is to end early: somebody asked for that,
@@ -54,6 +54,7 @@ func (e *execution) load(ctx context.Context) error {
 }
 
 func (e *execution) read(ctx context.Context) error {
+	e.stopRecordingLate()
 	instance := &v1alpha1.WindowsInstance{}
 	if err := e.live.Get(ctx, e.key, instance); err != nil {
 		if object.Gone(err) {
@@ -67,8 +68,67 @@ func (e *execution) read(ctx context.Context) error {
 	if op := instance.Status.Operation; !op.Active() || op.ID != e.id {
 		return errOver
 	}
-	e.instance = instance
+	e.stored, e.instance = instance, e.withNoted(instance)
 	return nil
+}
+
+// note changes the operation, and leaves it to the next write to record that. What is noted is lost when the process ends: it must only say
+// what was found out, or that something is begun that changes neither the host nor its Node. change is as that of update.
+func (e *execution) note(change func(*v1alpha1.WindowsInstanceStatus)) {
+	e.stopRecordingLate() // what it writes has not got this
+	e.noted = append(e.noted, change)
+	noted := e.instance.DeepCopy()
+	change(&noted.Status)
+	e.instance = noted
+}
+
+// withNoted is an instance with everything that was noted and not written.
+func (e *execution) withNoted(instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+	if len(e.noted) == 0 {
+		return instance
+	}
+	noted := instance.DeepCopy()
+	for _, change := range e.noted {
+		change(&noted.Status)
+	}
+	return noted
+}
+
+// noteInterval is after what time it is written what was noted, so that people see what takes long.
+const noteInterval = time.Second
+
+// recordLate has what was noted written after noteInterval, unless stopRecordingLate is called before.
+func (e *execution) recordLate(ctx context.Context) {
+	if len(e.noted) == 0 {
+		return
+	}
+	written, stop, done := e.instance.DeepCopy(), make(chan struct{}), make(chan bool, 1)
+	timer := e.clock.NewTimer(noteInterval)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			boundMessages(written.Status.Operation)
+			// Who has written meanwhile is found out by the write that comes next in any case.
+			done <- e.client.Status().Update(ctx, written) == nil
+		case <-stop:
+			done <- false
+		}
+	}()
+	e.stopLate = func() {
+		close(stop)
+		if <-done {
+			e.stored, e.instance, e.noted = written, written, nil
+		}
+	}
+}
+
+// stopRecordingLate ends what recordLate has begun.
+func (e *execution) stopRecordingLate() {
+	if stop := e.stopLate; stop != nil {
+		e.stopLate = nil
+		stop()
+	}
 }
 
 // update changes the operation, and goes on trying until ctx ends. change may be
@@ -80,21 +140,23 @@ func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)
 
 // updateStatus is update for what is beside the operation in the status.
 func (e *execution) updateStatus(ctx context.Context, change func(*v1alpha1.WindowsInstanceStatus)) error {
+	e.stopRecordingLate()
 	return retryAPI(ctx, e.clock, "Writing the operation", isOver, func() error {
 		for {
-			changed := e.instance.DeepCopy()
+			changed := e.withNoted(e.stored).DeepCopy()
 			change(&changed.Status)
 			if op := changed.Status.Operation; e.changed && op.Type == v1alpha1.OperationReconfigure {
 				op.HostChanged = true
 			}
 			boundMessages(changed.Status.Operation)
-			if equality.Semantic.DeepEqual(changed.Status, e.instance.Status) {
+			if equality.Semantic.DeepEqual(changed.Status, e.stored.Status) {
+				e.instance, e.noted = e.stored, nil
 				return nil
 			}
 			err := e.client.Status().Update(ctx, changed)
 			switch {
 			case err == nil:
-				e.instance = changed
+				e.stored, e.instance, e.noted = changed, changed, nil
 				return nil
 			case object.Gone(err):
 				return errOver

@@ -342,7 +342,8 @@ func TestUpdatesNeedNoWorker(t *testing.T) {
 			r, stop := f.process()
 			defer stop()
 			yielded := false
-			e := &execution{Reconciler: r, key: testKey, id: "op-1", instance: f.get(), current: step, yield: func() { yielded = len(f.host.updates.requests) == 0 }}
+			e := f.executing(r, step)
+			e.yield = func() { yielded = len(f.host.updates.requests) == 0 }
 			if _, err := steps[step].run(e, t.Context()); err != nil || !yielded {
 				t.Errorf("it has given its worker to another one before it waits: %v; %v", yielded, err)
 			}

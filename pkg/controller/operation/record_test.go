@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// recordings are the steps that run, and the last message, of each write of the record, as it is stored.
+func (f *fixture) recordings() *[]string {
+	written := &[]string{}
+	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+		if after {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			*written = append(*written, running(i.Status.Operation)+": "+i.Status.Operation.Message)
+		}
+		return nil
+	}
+	return written
+}
+
+// running names the step of an operation that runs. Empty: none does.
+func running(op *v1alpha1.Operation) string {
+	for _, s := range op.Steps {
+		if s.State == v1alpha1.StepRunning {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// TestStepsAreRecordedTogether: what changes something is recorded before it begins, and everything else together with that.
+func TestStepsAreRecordedTogether(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		op   v1alpha1.Operation
+		set  func(*fixture)
+		want string
+		// facts is how often the host is asked for what there is to know of it.
+		facts int
+	}{
+		"a change that restarts services": {
+			op: reconfigureOperation(), set: func(f *fixture) { f.host.impact = config.ImpactRestart },
+			want: "Connect Apply Apply Network Uncordon ", facts: 3,
+		},
+		"a host that has what is desired": {
+			op: reconfigureOperation(), set: func(f *fixture) { f.host.is, f.host.recorded = "new", "new" },
+			want: "Connect Network Uncordon ", facts: 3,
+		},
+		"a drain": {op: drainOperation(), set: func(*fixture) {}, want: "Cordon Evict "},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(tt.op, configuredBefore))
+			f.configure()
+			tt.set(f)
+			written := f.recordings()
+			op := f.finish()
+			var steps []string
+			for _, w := range *written {
+				step, _, _ := strings.Cut(w, ":")
+				steps = append(steps, step)
+			}
+			if got := strings.Join(steps, " "); op.Phase != v1alpha1.OperationSucceeded || got != tt.want {
+				t.Errorf("it is %s: %s; these ran when it was recorded: %q, want %q", op.Phase, op.Message, got, tt.want)
+			}
+			if got := f.host.count("Facts"); got != tt.facts {
+				t.Errorf("it was asked %d times, want %d", got, tt.facts)
+			}
+			for _, s := range op.Steps {
+				if !s.Ended() || s.Message == "" {
+					t.Errorf("step %s is %s: %q", s.Name, s.State, s.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestSlowStepsAreRecorded: a step that takes long can be seen while it runs, and what is written meanwhile is no conflict.
+func TestSlowStepsAreRecorded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		takes time.Duration
+		// theirs: somebody else writes the status at the same time.
+		theirs bool
+		want   bool
+	}{
+		"long":                             {takes: 3 * noteInterval, want: true},
+		"no time":                          {takes: noteInterval / 2},
+		"long, while others write as well": {takes: 3 * noteInterval, theirs: true},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), configuredBefore))
+			f.configure()
+			f.host.is, f.host.recorded = "new", "new"
+			asked := false
+			f.host.fail["Facts"] = func() error {
+				if !asked {
+					asked = true
+					if tt.theirs {
+						f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "theirs" })
+					}
+					<-time.After(tt.takes)
+				}
+				return nil
+			}
+			written := f.recordings()
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationSucceeded || tt.theirs && f.get().Status.CurrentRevision != "theirs" {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			seen := strings.Contains(strings.Join(*written, "\n"), "Facts: "+steps[v1alpha1.StepFacts].description)
+			if seen != tt.want {
+				t.Errorf("that it runs was recorded: %v, want %v: %q", seen, tt.want, *written)
+			}
+		})
+	}
+}
+
+// TestSlowPlanIsNotLost: what a step has noted itself is recorded also where it took so long that its begin was written meanwhile.
+func TestSlowPlanIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), configuredBefore))
+		f.configure()
+		f.host.impact = config.ImpactRestart
+		f.host.fail["Plan"] = func() error {
+			<-time.After(3 * noteInterval)
+			return nil
+		}
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactRestart || op.Revision != "new" {
+			t.Errorf("it is %s: %s; it has impact %q and revision %q", op.Phase, op.Message, op.Impact, op.Revision)
+		}
+	})
+}
+
+// TestNotedIsForgotten: what cannot be recorded is not tried again for ever, and the step is run again.
+func TestNotedIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(drainOperation()))
+		f.configure()
+		r, stop := f.process()
+		defer stop()
+		e := f.executing(r, v1alpha1.StepConnect)
+		e.note(func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Message = "noted" })
+		if e.operation().Message != "noted" || f.get().Status.Operation.Message == "noted" {
+			t.Errorf("it is %q, and %q is recorded", e.operation().Message, f.get().Status.Operation.Message)
+		}
+		if err := e.load(t.Context()); err != nil || e.operation().Message != "noted" {
+			t.Errorf("read again, it is %q: %v", e.operation().Message, err)
+		}
+		ended := make(chan struct{})
+		close(ended)
+		if err := e.runSteps(t.Context(), ended); err != nil && !errors.Is(err, errOver) || f.get().Status.Operation.Message == "noted" {
+			t.Errorf("%q is recorded: %v", f.get().Status.Operation.Message, err)
+		}
+	})
+}
