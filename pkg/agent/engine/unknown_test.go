@@ -127,7 +127,7 @@ func TestGoingBack(t *testing.T) {
 	amend(inventoryPath, `"nextAside":`, `"later":{"x":1},"nextAside":`)
 	amend(appliedPath, `"version":1`, `"version":1,"later":"x"`)
 
-	state, err := ReadState(f, f.clock)
+	state, err := ReadState(t.Context(), f, f.clock)
 	if err != nil || state.AppliedRevision != revision {
 		t.Errorf("the state is %+v, %v", state, err)
 	}
