@@ -76,16 +76,18 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	pause(true)
-	if err := o.Kube.AppsV1().Deployments(system.Namespace).Delete(t.Context(), wmco.Deployment, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.endWMCO(t)
 	h.waitConfigured(t, v1alpha1.ReasonForeignNode) // from then on its certificate requests are approved
 	pause(false)
-	machine := o.newMachineHost(t, "machine") // which becomes a node meanwhile
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
 		t.Errorf("reconfigured before it was taken over: %s: %s", op.Phase, op.Message)
 	}
 	o.mustNotAdoptFromOLM(t, h)
+	if err := o.Kube.AppsV1().Deployments(system.Namespace).Delete(t.Context(), wmco.Deployment, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	machine := o.newMachineHost(t, "machine") // it becomes a node meanwhile
+
 	eventually(t, "the plan", func() error { // after an operation the host is probed once more before it is known to be left to others
 		stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace, "--dry-run=server")
 		if code != 0 || !strings.Contains(stdout, wmco.WICDService) || !strings.Contains(stdout, wmco.KubeletConfigPath) {

@@ -47,6 +47,14 @@ func (o *openShiftSite) installWMCO(t *testing.T) {
 	}
 }
 
+// endWMCO ends WMCO, which stays installed.
+func (o *openShiftSite) endWMCO(t *testing.T) {
+	t.Helper()
+	if _, err := o.Kube.AppsV1().Deployments(wmco.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // prepareWMCO has WMCO come back as those do it who go back to it: without the user data of Machines, which no controller makes again.
 func (o *openShiftSite) prepareWMCO(t *testing.T) {
 	t.Helper()
@@ -136,9 +144,7 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, entry, machine *siteHost
 		t.Errorf("an operation came after the release: %s", describeOperation(entry.get(t)))
 	}
 	o.waitRunning(t, machine.namespace, machine.name)
-	if _, err := o.Kube.AppsV1().Deployments(wmco.Namespace).Patch(t.Context(), wmco.Deployment, types.MergePatchType, []byte(`{"spec":{"replicas":0}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	o.endWMCO(t)
 	for _, h := range hosts {
 		h.waitConfigured(t, v1alpha1.ReasonForeignNode)
 		for _, path := range theirFiles {
