@@ -183,32 +183,6 @@ func (e *evaluation) configured() {
 	}
 }
 
-// worked records which revision of its pool the host works with: it has it completely, and its Node is ready. One that was rolled
-// back because of this host was no more than ready for a while: if the next one breaks the host as well, it goes back
-// to what the pool goes back to, and not to that.
-func (e *evaluation) worked() {
-	last, back := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.rolledBack
-	pinned := back.ByPerson() && back.To == e.poolRevision // it keeps the programs of the one before, and may go back with some of them
-	if e.poolRevision != "" && e.status.PoolRevision != e.poolRevision && !e.samePrograms && !e.programsOfBefore && !pinned && last != nil && last.Revision != "" && last.Revision == e.status.DesiredRevision && last.MayHaveChangedHost() {
-		e.status.PreviousPoolRevision = "" // it was told to keep the programs that it worked with last, and no others
-	}
-	switch {
-	case e.instance.Spec.PoolRef == nil:
-		e.status.PoolRevision, e.status.PreviousPoolRevision = "", ""
-	case e.poolRevision != "" && !last.Active() && (!last.BrokenOff() || e.unharmed()) &&
-		e.holds(v1alpha1.ConditionUpToDate) && e.status.CurrentRevision == e.status.DesiredRevision && e.holds(v1alpha1.ConditionNodeReady):
-		if e.status.PoolRevision != e.poolRevision && !e.samePrograms { // else the host keeps the programs of the one before still
-			e.status.PreviousPoolRevision = e.status.PoolRevision
-		}
-		e.status.PoolRevision = e.poolRevision
-	case back != nil && back.Revision == e.status.PoolRevision && back.Broke(e.instance.Name):
-		e.status.PoolRevision = back.To
-		if e.status.PreviousPoolRevision == back.To {
-			e.status.PreviousPoolRevision = ""
-		}
-	}
-}
-
 func (e *evaluation) setConfigured() {
 	e.setf(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonConfigured,
 		"The host was configured completely, with revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))

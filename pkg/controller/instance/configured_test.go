@@ -701,6 +701,17 @@ func TestEvaluatePoolRevision(t *testing.T) {
 			observation: observed(revision1), node: node, poolRevision: "p-2",
 			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-2", RequestedBy: "alice"},
 		}, want: "p-1", before: "p-0"},
+		{name: "it has gone back to what somebody wants", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{
+			observation: observed(revision1), node: node, poolRevision: "p-2", programsOfBefore: true,
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-2", RequestedBy: "alice"},
+		}, want: "p-2"},
+		{name: "it has gone back to what somebody wants, and has had more programs before", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{
+			observation: observed(revision1), node: node, poolRevision: "p-2",
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-2", RequestedBy: "alice"},
+		}, want: "p-2", before: "p-0"},
+		{name: "it has the programs of before again", of: reconfigured(t, revision1, v1alpha1.OperationSucceeded), s: snapshot{
+			observation: observed(revision1), node: node, poolRevision: "p-2", programsOfBefore: true,
+		}, want: "p-2", before: "p-1"},
 		{name: "it gets another one than somebody wants", of: reconfigured(t, revision1, v1alpha1.OperationRunning), s: snapshot{
 			observation: observed(revision1), node: node, poolRevision: "p-2",
 			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-3", RequestedBy: "alice"},

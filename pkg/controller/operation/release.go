@@ -84,7 +84,7 @@ func (e *execution) release(ctx context.Context) (result, error) {
 // leaveToOthers records that the host is that of others from now on. The next probe says more.
 func leaveToOthers(status *v1alpha1.WindowsInstanceStatus) {
 	status.Operation.HostReleased, status.Operation.ReleaseBegun = true, false
-	status.CurrentRevision, status.PoolRevision = "", ""
+	status.CurrentRevision, status.PoolRevision, status.PreviousPoolRevision = "", "", ""
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured); c != nil {
 		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 			Type: c.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonForeignNode, Message: "The host was released, and is only watched.", ObservedGeneration: c.ObservedGeneration,

@@ -33,7 +33,7 @@ func releasing(t *testing.T, changes ...change) *fixture {
 	t.Helper()
 	i := newInstance(v1alpha1.Operation{Type: v1alpha1.OperationRelease}, append([]change{func(i *v1alpha1.WindowsInstance) {
 		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "m", UID: "uid-m", Controller: new(true)}}
-		i.Status.CurrentRevision, i.Status.PoolRevision = "old", "pool-1"
+		i.Status.CurrentRevision, i.Status.PoolRevision, i.Status.PreviousPoolRevision = "old", "pool-1", "pool-0"
 		i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
 		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured, ObservedGeneration: 7, LastTransitionTime: metav1.NewTime(time.Now())}}
 	}}, changes...)...)
@@ -79,7 +79,7 @@ func (f *fixture) checkReleased(op *v1alpha1.Operation) {
 	f.t.Helper()
 	status := f.get().Status
 	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
-	if status.MayHaveChangedHost() || status.ReleasedBy() == nil || status.CurrentRevision+status.PoolRevision != "" ||
+	if status.MayHaveChangedHost() || status.ReleasedBy() == nil || status.CurrentRevision+status.PoolRevision+status.PreviousPoolRevision != "" ||
 		c == nil || c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonForeignNode || c.ObservedGeneration != 7 {
 		f.t.Errorf("the status is %+v", status)
 	}

@@ -4659,7 +4659,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"previousPoolRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or its programs were replaced by those of a third one.",
+							Description: "Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or it did not keep its programs, say because it has gone back to those of before.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",

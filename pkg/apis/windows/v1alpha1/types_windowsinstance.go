@@ -319,8 +319,8 @@ type WindowsInstanceStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=253
 	PoolRevision string `json:"poolRevision,omitempty"`
-	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or its programs
-	// were replaced by those of a third one.
+	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or it did
+	// not keep its programs, say because it has gone back to those of before.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253

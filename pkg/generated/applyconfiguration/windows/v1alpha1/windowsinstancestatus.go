@@ -62,8 +62,8 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
 	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
 	PoolRevision *string `json:"poolRevision,omitempty"`
-	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or its programs
-	// were replaced by those of a third one.
+	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or it did
+	// not keep its programs, say because it has gone back to those of before.
 	PreviousPoolRevision *string `json:"previousPoolRevision,omitempty"`
 	// The pool of the host, as it was last seen. A pool of the same name with another UID was made again, after the former one was lost.
 	// Empty: none was seen.
