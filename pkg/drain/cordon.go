@@ -60,7 +60,8 @@ func AskedForBy(requester string) string { return "(asked for by " + requester +
 
 // IsMarked says whether a Node is cordoned with a mark of that purpose by that requester, whatever its ID is.
 func IsMarked(node *corev1.Node, purpose, requester string) bool {
-	_, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	mark := node.Annotations[CordonedByAnnotation]
+	_, rest, _ := strings.Cut(strings.TrimSuffix(mark, untilOf(mark)), " ")
 	return node.Spec.Unschedulable && rest == purpose+" "+AskedForBy(requester)
 }
 
@@ -119,6 +120,8 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 				return nil, false
 			case keeps:
 				value += insteadOf + former
+			default:
+				value += untilOf(former)
 			}
 			found = Cordoned{TakenOver: true, Owner: former}
 		}
@@ -149,18 +152,33 @@ func Await(ctx context.Context, client kubernetes.Interface, name string, uid ty
 	return noted, nil
 }
 
+// untilOf is what [Await] has noted in a mark, which holds for whoever takes the cordon over, too. Empty: nothing.
+func untilOf(mark string) string {
+	at := strings.LastIndex(mark, untilReady) // whoever wanted it may be called anything
+	if at < 0 {
+		return ""
+	}
+	return mark[at:]
+}
+
 // AwaitedFor says whether a Node is cordoned for a purpose until it has become ready, and after which time.
 func AwaitedFor(node *corev1.Node, purpose string) (after time.Time, ok bool) {
 	if !node.Spec.Unschedulable || purposeOf(node) != purpose {
 		return time.Time{}, false
 	}
-	mark := node.Annotations[CordonedByAnnotation]
-	at := strings.LastIndex(mark, untilReady) // whoever wanted it may be called anything
-	if at < 0 {
+	text, noted := strings.CutPrefix(untilOf(node.Annotations[CordonedByAnnotation]), untilReady)
+	if !noted {
 		return time.Time{}, false
 	}
-	after, err := time.Parse(time.RFC3339, mark[at+len(untilReady):])
+	after, err := time.Parse(time.RFC3339, text)
 	return after, err == nil
+}
+
+// Abandoned says whether a Node has the mark of a cordon that somebody has lifted by other means. It must not be taken for the mark of a
+// cordon that comes later.
+func Abandoned(node *corev1.Node) bool {
+	_, marked := node.Annotations[CordonedByAnnotation]
+	return marked && !node.Spec.Unschedulable
 }
 
 // Restore makes a Node schedulable again that was cordoned with the mark, or one of its
@@ -170,7 +188,7 @@ func AwaitedFor(node *corev1.Node, purpose string) (after time.Time, ok bool) {
 //
 // A mark that is left on a Node which somebody has uncordoned by other means, and then
 // cordoned again, is taken for the one of that cordon: Kubernetes does not say who
-// cordoned a Node. Restoring the Node in between removes such a mark.
+// cordoned a Node. Where the Node is seen in between, such a mark is removed, see [Abandoned].
 func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		on := mark.on(node)

@@ -91,3 +91,42 @@ func TestAwaitedByNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestAwaitedOfAnother: who takes over a cordon that is over once the Node is ready leaves it so.
+func TestAwaitedOfAnother(t *testing.T) {
+	const until = ", until the Node is ready after 2026-03-14T14:09:26Z"
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Annotations: map[string]string{drain.CordonedByAnnotation: "op-1 Reboot (asked for by alice)" + until}},
+		Spec:       corev1.NodeSpec{Unschedulable: true},
+	}
+	client := fake.NewClientset(node)
+	mark := drain.Mark{ID: "op-2", Purpose: "Reboot", Who: drain.AskedForBy("windows-controller")}
+	if found, err := drain.Cordon(t.Context(), client, "n", "u", mark); err != nil || !found.TakenOver {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	got, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+	if want := "op-2 Reboot (asked for by windows-controller)" + until; err != nil || got.Annotations[drain.CordonedByAnnotation] != want {
+		t.Errorf("got %v, %v, want the mark %q", got.Annotations, err, want)
+	}
+	if _, ok := drain.AwaitedFor(got, "Reboot"); !ok || !drain.IsMarked(got, "Reboot", "windows-controller") {
+		t.Error("nobody lifts it")
+	}
+}
+
+// TestAbandoned: a mark is of no cordon any more once somebody has lifted it.
+func TestAbandoned(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mark           map[string]string
+		cordoned, want bool
+	}{
+		"cordoned":           {mark: map[string]string{drain.CordonedByAnnotation: "op-1 Reboot"}, cordoned: true},
+		"uncordoned":         {mark: map[string]string{drain.CordonedByAnnotation: "op-1 Reboot"}, want: true},
+		"cordoned by others": {cordoned: true},
+		"never cordoned":     {},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: tt.mark}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
+		if got := drain.Abandoned(node); got != tt.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}

@@ -79,7 +79,7 @@ var layers = map[string][]string{
 	"pkg/controller/keys":      {"pkg/apis", "pkg/host", "pkg/words"},
 	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/rollout":   {"pkg/apis", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
-	"pkg/controller/node":      {"pkg/apis", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal", "pkg/desired/revision"},
+	"pkg/controller/node":      {"pkg/apis", "pkg/drain", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal", "pkg/desired/revision"},
 	"pkg/controller/policies":  {},
 	"pkg/controller/trustedca": {"pkg/desired/cluster"},
 	"pkg/controller/userdata":  {"pkg/desired/userdata", "pkg/host", "pkg/wmco", "pkg/controller/internal"},

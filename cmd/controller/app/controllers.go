@@ -20,6 +20,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/keys"
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
@@ -176,7 +177,7 @@ func (c *controllers) impact(ctx context.Context, instance *v1alpha1.WindowsInst
 
 // nodeLabels says which labels the Node of an instance is to have.
 func (c *controllers) nodeLabels(ctx context.Context, i *v1alpha1.WindowsInstance, n *corev1.Node) (map[string]string, error) {
-	return node.Labels(ctx, c.GetClient(), net.DefaultResolver, i, n)
+	return node.Labels(ctx, identity.Nodes{Reader: c.GetClient(), Resolver: net.DefaultResolver, Namespace: c.options.Hosts.Namespace}, i, n)
 }
 
 // wanted says whether a source asks for the host of an instance again that was deleted. A Machine

@@ -94,7 +94,12 @@ func (e *evaluation) unconfirmed() {
 	name, namespace := e.instance.Name, e.instance.Namespace
 	text := fmt.Sprintf("The host was configured before this object or its pool was made, and %s. It is left as it is, and so are the labels and taints of Node %s, because what it was to have may be lost. ", differs, e.node.Name)
 	if pool := e.instance.Spec.PoolRef; pool != nil {
-		text += fmt.Sprintf("If pool %s is not as it was, restore it: kubectl edit wnp %[1]s -n %s. To have all such hosts of the pool get what it says now: kubectl windows rollout resume %[1]s -n %[2]s. Only this one: ", pool.Name, namespace)
+		text += fmt.Sprintf("If pool %s is not as it was, restore it: kubectl edit wnp %[1]s -n %s. ", pool.Name, namespace)
+		if e.pool != nil && e.pool.RolledBack(e.pool.Status.UpdateRevision) == nil { // to resume would roll out again what was rolled back
+			text += fmt.Sprintf("To have all such hosts of the pool get what it says now: kubectl windows rollout resume %s -n %s. Only this one: ", pool.Name, namespace)
+		} else {
+			text += "To have it get what is desired now: "
+		}
 	} else {
 		text += "To have it get what is desired: "
 	}

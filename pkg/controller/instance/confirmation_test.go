@@ -75,6 +75,9 @@ func TestEvaluateUnconfirmed(t *testing.T) {
 		want  string
 	}{
 		{name: "found with another revision", of: fresh(), s: snapshot{node: node, pool: pool()}, waits: true, want: held},
+		{name: "found while a revision of its pool is rolled back", of: fresh(), s: snapshot{node: node, pool: pool(func(p *v1alpha1.WindowsNodePool) {
+			p.Status.UpdateRevision, p.Status.RolledBack = "p-2", &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1"}
+		})}, waits: true, want: held},
 		{name: "found, and in no pool", of: fresh(), s: snapshot{node: node}, without: true, waits: true, want: held},
 		{name: "found with the same revision", of: fresh(), s: snapshot{node: node, pool: pool()}, wants: revision1, want: current},
 		{name: "found with the same revision, and other taints", of: fresh(), s: snapshot{node: node, pool: pool(), nodeDiffers: true}, wants: revision1, waits: true, want: held},
@@ -129,7 +132,7 @@ func TestEvaluateUnconfirmed(t *testing.T) {
 				t.Errorf("its pool is %v", got.Pool)
 			}
 			if c.Reason == held {
-				if !strings.Contains(c.Message, "kubectl windows reconfigure win-1 -n "+testNamespace) || strings.Contains(c.Message, "kubectl windows rollout resume p -n "+testNamespace) == tt.without {
+				if !strings.Contains(c.Message, "kubectl windows reconfigure win-1 -n "+testNamespace) || strings.Contains(c.Message, "kubectl windows rollout resume p -n "+testNamespace) == (tt.without || s.pool.RolledBack("p-2") != nil) {
 					t.Errorf("it does not say what to do: %s", c.Message)
 				}
 				if !meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionReady) {

@@ -82,7 +82,7 @@ func TestLeft(t *testing.T) {
 			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(instance), instance); err != nil {
 				t.Fatal(err)
 			}
-			labels, err := Labels(t.Context(), s.client, s.resolver, instance, before)
+			labels, err := Labels(t.Context(), s.identities(), instance, before)
 			if err != nil || !equality.Semantic.DeepEqual(labels, s.node().Labels) {
 				t.Errorf("foretold are %v, %v", labels, err)
 			}

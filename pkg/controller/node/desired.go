@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -82,13 +83,15 @@ func mayBeOver(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 	return labeled && configured(instance) && !instance.Status.Operation.Active()
 }
 
-// withSpec returns the Node with the taints and the provider's ID that it is to have, without what WMCO left under way, and
-// whether that differs from what it has. over: the upgrade that WMCO has begun is over.
-func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over bool) (*corev1.Node, bool) {
+// withSpec returns the Node with the taints and the provider's ID that it is to have, without what WMCO left under way and without the mark of a
+// cordon that somebody has lifted, and whether that differs from what it has. over: the upgrade that WMCO has begun is over. taken: another
+// Node has the provider's ID of the instance.
+func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over, taken bool) (*corev1.Node, bool) {
 	taints, note, differ := desiredTaints(template, node)
 	// Once a Node has an ID, it can never get another one.
-	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
-	if named && !over && !differ {
+	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == "" || taken
+	abandoned := drain.Abandoned(node) && !instance.Status.Operation.Active()
+	if named && !over && !abandoned && !differ {
 		return node, false
 	}
 	changed := node.DeepCopy()
@@ -101,6 +104,9 @@ func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplat
 	}
 	if changed.Annotations == nil {
 		changed.Annotations = map[string]string{}
+	}
+	if abandoned {
+		delete(changed.Annotations, drain.CordonedByAnnotation)
 	}
 	changed.Annotations[object.ManagedTaintsAnnotation] = note
 	return changed, true

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
@@ -22,14 +21,15 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// Labels are those that the Node of an instance has once this controller has seen what reader sees now: it takes off what it has written
+// Labels are those that the Node of an instance has once this controller has seen what nodes.Reader sees now: it takes off what it has written
 // and the template lacks, and leaves those of others. Whoever restarts a kubelet has to know before. The Node is one with its managed
-// fields; it is not changed. A resolver that answers late keeps the caller waiting for lookupTimeout.
-func Labels(ctx context.Context, reader client.Reader, resolver identity.Resolver, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
+// fields; it is not changed. nodes are as in [Reconciler.refusal]: what this one would leave alone is not lost. A resolver that answers late
+// keeps the caller waiting for lookupTimeout.
+func Labels(ctx context.Context, nodes identity.Nodes, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error) {
 	if !owned(instance, node) || node.UID != instance.Status.Node.UID || !node.DeletionTimestamp.IsZero() {
 		return node.Labels, nil
 	}
-	pool, err := object.PoolOf(ctx, reader, instance)
+	pool, err := object.PoolOf(ctx, nodes.Reader, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +37,15 @@ func Labels(ctx context.Context, reader client.Reader, resolver identity.Resolve
 		return node.Labels, nil
 	}
 	// Of a Node that is not certain to be that of the host nothing is taken off. When DNS does not answer it may become certain.
-	verdict, err := identity.Nodes{Reader: reader, Resolver: definite{resolver}}.Verify(ctx, instance, node.Name)
+	nodes.Resolver = definite{nodes.Resolver}
+	verdict, err := nodes.Verify(ctx, instance, node.Name)
 	if err != nil && !errors.Is(err, identity.ErrLookingUp) {
 		return nil, fmt.Errorf("finding out whether Node %s is that of the host: %w", node.Name, err)
 	}
 	if err == nil && verdict != identity.Proven {
 		return node.Labels, nil
 	}
-	template, err := templateOf(ctx, reader, instance, pool)
+	template, err := templateOf(ctx, nodes.Reader, instance, pool)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func TestLabels(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := maps.Clone(node.Labels)
-			got, err := Labels(t.Context(), s.client, s.resolver, instance, node)
+			got, err := Labels(t.Context(), s.identities(), instance, node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,13 +130,18 @@ func TestLabelsAskDNS(t *testing.T) {
 		gone     bool
 	}{
 		"the host":              {resolver: dns{name + ".": "10.0.0.5"}, gone: true},
+		"the host, elsewhere":   {resolver: dns{name + ".": "10.0.0.7"}, gone: true},
 		"another host":          {resolver: dns{name + ".": "10.0.0.6"}},
 		"nobody":                {resolver: dns{}},
 		"DNS does not answer":   {resolver: failing{&net.DNSError{Err: "i/o timeout", IsTimeout: true}}, gone: true},
 		"DNS cannot be reached": {resolver: failing{errors.New("no route")}, gone: true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			named := func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name, i.Status.System.Hostname = name, "other" }
+			named := func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node.Name, i.Status.System.Hostname = name, "other"
+				// In the namespace of the operator, it may be at any of its addresses.
+				i.Status.HostIP, i.Status.Addresses = "10.0.0.5", []string{"10.0.0.5", "10.0.0.7"}
+			}
 			node := registered(func(n *corev1.Node) { n.Name = name })
 			s := newSetup(t, host(named), node, newPool(map[string]string{"rack": "8"}))
 			s.reconcile()
@@ -147,7 +152,7 @@ func TestLabelsAskDNS(t *testing.T) {
 			if node.Labels["rack"] == "" {
 				t.Fatal("the label was not written")
 			}
-			got, err := Labels(t.Context(), s.client, tt.resolver, host(named), node)
+			got, err := Labels(t.Context(), identity.Nodes{Reader: s.client, Resolver: tt.resolver, Namespace: testNamespace}, host(named), node)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +173,7 @@ func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, err
 // TestLabelsUnknown: a template that cannot be read is not an empty one.
 func TestLabelsUnknown(t *testing.T) {
 	want := errors.New("the API does not answer")
-	if _, err := Labels(t.Context(), unreadable{err: want}, dns{}, host(), registered()); !errors.Is(err, want) {
+	if _, err := Labels(t.Context(), identity.Nodes{Reader: unreadable{err: want}, Resolver: dns{}, Namespace: testNamespace}, host(), registered()); !errors.Is(err, want) {
 		t.Errorf("got %v", err)
 	}
 }

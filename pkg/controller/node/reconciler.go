@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,10 +143,28 @@ func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInst
 	return nil, nil //nolint:nilnil // it is certain
 }
 
+// providerIDTaken says whether a Node that has no provider's ID must not get that of its instance, because another Node has it: nobody could
+// take it away again.
+func (r *Reconciler) providerIDTaken(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (bool, error) {
+	id := instance.Spec.ProviderID
+	if id == "" || node.Spec.ProviderID != "" {
+		return false, nil
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy, client.MatchingFields{identity.NodeIndex: identity.OfProvider(id)}); err != nil {
+		return false, fmt.Errorf("looking for the Node with provider ID %s: %w", id, err)
+	}
+	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.UID != node.UID }), nil
+}
+
 // write brings the Node to the desired state, with one request for its spec and one for its
 // metadata, or none.
 func (r *Reconciler) write(ctx context.Context, instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, over bool) error {
-	if changed, differs := withSpec(instance, template, node, over); differs {
+	taken, err := r.providerIDTaken(ctx, instance, node)
+	if err != nil {
+		return err
+	}
+	if changed, differs := withSpec(instance, template, node, over, taken); differs {
 		if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("patching taints of Node %s: %w", node.Name, err)
 		}

@@ -31,7 +31,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -89,7 +91,9 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 		}
 	}
 	s := &setup{T: t, events: &recorder{}, before: func() {}}
-	c := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+	c := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&corev1.Node{}, identity.NodeIndex, func(o client.Object) []string {
+		return identity.OfNode(o.(*corev1.Node))
+	}).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			s.writes = append(s.writes, "patch")
 			s.before()
@@ -103,6 +107,11 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 	s.Reconciler = newReconciler(c, Options{Version: testVersion, Namespace: testNamespace, Recorder: s.events, WMCOEnded: func(context.Context) (bool, error) { return !s.wmcoRuns, s.unknown }})
 	s.resolver = dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}
 	return s
+}
+
+// identities are those by which [Labels] finds out whose Node it is, as of a reconciler.
+func (s *setup) identities() identity.Nodes {
+	return identity.Nodes{Reader: s.client, Resolver: s.resolver, Namespace: testNamespace}
 }
 
 // reconcile makes one pass and returns what was written.
@@ -231,6 +240,13 @@ func TestReconcile(t *testing.T) {
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
+		},
+		{
+			name: "an ID that another Node has is not given", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
+			others:      []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}, Spec: corev1.NodeSpec{ProviderID: "aws:///i-1"}}},
+			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
 			name: "configured anew", pool: newPool(nil),
@@ -635,5 +651,45 @@ func TestClaimsOfTenants(t *testing.T) {
 				t.Errorf("events: %v", s.events.events)
 			}
 		})
+	}
+}
+
+// TestAbandonedMark: the mark of a cordon that somebody has lifted is not there any more when the Node is cordoned again. While an
+// operation runs it is that one's.
+func TestAbandonedMark(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cordoned bool
+		phase    v1alpha1.OperationPhase
+		left     bool
+	}{
+		"somebody has uncordoned the Node": {phase: v1alpha1.OperationFailed},
+		"it is cordoned":                   {cordoned: true, phase: v1alpha1.OperationFailed, left: true},
+		"an operation runs":                {phase: v1alpha1.OperationRunning, left: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSetup(t, host(func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation = &v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationReboot, Phase: tt.phase}
+			}), registered(), newPool(nil))
+			s.reconcile()
+			before := s.node()
+			update(s, s.node(), func(n *corev1.Node) {
+				n.Spec.Unschedulable = tt.cordoned
+				n.Annotations[drain.CordonedByAnnotation] = "op-1 Reboot (asked for by alice), until the Node is ready after 2026-03-14T14:09:26Z"
+			})
+			s.reconcile()
+			got := s.node()
+			if _, left := got.Annotations[drain.CordonedByAnnotation]; left != tt.left {
+				t.Errorf("it has the mark: %t", left)
+			}
+			if diff := cmp.Diff(before.Spec.Taints, got.Spec.Taints); diff != "" || got.Spec.Unschedulable != tt.cordoned {
+				t.Errorf("unschedulable: %t, taints (-before +after)\n%s", got.Spec.Unschedulable, diff)
+			}
+		})
+	}
+	marked := func(unschedulable bool) *corev1.Node {
+		return &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: unschedulable}}
+	}
+	if !nodeChanged.Update(event.UpdateEvent{ObjectOld: marked(true), ObjectNew: marked(false)}) {
+		t.Error("that the Node was uncordoned is not noticed")
 	}
 }

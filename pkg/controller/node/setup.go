@@ -102,7 +102,7 @@ var nodeChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*corev1.Node)
 		after, okAfter := e.ObjectNew.(*corev1.Node)
-		return okBefore && okAfter && (before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID ||
+		return okBefore && okAfter && (before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
 			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 			!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
 	},

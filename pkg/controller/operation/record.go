@@ -102,25 +102,55 @@ func (e *execution) recordLate(ctx context.Context) {
 	if len(e.noted) == 0 {
 		return
 	}
-	written, stop, done := e.instance.DeepCopy(), make(chan struct{}), make(chan bool, 1)
+	base, noted, stop, done := e.stored, e.noted, make(chan struct{}), make(chan *v1alpha1.WindowsInstance, 1)
 	timer := e.clock.NewTimer(noteInterval)
 	go func() {
 		defer timer.Stop()
 		select {
 		case <-timer.C():
-			boundMessages(written.Status.Operation)
-			// Who has written meanwhile is found out by the write that comes next in any case.
-			done <- e.client.Status().Update(ctx, written) == nil
+			done <- e.writeNoted(ctx, base, noted)
 		case <-stop:
-			done <- false
+			done <- nil
 		}
 	}()
 	e.stopLate = func() {
 		close(stop)
-		if <-done {
+		if written := <-done; written != nil {
 			e.stored, e.instance, e.noted = written, written, nil
 		}
 	}
+}
+
+// lateAttempts is how often writeNoted tries. The write that comes next is made in any case.
+const lateAttempts = 3
+
+// writeNoted writes what was noted about the object as it was read, and returns that; nil if it could not. Of the execution it only
+// uses what never changes, as that goes on meanwhile.
+func (e *execution) writeNoted(ctx context.Context, base *v1alpha1.WindowsInstance, noted []func(*v1alpha1.WindowsInstanceStatus)) *v1alpha1.WindowsInstance {
+	for range lateAttempts {
+		written := base.DeepCopy()
+		for _, change := range noted {
+			change(&written.Status)
+		}
+		boundMessages(written.Status.Operation)
+		err := e.client.Status().Update(ctx, written)
+		if err == nil {
+			return written
+		}
+		// Somebody else has written, and not the process that has taken over: that would go on from what it has read.
+		if !apierrors.IsConflict(err) || e.ensureLeading(ctx) != nil {
+			return nil
+		}
+		now := &v1alpha1.WindowsInstance{}
+		if err := e.live.Get(ctx, e.key, now); err != nil || now.UID != base.UID {
+			return nil
+		}
+		if op := now.Status.Operation; !op.Active() || op.ID != e.id {
+			return nil
+		}
+		base = now
+	}
+	return nil
 }
 
 // stopRecordingLate ends what recordLate has begun.

@@ -95,7 +95,7 @@ func TestSlowStepsAreRecorded(t *testing.T) {
 	}{
 		"long":                             {takes: 3 * noteInterval, want: true},
 		"no time":                          {takes: noteInterval / 2},
-		"long, while others write as well": {takes: 3 * noteInterval, theirs: true},
+		"long, while others write as well": {takes: 3 * noteInterval, theirs: true, want: true},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation(), configuredBefore))

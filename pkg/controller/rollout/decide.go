@@ -92,6 +92,8 @@ func decide(s state) decision {
 		case h.leaving:
 		case h.waits != "" && h.holds >= slotOf(h.waits): // an earlier release let it
 			p.admit = append(p.admit, grant{key: h.key, impact: h.waits})
+		case h.waits != "" && h.unconfirmed && h.broken == nil && !h.half && !h.byPerson:
+			p.wait(h, p.unconfirmed(h))
 		case h.waits != "":
 			if h.waitsWith == v1alpha1.CauseWindowsUpdates {
 				p.ready.Insert(h.key)
@@ -164,11 +166,16 @@ func (p *pass) considerRemoval(h *host) {
 	}
 }
 
+// unconfirmed is why a host is left as it is whose objects were lost.
+func (p *pass) unconfirmed(h *host) reason {
+	return reason{kind: waitsForConfirmation, back: p.policy(h.pool).back}
+}
+
 // consider finds out what is to be done to a host that nothing is done to.
 func (p *pass) consider(h *host) {
 	switch {
 	case h.unconfirmed:
-		p.wait(h, reason{kind: waitsForConfirmation})
+		p.wait(h, p.unconfirmed(h))
 	case h.update && h.due.After(p.now):
 		p.waitUntil(h, h.due, "The update is tried again")
 	case h.update && h.impact == "":

@@ -27,6 +27,8 @@ type policy struct {
 	removed time.Time
 	// machines: the hosts are those of Machines, which a MachineHealthCheck replaces.
 	machines bool
+	// back: a revision of the pool was rolled back or undone, which to resume would roll out again.
+	back bool
 	// window is when hosts may be disturbed. Nil: at any time.
 	window *maintenance.Window
 	// unreadable is why the window cannot be read, which the API server refuses. Nil: it can, or there is none.
@@ -50,6 +52,7 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 	}
 	if pool != nil {
 		p.machines = pool.Spec.Source.MachineSet != nil
+		p.back = pool.RolledBack(pool.Status.UpdateRevision) != nil
 		for _, record := range pool.Status.RecentRemovals {
 			p.removed = later(p.removed, record.Time.Time)
 		}

@@ -58,11 +58,13 @@ type reason struct {
 	text string
 	// removal: the host waits to be removed.
 	removal bool
+	// back: what would end the wait would also roll out again what was rolled back.
+	back bool
 }
 
 // same says whether two hosts wait for the same.
 func (r reason) same(other reason) bool {
-	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.removal == other.removal && slices.Equal(r.hosts, other.hosts)
+	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.removal == other.removal && r.back == other.back && slices.Equal(r.hosts, other.hosts)
 }
 
 // describe says what is waited for, and what can be done, to those who may read what is in a namespace.
@@ -182,8 +184,11 @@ func (r reason) describeUnconfirmed(in poolKey, pool string) string {
 	if in.name == "" {
 		return fmt.Sprintf("It was configured before its instance was made, and is left as it is, although something else is desired. To have it get that: kubectl windows reconfigure NAME -n %s", in.namespace)
 	}
-	return fmt.Sprintf("It was configured before its instance or %s was made, and is left as it is, labels and taints of its Node too, although something else is desired. If the pool is not as it was, restore it. "+
-		"To have all such hosts get what it says now: kubectl windows rollout resume %s -n %s. Only one: kubectl windows reconfigure NAME -n %[3]s", pool, in.name, in.namespace)
+	text := fmt.Sprintf("It was configured before its instance or %s was made, and is left as it is, labels and taints of its Node too, although something else is desired. If the pool is not as it was, restore it. ", pool)
+	if r.back { // to resume would roll out again what was rolled back
+		return text + "To have it get what the pool says now: kubectl windows reconfigure NAME -n " + in.namespace
+	}
+	return text + fmt.Sprintf("To have all such hosts get what it says now: kubectl windows rollout resume %s -n %s. Only one: kubectl windows reconfigure NAME -n %[2]s", in.name, in.namespace)
 }
 
 // describeBroken says which hosts an update broke, and how it goes on.
