@@ -386,7 +386,8 @@ func testSessionRecording(t *testing.T, s *testServer) {
 	if err != nil || !strings.Contains(string(content), `"whoami:"]`) {
 		t.Errorf("got %s, %v", content, err)
 	}
-	if got := s.audits.annotations("recorded", "exec")["windows.openshift.io/session-recording"]; got != files[0] {
-		t.Errorf("the audit log says %q", got)
-	}
+	// The event of the audit log comes after the end of the request.
+	eventually(t, "the audit log names the recording", func() bool {
+		return s.audits.annotations("recorded", "exec")["windows.openshift.io/session-recording"] == files[0]
+	})
 }
