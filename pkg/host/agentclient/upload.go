@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -63,7 +64,7 @@ func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 		return fail("creating a file in "+agentDir, err)
 	}
 	if err := send(client, local, remote, continueAbandoned(client, remote, build)); err != nil {
-		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full? (to free space, kubectl windows exec works without the agent)", build.size, agentDir), err)
+		return fail(fmt.Sprintf("writing %d bytes to %s", build.size, agentDir)+whyNotSent(err), err)
 	}
 	if machine, err = verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
 		return "", err
@@ -78,6 +79,14 @@ func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 		return fail("renaming it", err)
 	}
 	return machine, nil
+}
+
+// whyNotSent is what may be wrong when [send] fails, as the rest of a message.
+func whyNotSent(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return ", another process on the host has removed the file meanwhile"
+	}
+	return ", is the disk full? (to free space, kubectl windows exec works without the agent)"
 }
 
 // send writes the local file to the host from offset on.
@@ -114,7 +123,7 @@ func continueAbandoned(client *ssh.SFTP, remote string, build *Bundle) int64 {
 	for _, e := range entries {
 		name := overSFTP(commandPath(e.Name()))
 		ours := strings.HasSuffix(e.Name(), "-"+build.name()) && e.Size() <= build.size
-		if part := e.Size() - uncertainBytes; ours && certain == 0 && part > 0 && claim(client, name, remote) {
+		if part := e.Size() - uncertainBytes; ours && certain == 0 && part > 0 && claim(client, name, remote, now.ModTime()) {
 			certain = part
 			continue
 		}
@@ -123,11 +132,13 @@ func continueAbandoned(client *ssh.SFTP, remote string, build *Bundle) int64 {
 	return certain
 }
 
-// claim gives a file another name, so that nobody else continues it. A file that is open on the host is not to be had.
-func claim(client *ssh.SFTP, name, remote string) bool {
+// claim gives a file another name and the time of now, so that nobody else continues or removes it. A file that is open on the host is
+// not to be had.
+func claim(client *ssh.SFTP, name, remote string, now time.Time) bool {
 	file, err := client.OpenFile(name, os.O_WRONLY)
 	if err != nil || file.Close() != nil {
 		return false
 	}
-	return client.PosixRename(name, remote) == nil
+	// In this order: under its new name it must never look abandoned.
+	return client.Chtimes(name, now, now) == nil && client.PosixRename(name, remote) == nil
 }

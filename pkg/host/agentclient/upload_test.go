@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,53 @@ func TestUploadContinues(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestUploadIsContinuedOnce: the part that one process continues is not taken, nor removed, by another that begins before the first
+// one writes to it.
+func TestUploadIsContinuedOnce(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	content := s.enlarge(t)
+	build := s.client.options.Agents
+	s.left(t, "upload-00000001-"+build.name(), content[:len(content)-1000], abandoned+time.Minute)
+	to, err := s.client.login(t.Context(), s.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := openSFTP(t.Context(), s.Pool, to.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	var remotes, locals []string
+	for _, name := range []string{"upload-0000000a-" + build.name(), "upload-0000000b-" + build.name()} {
+		locals = append(locals, s.left(t, name, nil, 0))
+		remotes = append(remotes, overSFTP(commandPath(name)))
+	}
+	certain := int64(len(content) - 1000 - uncertainBytes)
+	for i, want := range []int64{certain, 0} {
+		if got := continueAbandoned(client, remotes[i], build); got != want {
+			t.Errorf("process %d continues after %d bytes, want %d", i, got, want)
+		}
+	}
+	for i, want := range []int64{certain + uncertainBytes, 0} {
+		if info, err := os.Stat(locals[i]); err != nil || info.Size() != want {
+			t.Errorf("the file of process %d: %v, %v, want %d bytes", i, info, err, want)
+		}
+	}
+
+	// What is gone nevertheless is no matter of space.
+	local, err := os.Open(build.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	if err := client.Remove(remotes[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := send(client, local, remotes[0], certain); err == nil || strings.Contains(whyNotSent(err), "disk") {
+		t.Errorf("error %v, and it says%s", err, whyNotSent(err))
 	}
 }
 
