@@ -196,7 +196,7 @@ func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 
 // prepare inspects the host and makes the plan.
 func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error) {
-	document, waiting, err := a.awaiting(ctx, &b.Document, a.repairing)
+	document, awaited, err := a.awaiting(ctx, &b.Document, a.repairing)
 	if err != nil {
 		return err
 	}
@@ -205,6 +205,7 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 	if a.seen, err = a.observe(ctx, &b.Document, a.inventory); err != nil {
 		return err
 	}
+	a.seen.awaited = awaited
 	if a.seen.credentials, err = credentials(a.System, &b.Document, a.seen.hostname, a.seen.values, a.now()); err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 	if a.plan, err = a.planner().diff(); err != nil {
 		return err
 	}
-	a.plan.Waiting = waiting
+	a.plan.Waiting = awaited.services(&a.desired.Document)
 	if a.plan.NodeName, err = a.nodeName(ctx, &b.Document, a.seen.values); err != nil {
 		return err
 	}

@@ -102,6 +102,7 @@ func newFake() *fake {
 		networks: map[string]bool{}, boots: 1, inUse: map[string]bool{}, failing: map[string]error{},
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), free: 1 << 40, crashAt: -1,
 	}
+	f.services[hnsService] = fakeService{Settings: config.ServiceSettings{StartType: config.StartManual}, state: ServiceRunning}
 	f.files[`c:\windows`] = fakeFile{Directory: true}
 	f.files[fold(api.Root)] = fakeFile{Directory: true}
 	return f

@@ -4,9 +4,13 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -104,6 +108,11 @@ func TestNetworkOfOthers(t *testing.T) {
 		t.Errorf("without its network it is %s, and the service finds %+v", f.services["kube-proxy"].state, drifts)
 	}
 	mustWait(t, f, b, waits)
+	r := engineOf(f).RestartServices(t.Context())
+	restarted := slices.ContainsFunc(r.Changed, func(i api.Item) bool { return i.Name == "kube-proxy" })
+	if state := f.services["kube-proxy"].state; r.Outcome != api.OutcomeApplied || restarted || len(r.Changed) == 0 || state != ServiceStopped {
+		t.Errorf("services are restarted without the network: %+v, and it is %s", r, state)
+	}
 	next := b
 	next.Document.Files = slices.Clone(b.Document.Files)
 	next.Document.Files[slices.IndexFunc(next.Document.Files, func(f config.File) bool { return f.Path == `C:\k\kube-proxy.exe` })] = program(`C:\k\kube-proxy.exe`, "2", restarts("kube-proxy"))
@@ -113,6 +122,11 @@ func TestNetworkOfOthers(t *testing.T) {
 	}
 	f.networks["net"] = true
 	converge(t, f, next)
+	f.check(t, next)
+
+	if r := engineOf(f).RestartServices(t.Context()); r.Outcome != api.OutcomeApplied || len(r.Changed) != len(next.Document.Services) {
+		t.Errorf("services are restarted with the network: %+v", r)
+	}
 	f.check(t, next)
 
 	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
@@ -131,6 +145,173 @@ func TestNetworkIsThere(t *testing.T) {
 	converge(t, f, b)
 	f.check(t, b)
 	mustWait(t, f, b)
+}
+
+// TestNetworkWasThereBefore: a program of ours that uses a network which others have made before can be taken away again, and leaves
+// the network to them, also while nothing is known of the Node.
+func TestNetworkWasThereBefore(t *testing.T) {
+	first, waiting := nodeBundles(t)
+	b := foreignBundle(t, first)
+	f := usedHost(t, b)
+	before := f.picture()
+	f.networks["net"] = true
+	converge(t, f, b)
+	converge(t, f, first)
+	f.check(t, first)
+	network := ofNetwork(f)
+	if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: waiting}); r.Outcome != api.OutcomeApplied && r.Outcome != api.OutcomeUnchanged {
+		t.Errorf("the Node is away: %+v", r)
+	}
+	if diff := cmp.Diff(network, ofNetwork(f)); diff != "" {
+		t.Errorf("the Node is away (-want +got):\n%s", diff)
+	}
+	converge(t, f, first)
+	f.services["overlay"] = fakeService{Settings: f.services["overlay"].Settings, state: ServiceStopped} // it crashes
+	converge(t, f, b)
+	f.check(t, b)
+	if _, is := f.services["overlay"]; is || !f.networks["net"] {
+		t.Errorf("there is service overlay: %t, the network of others: %t", is, f.networks["net"])
+	}
+	converge(t, f, first)
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	before["network net"] = "there"
+	f.checkClean(t, before)
+}
+
+// TestNetworkWasNotMade: a program that has failed before it made its network can be taken away again.
+func TestNetworkWasNotMade(t *testing.T) {
+	first, _ := bundles(t)
+	b := foreignBundle(t, first)
+	f := usedHost(t, first)
+	before := f.picture()
+	f.failing["StartService overlay"] = errors.New("its program ended with code 2")
+	for range 2 {
+		send(t, f, first)
+		if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first}); r.Outcome == api.OutcomeRebootRequired {
+			f.boot()
+		}
+	}
+	if inv, err := f.inventory(); err != nil || !slices.Contains(inv.Networks, "net") {
+		t.Fatalf("what it was about to make is not recorded: %+v, %v", inv, err)
+	}
+	delete(f.networks, "net")
+	delete(f.failing, "StartService overlay")
+	converge(t, f, b)
+	mustWait(t, f, b, api.Waiting{Service: "kube-proxy", Network: "net"})
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	f.checkClean(t, before)
+}
+
+// TestNetworkIsMadeLater: the network that others have made is gone, and a program of ours makes another one once it starts again,
+// in a repair, which may be interrupted: it is ours.
+func TestNetworkIsMadeLater(t *testing.T) {
+	first, _ := bundles(t)
+	f := usedHost(t, first)
+	before := f.picture()
+	f.networks["net"] = true
+	converge(t, f, first)
+	delete(f.networks, "net")
+	delete(f.endpoints, "VIPEndpoint")
+	for _, name := range []string{"kube-proxy", "overlay"} {
+		s := f.services[name]
+		s.state, s.pid = ServiceStopped, 0
+		f.services[name] = s
+	}
+	watchAs(t, f, 3, "none")
+	if !f.networks["net"] {
+		t.Fatal("it makes no network")
+	}
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	f.checkClean(t, before)
+}
+
+// TestNetworkIsThereAfterBoot: a service that waits for its Node runs on a host that has it, and its network, whenever the host is
+// restarted.
+func TestNetworkIsThereAfterBoot(t *testing.T) {
+	first, _ := bundles(t)
+	b := foreignBundle(t, first)
+	f := usedHost(t, b)
+	f.networks["net"] = true
+	converge(t, f, b)
+	waiting := b
+	waiting.Document.Services = slices.Clone(b.Document.Services)
+	waiting.Document.Services[len(waiting.Document.Services)-1].Waiting = true
+	converge(t, f, waiting)
+	f.boot()
+	if state := f.services["kube-proxy"].state; state != ServiceStopped {
+		t.Fatalf("it is %s, so that nothing is shown", state)
+	}
+	watchAs(t, f, 1, "none")
+	f.check(t, waiting)
+}
+
+// TestNetworksAreAskedFor: whoever asks how a host is neither starts the Host Networking Service nor waits for one that hangs.
+func TestNetworksAreAskedFor(t *testing.T) {
+	first, _ := bundles(t)
+	b := foreignBundle(t, first)
+	waits := []api.Waiting{{Service: "kube-proxy", Network: "net"}}
+	for _, tt := range []struct {
+		name    string
+		service *fakeService
+		hang    func(ctx context.Context, released <-chan struct{})
+		want    []api.Waiting
+		err     string
+	}{
+		{name: "it does not exist", want: waits},
+		{name: "it is stopped", service: &fakeService{state: ServiceStopped}, want: waits},
+		{name: "it hangs", service: &fakeService{state: ServiceRunning}, err: "does not answer", hang: func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done() }},
+		{
+			name: "it hangs, whatever the context", service: &fakeService{state: ServiceRunning}, err: "does not answer",
+			hang: func(_ context.Context, released <-chan struct{}) { <-released },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := usedHost(t, b)
+				f.networks["net"] = true
+				converge(t, f, b)
+				delete(f.services, hnsService)
+				if tt.service != nil {
+					f.services[hnsService] = *tt.service
+				}
+				released := make(chan struct{})
+				var asked atomic.Bool
+				defer close(released)
+				state, err := ReadState(t.Context(), slowNetworks{f, func(ctx context.Context) {
+					asked.Store(true)
+					if tt.hang != nil {
+						tt.hang(ctx, released)
+					}
+				}}, f.clock)
+				if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want one with %q", err, tt.err)
+				}
+				if state.AppliedRevision != mustRevision(t, b) || asked.Load() != (tt.hang != nil) {
+					t.Errorf("it was asked: %t, and the host has revision %q", asked.Load(), state.AppliedRevision)
+				}
+				if diff := cmp.Diff(tt.want, state.Waiting); diff != "" {
+					t.Errorf("what waits (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// slowNetworks is a host whose Host Networking Service answers once a function returns.
+type slowNetworks struct {
+	System
+	wait func(context.Context)
+}
+
+func (s slowNetworks) HNSNetwork(ctx context.Context, _ string) (bool, error) {
+	s.wait(ctx)
+	return false, ctx.Err()
 }
 
 // TestNetworkIsNotTakenAway: a host whose pods are connected by a program of ours keeps it, and says so, where it is to have that no

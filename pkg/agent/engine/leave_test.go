@@ -246,6 +246,7 @@ func TestNetworksLeft(t *testing.T) {
 				f.networks[name] = true
 			}
 			f.networkTypes = map[string]string{"nat": "nat", "Default Switch": "ICS", "cbr0": "L2Bridge"}
+			delete(f.services, "hns")
 			if tt.service != "" {
 				f.services["hns"] = fakeService{state: tt.service}
 			}

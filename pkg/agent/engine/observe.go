@@ -38,6 +38,7 @@ type observation struct {
 	firewall               map[string]*config.FirewallRule
 	exclusions             map[string]bool
 	networks, endpoints    map[string]bool
+	awaited                awaited
 	services               map[string]*Service // by name in lower case
 	values                 map[string]string   // of variables
 	// volume is where files go, and freeBytes what can be written to it; empty when there

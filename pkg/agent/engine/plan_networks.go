@@ -15,7 +15,7 @@ import (
 func (p *planner) removedNetworks() {
 	networks, endpoints := hnsNames(&p.bundle.Document)
 	for _, name := range p.inv.Networks {
-		if p.bundle.Document.HNS.IsForeign(name) {
+		if p.bundle.Document.HNS.IsForeign(name) && p.seen.networks[fold(name)] {
 			// What makes it would be removed, and with it the network of pods that run.
 			p.conflicts = append(p.conflicts, fmt.Errorf("pods of the host are connected by network %s, which a service makes that the host would have no longer: "+
 				"add its program to the payload again; or remove the host, and configure it again to have the network made by another program", name))

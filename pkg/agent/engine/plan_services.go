@@ -82,7 +82,7 @@ func (p *planner) service(s *config.Service) {
 		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, reason, config.OnChange{})
 	} else if reason != "" {
 		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, reason, s.OnChange)
-	} else if seen.State != ServiceRunning && !staysStopped(s) {
+	} else if seen.State != ServiceRunning && !p.seen.awaited.stops(s) {
 		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, "is not running", config.OnChange{})
 	}
 }

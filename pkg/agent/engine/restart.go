@@ -14,8 +14,9 @@ import (
 )
 
 // RestartServices stops the services of the configuration that the host has, starts them again in their order, and waits until they
-// are healthy. Those of a host that was adopted, and got no document since, are those that were there then. Nothing else changes. The
-// outcome is Applied, or Failed: then it has started all that it could.
+// are healthy. One that needs a network of others which does not exist stays stopped. Those of a host that was adopted, and got no
+// document since, are those that were there then. Nothing else changes. The outcome is Applied, or Failed: then it has started all that
+// it could.
 func (e *Engine) RestartServices(ctx context.Context) *api.Result {
 	return e.change(ctx, "restart-services", &api.Result{}, func(a *application) error { return a.restartServices(ctx) })
 }
@@ -35,7 +36,11 @@ func (a *application) restartServices(ctx context.Context) error {
 		}
 		bundle = &config.Bundle{Document: config.Document{Services: services}}
 	}
-	a.bundle, a.repairing, a.seen = bundle, true, &observation{}
+	awaited, err := a.missingNetworksSoon(ctx, &bundle.Document)
+	if err != nil {
+		return err // nothing was stopped yet
+	}
+	a.bundle, a.repairing, a.seen = bundle, true, &observation{awaited: awaited}
 	a.result.Revision, a.result.Outcome = a.Applied, api.OutcomeApplied
 	var names []string
 	for _, s := range bundle.Document.Services {
@@ -45,6 +50,10 @@ func (a *application) restartServices(ctx context.Context) error {
 	errs := []error{a.stopFor(ctx, names)}
 	for i := range bundle.Document.Services {
 		s := &bundle.Document.Services[i]
+		if awaited.stops(s) {
+			a.emit(api.Event{Item: "Service " + s.Name, State: api.EventNote, Message: "is not started: network " + s.Network + " does not exist, which another program has to make on the host"})
+			continue
+		}
 		a.emit(api.Event{Step: i + 1, Steps: len(names), Item: "Service " + s.Name, State: api.EventStarted})
 		if err := a.startAsItIs(ctx, s); err != nil {
 			errs = append(errs, err)

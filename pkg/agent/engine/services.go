@@ -110,15 +110,13 @@ func (a *application) removeService(ctx context.Context, name string) error {
 // that wait for it. A repair does what it can: it leaves no service stopped that it stopped, and
 // keeps the settings of those that it leaves as they are.
 func (a *application) runServices(ctx context.Context) error {
-	if d := &a.bundle.Document; d.HNS != nil {
-		// The services are about to create them.
-		for _, name := range d.HNS.Networks {
-			if !slices.Contains(a.Networks, name) {
-				a.Networks = append(slices.Clone(a.Networks), name)
-			}
-		}
-	}
 	var errs []error
+	if err := a.recordNetworks(); err != nil {
+		if !a.repairing {
+			return err
+		}
+		errs = append(errs, err)
+	}
 	for i := range a.bundle.Document.Services {
 		s := &a.bundle.Document.Services[i]
 		if strings.EqualFold(s.Name, a.except) || !a.repairing && s.Waiting && missingValue(a.seen.values, s.Arguments...) != "" {
@@ -132,6 +130,18 @@ func (a *application) runServices(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// recordNetworks makes those ours that the services are about to create. One that the host had before any service of ours was to create
+// it is that of others, whose services may use it, too.
+func (a *application) recordNetworks() error {
+	networks, _ := hnsNames(&a.bundle.Document)
+	made := slices.DeleteFunc(networks, func(name string) bool { return containsFold(a.Networks, name) || a.seen.networks[fold(name)] })
+	if len(made) == 0 {
+		return nil
+	}
+	a.Networks = slices.Concat(a.Networks, made)
+	return a.save()
 }
 
 // runService configures and starts a service, and does the steps that wait for it.
@@ -177,11 +187,11 @@ func (a *application) startAgain(ctx context.Context, s *config.Service) error {
 	return a.startAsItIs(ctx, s)
 }
 
-// startAsItIs starts a service, with the settings that it has, if there is one.
+// startAsItIs starts a service, with the settings that it has, if there is one and no network is missing that it needs.
 func (a *application) startAsItIs(ctx context.Context, s *config.Service) error {
 	now, err := a.System.Service(s.Name)
-	if err == nil && now == nil {
-		return nil // its step says what is wrong
+	if err == nil && (now == nil || a.seen.awaited.stops(s)) {
+		return nil // its step, or what waits, says what is wrong
 	}
 	if err == nil && !sameRecovery(s.Recovery, now.Recovery) { // it was turned off for the stop
 		err = a.System.SetRecovery(s.Name, s.Recovery)
@@ -195,7 +205,7 @@ func (a *application) startAsItIs(ctx context.Context, s *config.Service) error 
 
 // ensureService configures a service and starts it, if it does not run and nothing is missing that it needs.
 func (a *application) ensureService(ctx context.Context, s *config.Service) error {
-	if err := a.configure(ctx, s); err != nil || staysStopped(s) {
+	if err := a.configure(ctx, s); err != nil || a.seen.awaited.stops(s) {
 		return err
 	}
 	return a.start(ctx, s)

@@ -41,7 +41,7 @@ func ReadState(ctx context.Context, s System, now time.Time) (state api.Configur
 	}
 	state.NodeName = appliedNodeName(&bundle.Document, st.Values)
 	var waitingErr error
-	_, state.Waiting, waitingErr = (&observer{system: s}).awaiting(ctx, &bundle.Document, false)
+	state.Waiting, waitingErr = (&observer{system: s}).awaitedServices(ctx, &bundle.Document)
 	var certificateErr error
 	state.KubeletCertificate, certificateErr = appliedCertificate(s, bundle, now)
 	return state, errors.Join(err, waitingErr, certificateErr)

@@ -9,56 +9,133 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// awaiting returns a document in which what needs a network that others make, and that the host does not have, is waiting, and
-// the services among it.
-func (o *observer) awaiting(ctx context.Context, d *config.Document, repairing bool) (out config.Document, waiting []api.Waiting, err error) {
-	if out = *d; d.HNS == nil || len(d.HNS.Foreign) == 0 {
-		return out, nil, nil
+// awaited are networks that others make and the host does not have.
+type awaited struct {
+	missing map[string]bool
+	// unready is one that the host has, without the endpoint whose address services need. Empty: none is.
+	unready string
+}
+
+// stops says whether a service is not started because of what is awaited.
+func (w awaited) stops(s *config.Service) bool {
+	return s.Network != "" && (w.missing[s.Network] || s.Network == w.unready)
+}
+
+// services are those of a document that wait for networks, and for nothing else.
+func (w awaited) services(d *config.Document) (waiting []api.Waiting) {
+	for _, s := range d.Services {
+		if w.missing[s.Network] && !s.Waiting {
+			waiting = append(waiting, api.Waiting{Service: s.Name, Network: s.Network})
+		}
 	}
-	missing, unknown := map[string]bool{}, ""
+	return waiting
+}
+
+// missingNetworks says which networks of others the host does not have.
+func (o *observer) missingNetworks(ctx context.Context, d *config.Document) (awaited, error) {
+	w := awaited{missing: map[string]bool{}}
+	if d.HNS == nil {
+		return w, nil
+	}
 	for _, name := range d.HNS.Foreign {
 		exists, err := o.system.HNSNetwork(ctx, name)
 		if err != nil {
-			return out, nil, fmt.Errorf("inspect network %s: %w", name, err)
+			return w, fmt.Errorf("inspect network %s: %w", name, err)
 		}
-		missing[name] = !exists
+		w.missing[name] = !exists
+	}
+	return w, nil
+}
+
+// networksAnswer is how long the Host Networking Service may take to say which networks it has to who does not need them.
+const networksAnswer = 5 * time.Second
+
+// missingNetworksSoon is missingNetworks for a process that ends soon, and must not wait for a Host Networking Service that hangs.
+func (o *observer) missingNetworksSoon(ctx context.Context, d *config.Document) (awaited, error) {
+	if d.HNS == nil || len(d.HNS.Foreign) == 0 {
+		return awaited{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, networksAnswer)
+	defer cancel()
+	type answer struct {
+		awaited
+		err error
+	}
+	answers := make(chan answer, 1)
+	// A call of Windows cannot be ended: one that hangs is abandoned, and ends with the process.
+	go func() {
+		w, err := o.missingNetworks(ctx, d)
+		answers <- answer{w, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.awaited, a.err
+	case <-ctx.Done():
+		return awaited{}, fmt.Errorf("inspect network %s: the Host Networking Service (%s) does not answer within %s: restart it, or the host", d.HNS.Foreign[0], hnsService, networksAnswer)
+	}
+}
+
+// awaitedServices are the services that wait for networks of others. It does not start the Host Networking Service: while that does not
+// run there is no network.
+func (o *observer) awaitedServices(ctx context.Context, d *config.Document) ([]api.Waiting, error) {
+	if d.HNS == nil || len(d.HNS.Foreign) == 0 {
+		return nil, nil
+	}
+	hns, err := o.system.Service(hnsService)
+	if err != nil {
+		return nil, fmt.Errorf("inspect service %s: %w", hnsService, err)
+	}
+	if hns == nil || hns.State != ServiceRunning {
+		w := awaited{missing: map[string]bool{}}
+		for _, name := range d.HNS.Foreign {
+			w.missing[name] = true
+		}
+		return w.services(d), nil
+	}
+	w, err := o.missingNetworksSoon(ctx, d)
+	return w.services(d), err
+}
+
+// awaiting returns a document in which what needs a network that others make, and that the host does not have, is waiting, and
+// what is awaited.
+func (o *observer) awaiting(ctx context.Context, d *config.Document, repairing bool) (out config.Document, w awaited, err error) {
+	if out = *d; d.HNS == nil || len(d.HNS.Foreign) == 0 {
+		return out, w, nil
+	}
+	if w, err = o.missingNetworks(ctx, d); err != nil {
+		return out, w, err
 	}
 	hns := *d.HNS
 	out.HNS = &hns
-	if e := hns.Endpoint; e != nil && missing[e.Network] {
+	if e := hns.Endpoint; e != nil && w.missing[e.Network] {
 		endpoint := *e
 		endpoint.Waiting, hns.Endpoint = true, &endpoint
 	} else if e != nil && repairing && hns.IsForeign(e.Network) {
 		// A repair waits for nothing: it makes the endpoint, and the next one what needs its address.
 		switch _, err := o.system.HNSEndpoint(ctx, e.Name); {
 		case errors.Is(err, ErrNotYet):
-			unknown = e.Network
+			w.unready = e.Network
 		case err != nil:
-			return out, nil, fmt.Errorf("inspect endpoint %s: %w", e.Name, err)
+			return out, w, fmt.Errorf("inspect endpoint %s: %w", e.Name, err)
 		}
 	}
 	out.Services = slices.Clone(d.Services)
 	for i := range out.Services {
 		s := &out.Services[i]
-		if missing[s.Network] && !s.Waiting {
-			waiting = append(waiting, api.Waiting{Service: s.Name, Network: s.Network})
-		}
-		s.Waiting = s.Waiting || missing[s.Network] || s.Network != "" && s.Network == unknown
+		s.Waiting = s.Waiting || w.stops(s)
 	}
 	out.Files = slices.Clone(d.Files)
 	for i := range out.Files {
-		out.Files[i].Waiting = out.Files[i].Waiting || missing[out.Files[i].Network]
+		out.Files[i].Waiting = out.Files[i].Waiting || w.missing[out.Files[i].Network]
 	}
-	return out, waiting, nil
+	return out, w, nil
 }
-
-// staysStopped says whether a service is not started because a network of others is missing that it needs.
-func staysStopped(s *config.Service) bool { return s.Waiting && s.Network != "" }
 
 // present returns a document without what waits and is not on the host. What waits and is there
 // is desired as it is.
@@ -76,7 +153,8 @@ func present(d *config.Document, inv *inventory) config.Document {
 				hns.Endpoint = nil
 			}
 		}
-		if out.HNS = &hns; hns.Waiting && len(inv.Networks) == 0 {
+		// The networks of a host with an endpoint may be those of others.
+		if out.HNS = &hns; hns.Waiting && len(inv.Networks) == 0 && hns.Endpoint == nil {
 			out.HNS = nil
 		}
 	}
