@@ -104,8 +104,9 @@ func (e entry) instance() string {
 
 type machine struct{ Name, Address string }
 
-// declare creates the inputs and, in the place of the Machine API, the status of the Machines.
-func (s *site) declare(ctx context.Context, sys *system.System) error {
+// declare creates the inputs and, in the place of the cloud, the status of the Machines. Where OpenShift runs, its Machine API makes
+// these; elsewhere it is done here.
+func (s *site) declare(ctx context.Context, sys *system.System, platform configv1.PlatformType) error {
 	data := struct {
 		Namespace, MachineNamespace, SetUID string
 
@@ -121,13 +122,23 @@ func (s *site) declare(ctx context.Context, sys *system.System) error {
 	if err := apply(ctx, sys, inputs, data); err != nil {
 		return err
 	}
-	uid, err := sys.Kubectl(ctx, "get", "machineset", "winworker", "-n", machineNamespace, "-o", "jsonpath={.metadata.uid}")
-	if err != nil {
-		return err
-	}
-	data.SetUID = uid
-	if err := apply(ctx, sys, machinesOf, data); err != nil {
-		return err
+	if platform != "" {
+		names, err := machinesMade(ctx, sys, len(data.Machines))
+		if err != nil {
+			return err
+		}
+		for i := range data.Machines {
+			data.Machines[i].Name = names[i]
+		}
+	} else {
+		uid, err := sys.Kubectl(ctx, "get", "machineset", "winworker", "-n", machineNamespace, "-o", "jsonpath={.metadata.uid}")
+		if err != nil {
+			return err
+		}
+		data.SetUID = uid
+		if err := apply(ctx, sys, machinesOf, data); err != nil {
+			return err
+		}
 	}
 	for _, m := range data.Machines {
 		if _, err := sys.Kubectl(ctx, "patch", "machine", m.Name, "-n", machineNamespace, "--subresource=status", "--type=merge",
@@ -136,6 +147,26 @@ func (s *site) declare(ctx context.Context, sys *system.System) error {
 		}
 	}
 	return nil
+}
+
+// machinesMade waits for as many Machines of the MachineSet, and returns their names.
+func machinesMade(ctx context.Context, sys *system.System, want int) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		out, err := sys.Kubectl(ctx, "get", "machines", "-n", machineNamespace, "-l", "machine.openshift.io/cluster-api-machineset=winworker", "-o", "jsonpath={.items[*].metadata.name}")
+		if err != nil {
+			return nil, err
+		}
+		if names := strings.Fields(out); len(names) == want {
+			return names, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the Machine API has made %q, want %d Machines: %w", out, want, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // apply renders manifests and applies them.

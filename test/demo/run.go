@@ -115,7 +115,7 @@ func run(ctx context.Context, count int, platform configv1.PlatformType) (err er
 	background.Go(func() { site.writeLogs(going) })
 
 	p.step("creating ConfigMap windows-instances, a MachineSet with Machines, and pods")
-	if err := site.declare(ctx, s); err != nil {
+	if err := site.declare(ctx, s, platform); err != nil {
 		return err
 	}
 	if err := apply(ctx, s, workloads, shop); err != nil {
