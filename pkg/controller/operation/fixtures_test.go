@@ -486,6 +486,11 @@ func newInstance(op v1alpha1.Operation, changes ...change) *v1alpha1.WindowsInst
 	return instance
 }
 
+func isPool(o client.Object) bool {
+	_, ok := o.(*v1alpha1.WindowsNodePool)
+	return ok
+}
+
 func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...client.Object) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: clock.RealClock{}, drain: &scriptedDrain{}}
@@ -504,6 +509,9 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 		name := action.(clienttesting.GetAction).GetName() //nolint:forcetypeassert // see the verb
 		return true, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}, nil
 	})
+	if ref := instance.Spec.PoolRef; ref != nil && ref.Name == "pool" && !slices.ContainsFunc(others, isPool) {
+		others = append(others, &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: ref.Name}}) // without, nothing is updated
+	}
 	raw := ctrlfake.NewClientBuilder().WithScheme(testScheme).WithObjectTracker(newTracker()).WithObjects(append(others, instance, node)...).
 		WithStatusSubresource(&v1alpha1.WindowsInstance{}).Build()
 	f.raw, f.client = raw, interceptor.NewClient(raw, interceptor.Funcs{
