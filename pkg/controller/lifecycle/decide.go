@@ -178,7 +178,7 @@ func (s snapshot) works() bool {
 // the host is to have, it is left as it is.
 func Update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (due time.Time, ok bool) {
 	s := snapshot{instance: instance, pool: pool, paused: object.PausedBy(instance, pool), now: now}
-	if pool == nil && instance.Spec.PoolRef != nil || instance.Status.Unconfirmed(pool) {
+	if instance.LeftAsItIs(pool) {
 		return time.Time{}, false
 	}
 	if !instance.DeletionTimestamp.IsZero() || instance.Status.KeptOff() != nil || instance.Status.Operation.Active() && !instance.Status.GivesWay() || s.paused != "" || !s.held() || !s.works() || s.lacks() == nil {

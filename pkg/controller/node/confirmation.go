@@ -25,6 +25,12 @@ func left(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, no
 	return written && (instance.Status.Unconfirmed(pool) || !instance.Status.MayHaveChangedHost())
 }
 
+// leaves says whether this controller writes nothing to the Node of an instance, whatever is desired. Where there is no such pool at the
+// moment, what came of it stays.
+func leaves(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) bool {
+	return pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" || left(instance, pool, node)
+}
+
 // confirmationChanged says whether left may have another answer.
 func confirmationChanged(before, after *v1alpha1.WindowsInstanceStatus) bool {
 	return !before.UnconfirmedSince.Equal(after.UnconfirmedSince) || !equality.Semantic.DeepEqual(before.Pool, after.Pool) || before.MayHaveChangedHost() != after.MayHaveChangedHost()

@@ -33,7 +33,7 @@ func Labels(ctx context.Context, nodes identity.Nodes, instance *v1alpha1.Window
 	if err != nil {
 		return nil, err
 	}
-	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" || left(instance, pool, node) {
+	if leaves(instance, pool, node) {
 		return node.Labels, nil
 	}
 	// Of a Node that is not certain to be that of the host nothing is taken off. When DNS does not answer it may become certain.

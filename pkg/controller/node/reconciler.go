@@ -82,8 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	// Where there is no such pool at the moment, what came of it stays.
-	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" || left(instance, pool, node) {
+	if leaves(instance, pool, node) {
 		return reconcile.Result{}, nil
 	}
 	problem, err := r.refusal(ctx, instance, node.Name)

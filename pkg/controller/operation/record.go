@@ -87,11 +87,16 @@ func (e *execution) withNoted(instance *v1alpha1.WindowsInstance) *v1alpha1.Wind
 	if len(e.noted) == 0 {
 		return instance
 	}
-	noted := instance.DeepCopy()
-	for _, change := range e.noted {
-		change(&noted.Status)
+	return with(instance, e.noted)
+}
+
+// with is a copy of an instance with what was noted.
+func with(instance *v1alpha1.WindowsInstance, noted []func(*v1alpha1.WindowsInstanceStatus)) *v1alpha1.WindowsInstance {
+	changed := instance.DeepCopy()
+	for _, change := range noted {
+		change(&changed.Status)
 	}
-	return noted
+	return changed
 }
 
 // noteInterval is after what time it is written what was noted, so that people see what takes long.
@@ -128,10 +133,7 @@ const lateAttempts = 3
 // uses what never changes, as that goes on meanwhile.
 func (e *execution) writeNoted(ctx context.Context, base *v1alpha1.WindowsInstance, noted []func(*v1alpha1.WindowsInstanceStatus)) *v1alpha1.WindowsInstance {
 	for range lateAttempts {
-		written := base.DeepCopy()
-		for _, change := range noted {
-			change(&written.Status)
-		}
+		written := with(base, noted)
 		boundMessages(written.Status.Operation)
 		err := e.client.Status().Update(ctx, written)
 		if err == nil {

@@ -201,7 +201,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		instance := &list.Items[i]
 		h := newHost(instance)
 		instances[h.key] = instance
-		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && lost(instance, byName[h.pool])
+		// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
+		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(byName[h.pool])
 		node := nodeOf(instance, nodes)
 		h.cordoned = node != nil && node.Spec.Unschedulable
 		if written, ok := s.unseen(instance); ok {
@@ -240,12 +241,6 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	}
 	s.asker.keep(wanted)
 	return instances, decide(in), nil
-}
-
-// lost says whether nobody knows what the host of an instance is to have: its pool does not exist, or was made again. An update that was
-// recorded before, and has not begun, waits then as well. The condition of the instance says so of hosts that nothing is recorded for.
-func lost(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
-	return pool == nil && instance.Spec.PoolRef != nil || instance.Status.Unconfirmed(pool)
 }
 
 // confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the

@@ -12,6 +12,12 @@ func (s *WindowsInstanceStatus) Unconfirmed(pool *WindowsNodePool) bool {
 	return s.UnconfirmedSince != nil || s.PoolMadeAgain(pool)
 }
 
+// LeftAsItIs says whether the host of the instance gets nothing that is desired now, as nobody knows whether it was to have that: its pool does
+// not exist, or it waits for a confirmation. pool is that of the instance, nil if it is in none, or if that does not exist.
+func (i *WindowsInstance) LeftAsItIs(pool *WindowsNodePool) bool {
+	return pool == nil && i.Spec.PoolRef != nil || i.Status.Unconfirmed(pool)
+}
+
 // PoolMadeAgain says whether a pool, nil for none, is not the one that was seen under its name.
 func (s *WindowsInstanceStatus) PoolMadeAgain(pool *WindowsNodePool) bool {
 	return pool != nil && s.Pool != nil && s.Pool.Name == pool.Name && s.Pool.UID != pool.UID
