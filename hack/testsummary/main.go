@@ -12,19 +12,27 @@
 //
 //	set -o pipefail; go test -json ./... | testsummary
 //
+// With a command, tests of whole systems (those below test/) that failed are run by it once more, alone, when there are at
+// most maxAgain. Those that pass then are no failures: they are listed as flaky, with what they said the first time.
+//
+//	go test -json ./... | testsummary go test -json
+//
 // gotest.tools/gotestsum prints another last line and has no exit status of its own for a run without tests. Both would
 // have to be computed from its JSON file by a program that reads most of what this one does.
 //
-// It exits with 1 when anything failed or when it could not read its input, and
-// with 2 when it was given no test at all.
+// It exits with 1 when anything failed or when it could not read its input, with 2 when it was given no test at all, and with 3
+// when all that failed passed when it was run again.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,12 +44,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testsummary:", err)
 		os.Exit(1)
 	}
+	if len(os.Args) > 1 {
+		s.again(func(pkg, run string) ([]byte, error) {
+			cmd := exec.Command(os.Args[1], append(slices.Clone(os.Args[2:]), "-run", run, pkg)...)
+			cmd.Stderr = os.Stderr
+			return cmd.Output()
+		})
+	}
 	s.print()
 	switch {
 	case s.failed > 0:
 		os.Exit(1)
 	case s.passed == 0:
 		os.Exit(2)
+	case len(s.flaky) > 0:
+		os.Exit(3)
 	}
 }
 
@@ -78,13 +95,28 @@ type summary struct {
 	packages                map[string]*running
 	builds                  map[string]*strings.Builder
 	passed, failed, skipped int
-	done, failedPackages    int
-	failures                []string // package and test
-	skips                   []string // package, test and why
+	passes                  map[string]bool // by name of a test
+	done                    int
+	failures                []failure
+	flaky                   []failure // those that passed when they were run again
+	skips                   []string  // package, test and why
+}
+
+// failure is a test that failed, or a package (without test) that did.
+type failure struct {
+	pkg, test, messages string
+}
+
+func (f failure) String() string { return strings.TrimSpace(short(f.pkg)+" "+f.test) + f.messages }
+
+// top is the test of which it is, if it is one.
+func (f failure) top() string {
+	top, _, _ := strings.Cut(f.test, "/")
+	return top
 }
 
 func newSummary(out io.Writer) *summary {
-	return &summary{out: out, packages: map[string]*running{}, builds: map[string]*strings.Builder{}}
+	return &summary{out: out, passes: map[string]bool{}, packages: map[string]*running{}, builds: map[string]*strings.Builder{}}
 }
 
 // read takes in everything up to the end of r.
@@ -157,6 +189,7 @@ func (s *summary) endTest(e event) {
 	switch e.Action {
 	case "pass":
 		s.passed++
+		s.passes[e.Test] = true
 	case "skip":
 		s.skipped++
 		p.skipped++
@@ -164,7 +197,7 @@ func (s *summary) endTest(e event) {
 	case "fail":
 		s.failed++
 		p.failed++
-		s.failures = append(s.failures, name+messages(output))
+		s.failures = append(s.failures, failure{e.Package, e.Test, messages(output)})
 		s.printf("--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, output)
 	}
 }
@@ -180,17 +213,65 @@ func (s *summary) endPackage(e event) {
 		s.printf("ok   %-60s %7.1f s  %s\n", short(e.Package), e.Elapsed, counts(p))
 		return
 	}
-	s.failedPackages++
-	if p.failed == 0 {
-		// No test says why, so the package has to: a panic, a timeout, a build.
+	// No test says why, so the package has to: a panic, a timeout, a build. A package of which a test failed says FAIL when all
+	// of its tests have run; without that some have not.
+	if p.failed == 0 || !strings.Contains("\n"+said(p.output[""]), "\nFAIL\n") {
 		s.failed++
-		s.failures = append(s.failures, short(e.Package))
+		s.failures = append(s.failures, failure{pkg: e.Package})
 		s.printf("%s", said(s.builds[e.FailedBuild]))
 		for _, output := range p.output {
 			s.printf("%s", said(output))
 		}
 	}
 	s.printf("FAIL %-60s %7.1f s  %s\n", short(e.Package), e.Elapsed, counts(p))
+}
+
+// maxAgain is how many tests are run again. If more fail, it is not the machine.
+const maxAgain = 3
+
+// systems is where the tests are that start whole systems, and that a slow machine can fail.
+const systems = module + "test/"
+
+// again has tests of systems that failed run once more, by package and as a pattern for -run. Run returns what go test -json
+// prints, whether or not they pass.
+func (s *summary) again(run func(pkg, pattern string) ([]byte, error)) {
+	tests := map[string][]string{}
+	n := 0
+	for _, f := range s.failures {
+		if f.test == "" || !strings.HasPrefix(f.pkg, systems) {
+			return // another run does not turn this one into a success
+		}
+		if f.test == f.top() {
+			tests[f.pkg] = append(tests[f.pkg], f.test)
+			n++
+		}
+	}
+	if n > maxAgain {
+		return
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(tests)) {
+		s.printf("run again, alone: %s %s\n", short(pkg), strings.Join(tests[pkg], " "))
+		out, err := run(pkg, "^("+strings.Join(tests[pkg], "|")+")$")
+		if err != nil {
+			s.printf("%v\n", err)
+		}
+		second := newSummary(s.out)
+		if err := second.read(bytes.NewReader(out)); err != nil {
+			s.printf("%v\n", err)
+			continue
+		}
+		passed := func(f failure) bool {
+			return f.pkg == pkg && second.passes[f.top()] && !slices.ContainsFunc(second.failures, func(g failure) bool { return g.test == "" })
+		}
+		for _, f := range s.failures {
+			if passed(f) {
+				s.flaky = append(s.flaky, f)
+				s.failed--
+				s.passed++
+			}
+		}
+		s.failures = slices.DeleteFunc(s.failures, passed)
+	}
 }
 
 // print writes the summary.
@@ -206,14 +287,27 @@ func (s *summary) print() {
 		}
 	}
 	section("skipped", s.skips)
-	section("failed", s.failures)
-	s.printf("\n%d packages with tests, %d of them failed\n", s.done, s.failedPackages)
+	section("flaky, failed in the run of all tests and passed alone", texts(s.flaky))
+	section("failed", texts(s.failures))
+	failed := map[string]bool{}
+	for _, f := range s.failures {
+		failed[f.pkg] = true
+	}
+	s.printf("\n%d packages with tests, %d of them failed\n", s.done, len(failed))
 	s.printf("%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 }
 
 func (s *summary) printf(format string, args ...any) {
 	// When nobody reads standard output the exit code still tells.
 	_, _ = fmt.Fprintf(s.out, format, args...)
+}
+
+func texts(failures []failure) []string {
+	var out []string
+	for _, f := range failures {
+		out = append(out, f.String())
+	}
+	return out
 }
 
 func counts(p *running) string {
@@ -227,9 +321,11 @@ func counts(p *running) string {
 	return text
 }
 
+const module = "github.com/openshift/windows-instance-api/"
+
 // short is a package without the path of its module, which is in all of them.
 func short(pkg string) string {
-	return strings.TrimPrefix(pkg, "github.com/openshift/windows-instance-api/")
+	return strings.TrimPrefix(pkg, module)
 }
 
 func said(b *strings.Builder) string {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,7 @@ skipped:
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"        a log of a program\n"}`,
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    main_test.go:9: the first line\n        the second\n"}`,
 				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
+				`{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`,
 				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
 			},
 			want: `--- FAIL pkg/a TestA (2.0 s)
@@ -73,6 +75,7 @@ failed:
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"I0101 a program\n        of which this is a line\n"}`,
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:1: 6\n    a_test.go:1: 7\n    a_test.go:1: 8\n    a_test.go:1: 9\n    a_test.go:2: what ended it\n"}`,
 				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
+				`{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`,
 				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
 			},
 			want: `--- FAIL pkg/a TestA (2.0 s)
@@ -175,6 +178,88 @@ failed:
 			s.print()
 			if diff := cmp.Diff(tt.want, out.String()); diff != "" {
 				t.Errorf("printed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+const systemsPkg = `"Package":"github.com/openshift/windows-instance-api/test/e2e"`
+
+// TestAgain runs tests that failed a second time.
+func TestAgain(t *testing.T) {
+	failed := []string{
+		`{"Action":"output",` + systemsPkg + `,"Test":"TestA/one","Output":"    a_test.go:7: slow\n"}`,
+		`{"Action":"fail",` + systemsPkg + `,"Test":"TestA/one"}`,
+		`{"Action":"pass",` + systemsPkg + `,"Test":"TestA/two"}`,
+		`{"Action":"fail",` + systemsPkg + `,"Test":"TestA"}`,
+	}
+	all := []string{`{"Action":"output",` + systemsPkg + `,"Output":"FAIL\n"}`, `{"Action":"fail",` + systemsPkg + `}`}
+	passes := []string{
+		`{"Action":"pass",` + systemsPkg + `,"Test":"TestA/one"}`,
+		`{"Action":"pass",` + systemsPkg + `,"Test":"TestA"}`,
+		`{"Action":"pass",` + systemsPkg + `}`,
+	}
+	fails := []string{
+		`{"Action":"fail",` + systemsPkg + `,"Test":"TestA"}`,
+		`{"Action":"output",` + systemsPkg + `,"Output":"FAIL\n"}`,
+		`{"Action":"fail",` + systemsPkg + `}`,
+	}
+	for _, tt := range []struct {
+		name          string
+		first, second []string
+		ran           string
+		want          string
+	}{
+		{
+			name: "passes alone", first: slices.Concat(failed, all), second: passes, ran: "^(TestA)$", want: `
+flaky, failed in the run of all tests and passed alone:
+  test/e2e TestA
+  test/e2e TestA/one
+    a_test.go:7: slow
+
+1 packages with tests, 0 of them failed
+3 passed, 0 failed, 0 skipped
+`,
+		},
+		{name: "fails again", first: slices.Concat(failed, all), second: fails, ran: "^(TestA)$", want: "1 passed, 2 failed, 0 skipped\n"},
+		{name: "runs nothing", first: slices.Concat(failed, all), ran: "^(TestA)$", want: "1 passed, 2 failed, 0 skipped\n"},
+		{
+			name: "a panic, after which tests did not run", second: passes, want: "1 passed, 3 failed, 0 skipped\n",
+			first: append(slices.Clone(failed), `{"Action":"output",`+systemsPkg+`,"Output":"panic: no\n"}`, `{"Action":"fail",`+systemsPkg+`}`),
+		},
+		{
+			name: "a test of one package fails too", second: passes, want: "1 passed, 3 failed, 0 skipped\n",
+			first: slices.Concat(failed, all, []string{
+				`{"Action":"fail",` + pkg + `,"Test":"TestB"}`, `{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`, `{"Action":"fail",` + pkg + `}`,
+			}),
+		},
+		{
+			name: "too many", second: passes, want: "1 passed, 5 failed, 0 skipped\n",
+			first: slices.Concat(failed, []string{
+				`{"Action":"fail",` + systemsPkg + `,"Test":"TestB"}`, `{"Action":"fail",` + systemsPkg + `,"Test":"TestC"}`, `{"Action":"fail",` + systemsPkg + `,"Test":"TestD"}`,
+			}, all),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			s := newSummary(&out)
+			if err := s.read(strings.NewReader(strings.Join(tt.first, "\n"))); err != nil {
+				t.Fatal(err)
+			}
+			ran := ""
+			s.again(func(pkg, pattern string) ([]byte, error) {
+				if pkg != systems+"e2e" {
+					t.Errorf("%s is run", pkg)
+				}
+				ran += pattern
+				return []byte(strings.Join(tt.second, "\n")), nil
+			})
+			s.print()
+			if ran != tt.ran {
+				t.Errorf("%q is run again, and not %q", ran, tt.ran)
+			}
+			if !strings.HasSuffix(out.String(), tt.want) {
+				t.Errorf("printed:\n%s", out.String())
 			}
 		})
 	}

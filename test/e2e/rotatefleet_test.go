@@ -150,10 +150,14 @@ func (f *rotatedFleet) killAt(t *testing.T, step keyStep) {
 		}
 		caught = step.is == nil || step.is(t, i)
 		t.Logf("killed when %s: %s, in time: %t; %d hosts are recorded to have the new key", step.name, rotatedName(i), caught, f.recorded(t).Len())
-		// Whichever keys it has: people reach it.
-		if stdout, stderr, code := plugin(t, f.System, "exec", rotatedName(i), "--", "hostname"); code != 0 {
-			t.Errorf("%s, when %s: %d %s %s", rotatedName(i), step.name, code, stdout, stderr)
-		}
+		// Whichever keys it has: people reach it, once kube-apiserver has noticed that windows-apiserver is there again.
+		eventually(t, "a command on "+rotatedName(i)+", when "+step.name, func() error {
+			stdout, stderr, code := plugin(t, f.System, "exec", rotatedName(i), "--", "hostname")
+			if code != 0 {
+				return fmt.Errorf("%d %s %s", code, stdout, stderr)
+			}
+			return nil
+		})
 		for i := range f.hosts {
 			f.asked[i] = requestsAboutKeys(f.hosts[i])
 		}

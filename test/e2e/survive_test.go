@@ -71,16 +71,18 @@ func startSystem(t *testing.T, o system.Options) *system.System {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	o.Logf, o.RecordRights = t.Logf, true
+	// Without the place in a file that t.Logf adds: what the test itself says is what a summary of a failure repeats.
+	logf := func(format string, args ...any) { _, _ = fmt.Fprintf(t.Output(), format+"\n", args...) }
+	o.Logf, o.RecordRights = logf, true
 	s, err := system.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("starting a system: %v", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("windows-apiserver:\n%s", s.Server.LogTail())
+			logf("windows-apiserver:\n%s", s.Server.LogTail())
 			if s.Controller != nil {
-				t.Logf("windows-controller:\n%s", s.Controller.LogTail())
+				logf("windows-controller:\n%s", s.Controller.LogTail())
 			}
 		}
 		if err := errors.Join(checkRefusals(s), s.Stop()); err != nil {
@@ -153,10 +155,12 @@ func surviveKill9(t *testing.T, s *system.System) {
 	cancel()
 	wg.Wait()
 
-	list, err := instances(s).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	// kube-apiserver needs a moment to notice that it is there again.
+	var list *v1alpha1.WindowsInstanceList
+	eventually(t, "the instances are served", func() (err error) {
+		list, err = instances(s).List(t.Context(), metav1.ListOptions{})
+		return err
+	})
 	found := map[string]*v1alpha1.WindowsInstance{}
 	for i := range list.Items {
 		found[list.Items[i].Name] = &list.Items[i]

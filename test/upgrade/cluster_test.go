@@ -114,9 +114,9 @@ func startCluster(t *testing.T, f *fixture, objects map[string][]byte, args ...s
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("windows-apiserver:\n%s", c.Server.LogTail())
+			_, _ = fmt.Fprintf(t.Output(), "windows-apiserver:\n%s\n", c.Server.LogTail())
 			if c.Controller != nil {
-				t.Logf("windows-controller:\n%s", c.Controller.LogTail())
+				_, _ = fmt.Fprintf(t.Output(), "windows-controller:\n%s\n", c.Controller.LogTail())
 			}
 		}
 		if err := c.Stop(); err != nil {
