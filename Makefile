@@ -73,7 +73,7 @@ test-e2e: ## Run the tests of the whole system and of what it is tested with.
 
 .PHONY: test-all
 test-all: ## Run the tests of the whole system, on all platforms of OpenShift.
-	E2E_PLATFORMS=all hack/test.sh e2e
+	E2E_PLATFORMS=all TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for long (FUZZTIME=5m).

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,25 +33,38 @@ import (
 type ocpMachines struct {
 	*openShiftSite
 	platform ocpPlatform
+	// set is its name, and that of its pool.
+	set string
 	// made is how many there were so far.
 	made int
 }
 
-// machineSetName is as long as it may be, on platforms on which hosts get the names of their Machines.
-const machineSetName = "winworker"
+// Names of MachineSets are as long as they may be, on platforms on which hosts get the names of their Machines. The first host of
+// refusingSetName refuses the key.
+const machineSetName, refusingSetName = "winworker", "winrefuse"
+
+// ofSet is the label of the Machines of a MachineSet.
+const ofSet = "machine.openshift.io/cluster-api-machineset"
+
+// create makes the MachineSet.
+func (m *ocpMachines) create(t *testing.T, replicas int32) {
+	t.Helper()
+	labels := map[string]string{ofSet: m.set}
+	set := &machinev1beta1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: wmco.MachineAPINamespace, Name: m.set},
+		Spec:       machinev1beta1.MachineSetSpec{Replicas: ptr.To(replicas), Selector: metav1.LabelSelector{MatchLabels: labels}},
+	}
+	set.Spec.Template.Labels = map[string]string{"machine.openshift.io/os-id": "Windows", ofSet: m.set}
+	m.openShiftSite.create(t, set)
+}
 
 // openShiftMachines scales a MachineSet from nothing, has all hosts get another key, has a Machine be replaced, and scales
 // it to nothing. entry is a host that has the key as well.
 func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *siteHost) {
 	t.Helper()
-	m := &ocpMachines{openShiftSite: o, platform: p}
-	labels := map[string]string{"machine.openshift.io/cluster-api-machineset": machineSetName}
-	set := &machinev1beta1.MachineSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: wmco.MachineAPINamespace, Name: machineSetName},
-		Spec:       machinev1beta1.MachineSetSpec{Replicas: ptr.To[int32](0), Selector: metav1.LabelSelector{MatchLabels: labels}},
-	}
-	set.Spec.Template.Labels = map[string]string{"machine.openshift.io/os-id": "Windows", "machine.openshift.io/cluster-api-machineset": machineSetName}
-	o.create(t, set)
+	replaced := refusingMachine(t, o, p)
+	m := &ocpMachines{openShiftSite: o, platform: p, set: machineSetName}
+	m.create(t, 0)
 	m.waitPool(t, 0)
 
 	m.scale(t, 1)
@@ -88,12 +102,50 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	m.scale(t, 0)
 	m.mustLeave(t, second, 2)
 	m.waitPool(t, 0)
+	replaced(t)
+}
+
+// refusingMachine makes a Machine whose host refuses the key, as one does whose image has run no user data. The function that it
+// returns waits until the Machine is replaced, which is after five minutes, and the host of the other one is a node.
+func refusingMachine(t *testing.T, o *openShiftSite, p ocpPlatform) func(*testing.T) {
+	t.Helper()
+	if p.PlatformType == configv1.VSpherePlatformType {
+		return func(*testing.T) {} // where another host would have the same key
+	}
+	if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "machine-replacement.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	m := &ocpMachines{openShiftSite: o, platform: p, set: refusingSetName, made: 50}
+	m.create(t, 1)
+	machine, address := m.next(t)
+	theirs, _ := newPEM(t)
+	host, err := winhost.Start(t.Context(), winhost.Options{Address: address.String(), Port: 22, User: p.user, AuthorizedKeys: []ssh.PublicKey{theirs.PublicKey()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = host.Close() })
+	m.giveAddress(t, machine, address)
+	return func(t *testing.T) {
+		t.Helper()
+		eventually(t, "the Machine is deleted", func() error {
+			return mustBeGone(m.client.Get(t.Context(), client.ObjectKeyFromObject(machine), &machinev1beta1.Machine{}))
+		})
+		eventually(t, "an event says why", func() error {
+			events, err := m.Kube.CoreV1().Events(machine.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=MachineDeleted,involvedObject.name=" + machine.Name})
+			if err == nil && len(events.Items) != 1 {
+				err = fmt.Errorf("there are %d events", len(events.Items))
+			}
+			return err
+		})
+		m.bring(t)
+		m.waitPool(t, 1)
+	}
 }
 
 // scale scales the pool of the MachineSet, as people do.
 func (m *ocpMachines) scale(t *testing.T, replicas int) {
 	t.Helper()
-	if _, err := m.Kubectl(t.Context(), "scale", "windowsnodepools/"+machineSetName, "-n", wmco.MachineAPINamespace, fmt.Sprintf("--replicas=%d", replicas)); err != nil {
+	if _, err := m.Kubectl(t.Context(), "scale", "windowsnodepools/"+m.set, "-n", wmco.MachineAPINamespace, fmt.Sprintf("--replicas=%d", replicas)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -102,7 +154,7 @@ func (m *ocpMachines) scale(t *testing.T, replicas int) {
 func (m *ocpMachines) waitPool(t *testing.T, replicas int32) {
 	t.Helper()
 	eventually(t, "the pool has its hosts", func() error {
-		pool, err := m.Windows.WindowsV1alpha1().WindowsNodePools(wmco.MachineAPINamespace).Get(t.Context(), machineSetName, metav1.GetOptions{})
+		pool, err := m.Windows.WindowsV1alpha1().WindowsNodePools(wmco.MachineAPINamespace).Get(t.Context(), m.set, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -113,14 +165,14 @@ func (m *ocpMachines) waitPool(t *testing.T, replicas int32) {
 	})
 }
 
-// bring brings the host of the Machine that the MachineSet has made, and waits until it is a node.
-func (m *ocpMachines) bring(t *testing.T) *siteHost {
+// next waits for another Machine of the MachineSet, and returns it with an address for its host.
+func (m *ocpMachines) next(t *testing.T) (*machinev1beta1.Machine, netip.Addr) {
 	t.Helper()
 	m.made++
 	machine := &machinev1beta1.Machine{}
 	eventually(t, "there is another Machine", func() error {
 		var list machinev1beta1.MachineList
-		if err := m.client.List(t.Context(), &list, client.InNamespace(wmco.MachineAPINamespace)); err != nil {
+		if err := m.client.List(t.Context(), &list, client.InNamespace(wmco.MachineAPINamespace), client.MatchingLabels{ofSet: m.set}); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -131,10 +183,18 @@ func (m *ocpMachines) bring(t *testing.T) *siteHost {
 		}
 		return fmt.Errorf("there are %d, which have hosts", len(list.Items))
 	})
-	address, node := m.HostIP().Next(), m.platform.node(machine.Name, m.made)
+	address := m.HostIP().Next()
 	for range m.made {
 		address = address.Next()
 	}
+	return machine, address
+}
+
+// bring brings the host of the Machine that the MachineSet has made, and waits until it is a node.
+func (m *ocpMachines) bring(t *testing.T) *siteHost {
+	t.Helper()
+	machine, address := m.next(t)
+	node := m.platform.node(machine.Name, m.made)
 	h := m.newHost(t, machine.Namespace, m.computer(machine.Name), winhost.Options{
 		Address: address.String(), Port: 22, User: m.platform.user, Metadata: winhost.Metadata{Cloud: m.platform.cloud, Hostname: node},
 	})
@@ -176,7 +236,7 @@ func (m *ocpMachines) giveAddress(t *testing.T, machine *machinev1beta1.Machine,
 func (m *ocpMachines) uids(t *testing.T) string {
 	t.Helper()
 	var list machinev1beta1.MachineList
-	if err := m.client.List(t.Context(), &list, client.InNamespace(wmco.MachineAPINamespace)); err != nil {
+	if err := m.client.List(t.Context(), &list, client.InNamespace(wmco.MachineAPINamespace), client.MatchingLabels{ofSet: m.set}); err != nil {
 		t.Fatal(err)
 	}
 	var out []string
