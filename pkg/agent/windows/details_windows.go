@@ -23,14 +23,14 @@ var certificateFiles = []string{
 }
 
 // Details implements [agent.Host].
-func (h *Host) Details(_ context.Context, f *api.Facts) {
+func (h *Host) Details(ctx context.Context, f *api.Facts) {
 	facts.Certificates(f, certificateFiles)
 	f.Collect("network/hns", func() error {
 		// A request would start the service.
 		if !slices.ContainsFunc(f.Services, func(s api.Service) bool { return s.Name == "hns" && s.State == "Running" }) {
 			return errors.New("the Host Networking Service (hns) does not run")
 		}
-		networks, err := hnsRequest[[]hnsObject]("GET", "/networks/", nil)
+		networks, err := hnsRequest[[]hnsObject](ctx, "GET", "/networks/", nil)
 		f.Network.HNSNetworks = networkFacts(networks)
 		return err
 	})

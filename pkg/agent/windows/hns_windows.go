@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -19,11 +20,15 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
+// hns takes seconds for what it is asked when it has much to do, and half a minute for a network. It is known to hang for good, and
+// its calls with it.
+var hns = &answerer{name: "Host Networking Service (hns)", limit: 3 * time.Minute}
+
 var procHNSCall = windows.NewLazySystemDLL("vmcompute.dll").NewProc("HNSCall")
 
 // hnsRequest sends a request to the Host Networking Service, in its first schema, as hcsshim
 // does. A nil request has no body.
-func hnsRequest[T any](method, path string, request any) (out T, err error) {
+func hnsRequest[T any](ctx context.Context, method, path string, request any) (out T, err error) {
 	if err := procHNSCall.Find(); err != nil {
 		return out, fmt.Errorf("finding the Host Networking Service: %w", err)
 	}
@@ -33,9 +38,18 @@ func hnsRequest[T any](method, path string, request any) (out T, err error) {
 			return out, err
 		}
 	}
-	words, err := utf16Pointers(method, path, string(body))
+	answer, err := within(ctx, hns, func() (string, error) { return hnsCall(method, path, string(body)) })
 	if err != nil {
-		return out, err
+		return out, fmt.Errorf("calling the Host Networking Service: %w", err)
+	}
+	return parseHNS[T]([]byte(answer))
+}
+
+// hnsCall returns when the service has answered.
+func hnsCall(method, path, body string) (string, error) {
+	words, err := utf16Pointers(method, path, body)
+	if err != nil {
+		return "", err
 	}
 	var answer *uint16
 	r, _, _ := procHNSCall.Call(uintptr(unsafe.Pointer(words[0])), uintptr(unsafe.Pointer(words[1])), uintptr(unsafe.Pointer(words[2])), uintptr(unsafe.Pointer(&answer)))
@@ -43,12 +57,12 @@ func hnsRequest[T any](method, path string, request any) (out T, err error) {
 		defer windows.CoTaskMemFree(unsafe.Pointer(answer))
 	}
 	if err := hresult(r); err != nil {
-		return out, fmt.Errorf("calling the Host Networking Service: %w", err)
+		return "", err
 	}
 	if answer == nil {
-		return out, errors.New("the Host Networking Service does not answer")
+		return "", errors.New("it does not answer")
 	}
-	return parseHNS[T]([]byte(windows.UTF16PtrToString(answer)))
+	return windows.UTF16PtrToString(answer), nil
 }
 
 // hnsCreated is the state of an endpoint that was never attached to anything.
@@ -56,11 +70,11 @@ const hnsCreated = 1
 
 // hnsFind returns a network or endpoint by its name, or nil. On a host without the feature
 // Containers the service does not exist, and so it has no networks and endpoints.
-func hnsFind(kind, name string) (*hnsObject, error) {
+func hnsFind(ctx context.Context, kind, name string) (*hnsObject, error) {
 	if err := procHNSCall.Find(); err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}
-	list, err := hnsRequest[[]hnsObject]("GET", "/"+kind+"/", nil)
+	list, err := hnsRequest[[]hnsObject](ctx, "GET", "/"+kind+"/", nil)
 	if i := slices.IndexFunc(list, func(o hnsObject) bool { return strings.EqualFold(o.Name, name) }); i >= 0 {
 		return &list[i], nil
 	}
@@ -68,18 +82,18 @@ func hnsFind(kind, name string) (*hnsObject, error) {
 }
 
 // hnsRemove removes a network or endpoint.
-func hnsRemove(kind, name string) error {
-	object, err := hnsFind(kind, name)
+func hnsRemove(ctx context.Context, kind, name string) error {
+	object, err := hnsFind(ctx, kind, name)
 	if err != nil || object == nil {
 		return err
 	}
-	_, err = hnsRequest[json.RawMessage]("DELETE", "/"+kind+"/"+object.ID, nil)
+	_, err = hnsRequest[json.RawMessage](ctx, "DELETE", "/"+kind+"/"+object.ID, nil)
 	return err
 }
 
 // hnsValue returns a value of a network.
-func hnsValue(v config.Variable) (string, error) {
-	network, err := hnsFind("networks", v.Network)
+func hnsValue(ctx context.Context, v config.Variable) (string, error) {
+	network, err := hnsFind(ctx, "networks", v.Network)
 	if err != nil {
 		return "", err
 	}
@@ -94,25 +108,25 @@ func hnsValue(v config.Variable) (string, error) {
 }
 
 // HNSNetwork implements [engine.System].
-func (s *windowsSystem) HNSNetwork(_ context.Context, name string) (bool, error) {
-	network, err := hnsFind("networks", name)
+func (s *windowsSystem) HNSNetwork(ctx context.Context, name string) (bool, error) {
+	network, err := hnsFind(ctx, "networks", name)
 	return network != nil, err
 }
 
 // HNSNetworks implements [engine.System].
-func (s *windowsSystem) HNSNetworks(context.Context) ([]api.HNSNetwork, error) {
-	list, err := hnsRequest[[]hnsObject]("GET", "/networks/", nil)
+func (s *windowsSystem) HNSNetworks(ctx context.Context) ([]api.HNSNetwork, error) {
+	list, err := hnsRequest[[]hnsObject](ctx, "GET", "/networks/", nil)
 	return networkFacts(list), err
 }
 
 // RemoveHNSNetwork implements [engine.System].
-func (s *windowsSystem) RemoveHNSNetwork(_ context.Context, name string) error {
-	return hnsRemove("networks", name)
+func (s *windowsSystem) RemoveHNSNetwork(ctx context.Context, name string) error {
+	return hnsRemove(ctx, "networks", name)
 }
 
 // HNSEndpoint implements [engine.System].
-func (s *windowsSystem) HNSEndpoint(_ context.Context, name string) (string, error) {
-	endpoint, err := hnsFind("endpoints", name)
+func (s *windowsSystem) HNSEndpoint(ctx context.Context, name string) (string, error) {
+	endpoint, err := hnsFind(ctx, "endpoints", name)
 	if err != nil {
 		return "", err
 	}
@@ -124,32 +138,32 @@ func (s *windowsSystem) HNSEndpoint(_ context.Context, name string) (string, err
 
 // MakeHNSEndpoint implements [engine.System]. One that was created before a crash and not
 // attached is attached.
-func (s *windowsSystem) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint) error {
-	endpoint, err := hnsFind("endpoints", e.Name)
+func (s *windowsSystem) MakeHNSEndpoint(ctx context.Context, e config.HNSEndpoint) error {
+	endpoint, err := hnsFind(ctx, "endpoints", e.Name)
 	if err != nil {
 		return err
 	}
 	if endpoint == nil {
-		network, err := hnsFind("networks", e.Network)
+		network, err := hnsFind(ctx, "networks", e.Network)
 		if err != nil {
 			return err
 		}
 		if network == nil {
 			return fmt.Errorf("network %s: %w", e.Network, engine.ErrNotYet)
 		}
-		endpoint, err = hnsRequest[*hnsObject]("POST", "/endpoints/", map[string]any{"Name": e.Name, "VirtualNetwork": network.ID})
+		endpoint, err = hnsRequest[*hnsObject](ctx, "POST", "/endpoints/", map[string]any{"Name": e.Name, "VirtualNetwork": network.ID})
 		if err != nil {
 			return fmt.Errorf("creating endpoint %s: %w", e.Name, err)
 		}
 	}
 	// Compartment 1 is that of the host itself.
-	if _, err := hnsRequest[json.RawMessage]("POST", "/endpoints/"+endpoint.ID+"/attach", map[string]any{"SystemType": "Host", "CompartmentId": 1}); err != nil {
+	if _, err := hnsRequest[json.RawMessage](ctx, "POST", "/endpoints/"+endpoint.ID+"/attach", map[string]any{"SystemType": "Host", "CompartmentId": 1}); err != nil {
 		return fmt.Errorf("attaching endpoint %s to the host: %w", e.Name, err)
 	}
 	return nil
 }
 
 // RemoveHNSEndpoint implements [engine.System].
-func (s *windowsSystem) RemoveHNSEndpoint(_ context.Context, name string) error {
-	return hnsRemove("endpoints", name)
+func (s *windowsSystem) RemoveHNSEndpoint(ctx context.Context, name string) error {
+	return hnsRemove(ctx, "endpoints", name)
 }

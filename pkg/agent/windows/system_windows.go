@@ -151,7 +151,7 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 	case config.SourceGCPHostname:
 		return gcpHostname(ctx, metadataAddress)
 	case config.SourceHNSSubnet, config.SourceHNSManagementAddress:
-		return hnsValue(v)
+		return hnsValue(ctx, v)
 	case config.SourceValue, config.SourceKept, config.SourceHNSEndpointAddress:
 	}
 	return "", fmt.Errorf("source %q is not known", v.Source)
