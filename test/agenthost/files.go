@@ -187,31 +187,51 @@ func (s *System) RotateLog(path, target string) error {
 	return disk.RotateLog(s.local(path), s.local(target))
 }
 
-// writeWhole writes a file that exists with its whole content or not at all, also after a crash.
+// writeWhole writes a file that exists with its whole content or not at all, also after a crash, and while others write it, too.
 func writeWhole(path string, content io.Reader, mode fs.FileMode) (err error) {
 	temporary := path + files.TemporarySuffix
-	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	out, err := openAlone(temporary, mode)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, out.Close(), os.Remove(temporary))
-		}
-	}()
-	if _, err := io.Copy(out, content); err != nil {
-		return err
+	defer func() { err = errors.Join(err, out.Close()) }() // others wait for that
+	if _, err = io.Copy(out, content); err == nil {
+		err = errors.Join(out.Chmod(mode), out.Sync())
 	}
-	if err := errors.Join(out.Chmod(mode), out.Sync()); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(temporary, path)
 	}
-	if err := out.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
 	}
 	return syncDirectory(filepath.Dir(path))
+}
+
+// openAlone opens an empty file when nobody else has it open. Windows keeps others out by itself, see writeWholeAs in pkg/agent/windows.
+func openAlone(path string, mode fs.FileMode) (*os.File, error) {
+	for {
+		out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
+		if err != nil {
+			return nil, err
+		}
+		if err := syscall.Flock(int(out.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, out.Close())
+		}
+		opened, err := out.Stat()
+		if err != nil {
+			return nil, errors.Join(err, out.Close())
+		}
+		if named, err := os.Lstat(path); err == nil && os.SameFile(opened, named) {
+			if err := out.Truncate(0); err != nil {
+				return nil, errors.Join(err, out.Close())
+			}
+			return out, nil
+		}
+		// It has got another name, or was removed, while it was waited for.
+		if err := out.Close(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 func syncDirectory(path string) error {
