@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	defaultReadyTimeout = time.Minute
-	defaultStopTimeout  = 20 * time.Second
+	// Far more than any process takes, also on a machine that does much else: they are there for those that hang.
+	defaultReadyTimeout = 5 * time.Minute
+	defaultStopTimeout  = 2 * time.Minute
 
 	// probeInterval is how often Command.Ready is asked, probeTimeout how long
 	// one answer may take.
@@ -63,11 +64,11 @@ type Command struct {
 	// means that the process is ready when it runs.
 	Ready func(ctx context.Context) error
 
-	// ReadyTimeout bounds the wait for Ready. 0 means one minute.
+	// ReadyTimeout bounds the wait for Ready. 0 means five minutes.
 	ReadyTimeout time.Duration
 
 	// StopTimeout is how long the process may take to end after SIGTERM before
-	// it is killed. 0 means 20 seconds.
+	// it is killed. 0 means two minutes.
 	StopTimeout time.Duration
 
 	// OnDeath is called when the process has ended, after it got ready, without

@@ -194,7 +194,7 @@ func TestProcessDoesNotGetReady(t *testing.T) {
 			name: "takes too long",
 			command: func(t *testing.T) Command {
 				c := shell(t, `echo still thinking; sleep 1000`)
-				c.ReadyTimeout = time.Second
+				c.ReadyTimeout = 5 * time.Second // in which it says that
 				return c
 			},
 			want: []string{"test is not ready", "deadline exceeded", "it has not said so", "still thinking"},
