@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/standin"
@@ -225,9 +227,51 @@ func (f *fleet) waitDecision(t *testing.T, seen sets.Set[string]) {
 // the pool, or all together, may have.
 func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	w, err := s.Kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{})
+	nodes := s.Kube.CoreV1().Nodes()
+	now, err := nodes.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	away := map[string]sets.Set[string]{}
+	for pool := range bounds {
+		away[pool] = sets.New[string]()
+	}
+	see := func(node *corev1.Node, deleted bool) {
+		for pool, most := range bounds {
+			if !strings.HasPrefix(node.Name, pool+"-") {
+				continue
+			}
+			away[pool].Delete(node.Name)
+			if !deleted && (node.Spec.Unschedulable || !nodeIsReady(node)) {
+				away[pool].Insert(node.Name)
+			}
+			if len(away[pool]) > most {
+				t.Errorf("%d Nodes of %s are out of service, of %d that may be: %v", len(away[pool]), pool, most, sets.List(away[pool]))
+			}
+		}
+		if total := union(away); len(total) > all {
+			t.Errorf("%d Nodes are out of service, of %d that may be: %v", len(total), all, sets.List(total))
+		}
+	}
+	for i := range now.Items {
+		see(&now.Items[i], false)
+	}
+	watchFrom(t, now.ResourceVersion, nodes.Watch, func(event watch.Event) (goesOn bool) {
+		if node, ok := event.Object.(*corev1.Node); ok {
+			see(node, event.Type == watch.Deleted)
+		}
+		return true
+	})
+}
+
+// watchFrom watches until the test ends, or see says that it has seen enough, from a version on that was read: a watch that begins
+// without one may begin with what was before that. The test fails if not all was seen. see is called for one event at a time.
+func watchFrom(t *testing.T, version string, watches func(context.Context, metav1.ListOptions) (watch.Interface, error), see func(watch.Event) (goesOn bool)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := toolswatch.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{WatchFuncWithContext: watches}) // kube-apiserver may end watches
+	if err != nil {
+		cancel()
 		t.Fatal(err)
 	}
 	var ended sync.WaitGroup
@@ -236,33 +280,20 @@ func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
 		ended.Wait()
 	})
 	ended.Go(func() {
-		away := map[string]sets.Set[string]{}
 		for event := range w.ResultChan() {
-			node, ok := event.Object.(*corev1.Node)
-			if !ok {
-				continue
+			if ctx.Err() != nil {
+				return
 			}
-			for pool, most := range bounds {
-				if !strings.HasPrefix(node.Name, pool+"-") {
-					continue
-				}
-				if away[pool] == nil {
-					away[pool] = sets.New[string]()
-				}
-				away[pool].Delete(node.Name)
-				if event.Type != watch.Deleted && (node.Spec.Unschedulable || !nodeIsReady(node)) {
-					away[pool].Insert(node.Name)
-				}
-				if len(away[pool]) > most {
-					t.Errorf("%d Nodes of %s are out of service, of %d that may be: %v", len(away[pool]), pool, most, sets.List(away[pool]))
-				}
+			if event.Type == watch.Error {
+				t.Errorf("not all was seen: %v", event.Object)
+				return
 			}
-			if total := union(away); len(total) > all {
-				t.Errorf("%d Nodes are out of service, of %d that may be: %v", len(total), all, sets.List(total))
+			if !see(event) {
+				return
 			}
 		}
 		if ctx.Err() == nil {
-			t.Error("the watch of Nodes ended, so that not all was seen")
+			t.Error("the watch ended, so that not all was seen")
 		}
 	})
 }
