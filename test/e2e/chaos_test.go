@@ -130,13 +130,11 @@ func (c *chaos) anything(t *testing.T, h *chaosHost) string {
 		{"is rebooted", 2, false, c.askReboot},
 		{"the kubelets of all hosts are changed", 2, true, func(t *testing.T, _ *chaosHost) error {
 			c.pods++
-			c.patchPool(t, c.namespace, chaosPool, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, 250+c.pods))
-			return nil
+			return c.changePool(t.Context(), `{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, 250+c.pods)
 		}},
 		{"the runtimes of all hosts are changed", 1, true, func(t *testing.T, _ *chaosHost) error {
 			c.pods++
-			c.patchPool(t, c.namespace, chaosPool, fmt.Sprintf(`{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:%d"}}}}`, c.pods))
-			return nil
+			return c.changePool(t.Context(), `{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:%d"}}}}`, c.pods)
 		}},
 	}
 	total := 0
@@ -159,6 +157,12 @@ func (c *chaos) anything(t *testing.T, h *chaosHost) string {
 		return text
 	}
 	panic("the weights do not add up")
+}
+
+// changePool changes the pool of all hosts. It is refused while kube-apiserver has not noticed yet that windows-apiserver is there again.
+func (c *chaos) changePool(ctx context.Context, format string, args ...any) error {
+	_, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.namespace).Patch(ctx, chaosPool, types.MergePatchType, fmt.Appendf(nil, format, args...), metav1.PatchOptions{})
+	return err
 }
 
 func (c *chaos) misbehave(_ *testing.T, h *chaosHost) error {

@@ -79,7 +79,10 @@ func TestPayloadsSideBySide(t *testing.T) {
 	kubelet := func(h *siteHost, want string) {
 		t.Helper()
 		eventually(t, h.name+" has the kubelet "+want, func() error {
-			i := h.get(t)
+			i, err := h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{}) // refused while an API server has just been started
+			if err != nil {
+				return err
+			}
 			if err := isSetUp(i); err != nil {
 				return err
 			}
@@ -99,12 +102,13 @@ func TestPayloadsSideBySide(t *testing.T) {
 
 	// One API server that is not upgraded yet answers.
 	emulate(t, s, true)
+	first.wait(t, "our API is served again", func(*v1alpha1.WindowsInstance) error { return nil })
 	second := s.newHost(t, namespace, "minor-2", winhost.Options{})
 	second.declare(t, nil)
 	kubelet(second, older)
 	kubelet(first, newer)
 	first.wait(t, "it is said that it is newer", func(i *v1alpha1.WindowsInstance) error {
-		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate); !strings.Contains(c.Message, "kubelet 1.37.1 of the host is newer than the API server 1.36") {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate); c == nil || !strings.Contains(c.Message, "kubelet 1.37.1 of the host is newer than the API server 1.36") {
 			return errors.New(describeConditions(i))
 		}
 		return nil

@@ -43,7 +43,7 @@ import (
 
 // shutdownDelay is how long windows-apiserver of TestSurviveServer goes on answering
 // after it was told to stop: time for a few requests on a busy machine.
-const shutdownDelay = 6 * time.Second
+const shutdownDelay = 12 * time.Second
 
 // TestSurviveServer kills and stops windows-apiserver with its embedded etcd.
 func TestSurviveServer(t *testing.T) {
@@ -417,13 +417,16 @@ func surviveWithExternalEtcd(t *testing.T, s *system.System) {
 // create makes the instance of a host, for the controller to work on.
 func create(t *testing.T, s *system.System, name string, host winhost.Host) {
 	t.Helper()
-	_, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: int32(host.Port()), Username: host.User()},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "instance "+name+" is made", func() error { // kube-apiserver may refuse it for a while after a restart of windows-apiserver
+		_, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: int32(host.Port()), Username: host.User()},
+		}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil // an answer was lost
+		}
+		return err
+	})
 }
 
 // resumeWork kills the controller when it has done a part of its work.
@@ -437,10 +440,11 @@ func resumeWork(t *testing.T, s *system.System, hosts []winhost.Host) {
 	}
 	list := func() (all []v1alpha1.WindowsInstance, connected int) {
 		for i := range hosts {
-			instance, err := instances(s).Get(t.Context(), fmt.Sprintf("resume-%d", i), metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			var instance *v1alpha1.WindowsInstance
+			eventually(t, "the instance is served", func() (err error) { // as with create
+				instance, err = instances(s).Get(t.Context(), fmt.Sprintf("resume-%d", i), metav1.GetOptions{})
+				return err
+			})
 			if instance.Status.Phase == v1alpha1.InstanceConnected {
 				connected++
 			}
