@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -660,6 +661,24 @@ func lendCredentials(t *testing.T, s *system.System, namespace string) {
 			t.Fatal(err)
 		}
 	}
+	waitAllowed(t, s, "windows-apiserver", authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "secrets", Verb: "get"})
+	waitAllowed(t, s, "windows-controller", authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "secrets", Verb: "get"})
+	waitAllowed(t, s, "windows-controller", authorizationv1.ResourceAttributes{Namespace: namespace, Resource: "secrets", Name: "windows-keys-in-use", Verb: "patch"})
+}
+
+// waitAllowed waits until kube-apiserver lets one of our programs do something. It sees a binding a moment after that was made, and
+// what it refuses before that fails the test in the end.
+func waitAllowed(t *testing.T, s *system.System, account string, what authorizationv1.ResourceAttributes) {
+	t.Helper()
+	eventually(t, account+" may do what it is bound to", func() error {
+		review, err := s.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + system.Namespace + ":" + account, Groups: []string{"system:serviceaccounts", "system:authenticated"}, ResourceAttributes: &what,
+		}}, metav1.CreateOptions{})
+		if err == nil && !review.Status.Allowed {
+			err = fmt.Errorf("it may not %s %s in %s", what.Verb, what.Resource, what.Namespace)
+		}
+		return err
+	})
 }
 
 // newPEM makes a key, and how it is stored.

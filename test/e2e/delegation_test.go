@@ -300,6 +300,7 @@ func TestSquatter(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	waitAllowed(t, sys, "windows-controller", authorizationv1.ResourceAttributes{Namespace: ns, Resource: "secrets", Verb: "get"})
 	eve := bind(t, "eve-"+ns, "windows-host-admin", ns)
 	createInstance(t, ns, "w", host, ", credentialsSecretRef: {name: own}")
 	waitFor(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsRefused))
