@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	appsv1 "k8s.io/api/apps/v1"
@@ -375,8 +374,8 @@ func reconfigure(t *testing.T, h *nodeHost) {
 // them, and the API server once on the way. The host is restarted once all the same.
 func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 	h.runPod(t, "killed-pod", 30)
-	h.host.SetRestart(winhost.RestartOptions{Takes: 3 * time.Second})
-	// Pods stay, and the kubelet is silent, until the controller was killed at these steps.
+	// Pods stay, the host is down, and the kubelet is silent, until the controller was killed at these steps.
+	h.host.SetRestart(winhost.RestartOptions{StaysOff: true})
 	h.kubelet.SetKeep(true)
 	asked := h.reboot(t, v1alpha1.RebootOptions{})
 	killed := map[string]bool{}
@@ -401,8 +400,18 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 			if err := h.sys.Server.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			eventually(t, "the host is down", func() error { // a moment after it was asked
+				if h.host.Restarts() == 0 {
+					return errors.New("it is not")
+				}
+				return nil
+			})
+			h.host.SetRestart(winhost.RestartOptions{})
+			if err := h.host.PowerOn(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		h.kubelet.SetKeep(false)
+		h.kubelet.SetKeep(!killed[v1alpha1.StepDrain])
 		h.kubelet.SetSilent(step != v1alpha1.StepNodeReady)
 		if err := h.sys.Controller.Restart(t.Context()); err != nil {
 			t.Fatal(err)
