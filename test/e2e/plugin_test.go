@@ -51,6 +51,13 @@ func TestPlugin(t *testing.T) {
 	t.Parallel()
 	ns, host := newLogHost(t, winhost.Options{})
 	writeLog(t, host, "kubelet/kubelet.log", numbered(0)+numbered(1))
+	eventually(t, "the event of its first login is there", func() error { // events come a moment after what they tell of
+		events, err := sys.Kube.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=HostKeyRecorded"})
+		if err == nil && len(events.Items) == 0 {
+			err = errors.New("it is not")
+		}
+		return err
+	})
 	for _, tc := range []struct {
 		name string
 		args []string

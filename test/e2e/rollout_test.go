@@ -301,10 +301,13 @@ func TestRollout(t *testing.T) {
 		if got := sick.host.Restarts(); got != restarts[1] {
 			t.Errorf("Windows was restarted %d times", got-restarts[1])
 		}
-		events, err := s.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Remediating,involvedObject.kind=WindowsInstance,involvedObject.name=" + sick.name})
-		if err != nil || len(events.Items) != 1 || events.Items[0].Type != corev1.EventTypeWarning {
-			t.Errorf("events %+v, %v", events, err)
-		}
+		eventually(t, "there is an event", func() error {
+			events, err := s.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Remediating,involvedObject.kind=WindowsInstance,involvedObject.name=" + sick.name})
+			if err == nil && (len(events.Items) != 1 || events.Items[0].Type != corev1.EventTypeWarning) {
+				err = fmt.Errorf("events %+v", events.Items)
+			}
+			return err
+		})
 	})
 }
 
