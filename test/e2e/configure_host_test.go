@@ -430,6 +430,9 @@ func (h *siteHost) state(t *testing.T) hostState {
 			return err
 		case info.Mode().IsRegular():
 			content, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -433,8 +434,8 @@ func configurePlan(t *testing.T, s *site) {
 	if difference := h.state(t).difference(before, "var/log/kubelet/"); difference != "" {
 		t.Errorf("a plan changes the host:\n%s", difference)
 	}
-	h.patch(t, `{"spec":{"paused":false}}`)
 	revision := h.get(t).Status.CurrentRevision
+	h.patch(t, `{"spec":{"paused":false}}`)
 	h.wait(t, "it is set up", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.CurrentRevision == revision {
 			return fmt.Errorf("it has revision %s\n%s", revision, describeOperation(i))
@@ -467,10 +468,14 @@ func configurePlan(t *testing.T, s *site) {
 // plan is what a reconfigure would do.
 func (h *siteHost) plan(t *testing.T) []v1alpha1.PlannedChange {
 	t.Helper()
-	answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var answer *v1alpha1.WindowsInstanceReconfigure
+	eventually(t, "there is a plan", func() (err error) { // it is refused while an operation of the controller's own runs
+		answer, err = h.instances(h.namespace).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && !apierrors.IsConflict(err) {
+			t.Fatal(err)
+		}
+		return err
+	})
 	return answer.Status.Plan
 }
 
