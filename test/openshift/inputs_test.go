@@ -259,9 +259,12 @@ func (w *watched) update(t *testing.T, object client.Object) {
 	}
 }
 
-// target has the pool of the workers name a configuration, which all of them have.
+// target has the pool of the workers name a configuration, which all of them have. Nobody reads the one without the other, however long
+// it takes to write both.
 func (w *watched) target(t *testing.T, name string) {
 	t.Helper()
+	w.requests.gate.Lock()
+	defer w.requests.gate.Unlock()
 	worker := client.ObjectKey{Name: "worker"}
 	edit(t, w, worker, func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = name })
 	pool := object[mcfgv1.MachineConfigPool](t, w, worker)
@@ -336,7 +339,7 @@ func (w *watched) run(t *testing.T) {
 func (w *watched) mustTell(t *testing.T, what string, is func(error) bool) {
 	t.Helper()
 	var err error
-	for deadline := time.After(3 * time.Minute); ; {
+	for deadline := time.After(8 * time.Minute); ; {
 		select {
 		case <-w.changed:
 		case <-deadline:
@@ -351,7 +354,7 @@ func (w *watched) mustTell(t *testing.T, what string, is func(error) bool) {
 // mustLog waits for a message about an input.
 func (w *watched) mustLog(t *testing.T, input, message string) {
 	t.Helper()
-	for deadline := time.After(3 * time.Minute); !w.log.has(input, message); {
+	for deadline := time.After(8 * time.Minute); !w.log.has(input, message); {
 		select {
 		case <-w.log.written:
 		case <-deadline:
@@ -373,6 +376,8 @@ func authorityOf(t *testing.T) []byte {
 type requests struct {
 	mu   sync.Mutex
 	urls []string
+	// gate is locked while no request may go on but those that have begun.
+	gate sync.RWMutex
 }
 
 func (r *requests) count(next http.RoundTripper) http.RoundTripper {
@@ -380,6 +385,8 @@ func (r *requests) count(next http.RoundTripper) http.RoundTripper {
 		r.mu.Lock()
 		r.urls = append(r.urls, request.Method+" "+request.URL.RequestURI())
 		r.mu.Unlock()
+		r.gate.RLock()
+		r.gate.RUnlock() //nolint:staticcheck // it is passed and not held: a watch lasts
 		return next.RoundTrip(request)
 	})
 }
