@@ -163,7 +163,10 @@ func (h *wineHost) drift(t *testing.T) {
 	}
 	h.run(t, "net start "+api.ServiceName)
 	eventually(t, "both are put right", func() error {
-		inspection := h.inspect(t)
+		inspection, err := h.instances(h.namespace).Inspect(t.Context(), h.name, metav1.GetOptions{}) // Wine is slow at times
+		if err != nil {
+			return err
+		}
 		drift := inspection.Configuration.Drift
 		if drift == nil {
 			return errors.New("no drift is known")

@@ -11,6 +11,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,6 +31,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 )
+
+// startTime is how long windows_exporter may take to serve, which now and then ends instead.
+const startTime = 4 * time.Minute
 
 // exporterHost is who hosts say they are when they serve metrics.
 const exporterHost = "windows-exporter.openshift-windows-machine-config-operator.svc"
@@ -83,11 +87,21 @@ func TestExporter(t *testing.T) {
 			t.Logf("it ended: %.20000s\n%s", why, h.file(wmco.LogDir+`\windows_exporter\windows_exporter.log`))
 		}
 	})
-	eventually(t, time.Minute, "windows_exporter serves", func() error { return h.metrics(first) })
-	second := newServingCert(t)
-	h.putTLS(exporterBundle(t, second))
-	if err := h.metrics(second); err != nil {
-		t.Errorf("with another certificate: %v", err)
+	eventually(t, startTime, "windows_exporter serves", func() error { return h.metrics(first) })
+	// While it runs. When it has ended meanwhile, another one is there for the next start.
+	const tries = 5
+	for n := 0; ; n++ {
+		next := newServingCert(t)
+		h.putTLS(exporterBundle(t, next))
+		err := h.metrics(next)
+		if err == nil {
+			break
+		}
+		if _, former := errors.AsType[*tls.CertificateVerificationError](err); former || n == tries {
+			t.Errorf("with another certificate: %v", err)
+			break
+		}
+		eventually(t, startTime, "windows_exporter serves again", func() error { return h.metrics(next) })
 	}
 	if err := h.metrics(first); err == nil {
 		t.Error("it serves with the certificate before")

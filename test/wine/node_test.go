@@ -141,7 +141,7 @@ func (h *host) document(c *cluster, bootstrap *document.CertificateCredentials) 
 // ready waits for a Node.
 func (c *cluster) ready(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, 3*time.Minute, "the Node is ready", func() error {
+	eventually(t, 8*time.Minute, "the Node is ready", func() error {
 		node, err := c.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
