@@ -81,43 +81,48 @@ func TestServingCertificate(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, system.Options{WithoutController: true})
 	roots := x509.NewCertPool()
-	served := func() string {
+	served := func() (string, error) {
 		t.Helper()
 		if bundle, err := s.ServerCABundle(t.Context()); err == nil { // else it is deleted
 			roots.AppendCertsFromPEM(bundle)
 		}
 		raw, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.ServerURL, "https://"))
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 		defer raw.Close()
 		connection := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: "windows-apiserver." + system.Namespace + ".svc", MinVersion: tls.VersionTLS12})
 		if err := connection.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
+			return "", err
 		}
-		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: connection.ConnectionState().PeerCertificates[0].Raw}))
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: connection.ConnectionState().PeerCertificates[0].Raw})), nil
 	}
-	before := served()
+	before, err := served()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if !strings.Contains(string(serverCA(t, s)), before) {
 		t.Error("the certificate is not the one of the Secret")
 	}
 	if err := s.Kube.CoreV1().Secrets(system.Namespace).Delete(t.Context(), "windows-apiserver-serving-cert", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	var after string
 	eventually(t, "another certificate is served", func() error {
 		// Over the front proxy, and from there on connections of their own.
 		if _, err := s.Kubectl(t.Context(), "get", "windowsinstances", "-A"); err != nil {
 			t.Error(err)
 		}
-		if served() == before {
-			return errors.New("it is the one before")
+		after, err = served() // which may be verified by what came after it was looked for
+		if err == nil && after == before {
+			err = errors.New("it is the one before")
 		}
-		return nil
+		return err
 	})
 	if _, err := s.Kubectl(t.Context(), "get", "windowsinstances", "-A"); err != nil {
 		t.Error(err)
 	}
-	if !strings.HasPrefix(string(serverCA(t, s)), served()) {
+	if !strings.HasPrefix(string(serverCA(t, s)), after) {
 		t.Error("the certificate is not the one of the Secret")
 	}
 }
