@@ -156,8 +156,9 @@ func mustReport(t *testing.T, namespace, name string, problem verdict, advice ..
 			t.Errorf("with %s: condition %s is %+v, want status %s", problem.reason, condition, c, want)
 		}
 	}
-	row := kubectl(t, "get", "wi", name, "-n", namespace, "--no-headers").ok(t)
-	mustSay(t, row, "False ("+problem.reason+")")
+	eventually(t, "kubectl get has the problem", func() error { // the last probe may have ended otherwise
+		return mustHave(kubectl(t, "get", "wi", name, "-n", namespace, "--no-headers").ok(t), "False ("+problem.reason+")")
+	})
 	eventually(t, "kubectl describe has the event", func() error {
 		described := kubectl(t, "describe", "wi", name, "-n", namespace).ok(t)
 		_, events, _ := strings.Cut(described, "\nEvents:")

@@ -56,14 +56,20 @@ func TestLogReaderReadsLogsOfOneNamespaceAndNothingElse(t *testing.T) {
 	writeLog(t, host, "kubelet/kubelet.log", "I0102 03:04:05.000006 1 kubelet.go:1] hello\n")
 	kubectlIn(t, instanceYAML(mine, "w", host), "create", "-f", "-").ok(t)
 	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.1", "p"), "create", "-n", other, "-f", "-").ok(t)
-	kubectl(t, "wait", "-n", mine, "--for=condition=Authenticated", "wi/w", "--timeout=60s").ok(t)
+	kubectl(t, "wait", "-n", mine, "--for=condition=Authenticated", "wi/w", "--timeout="+patience.String()).ok(t)
 	reader := bind(t, "reader-"+mine, "windows-log-reader", mine)
 
 	for _, sub := range []string{"log", "logs"} {
-		out := kubectlAs(t, reader, "", "get", "--raw", subresource(mine, "w", sub, "query=kubelet")).ok(t)
-		if !strings.Contains(out, "hello") {
-			t.Errorf("%s: got %q", sub, out)
-		}
+		eventually(t, sub+" are read", func() error { // a binding is seen a moment after it was made
+			r := kubectlAs(t, reader, "", "get", "--raw", subresource(mine, "w", sub, "query=kubelet"))
+			if r.err == nil && !strings.Contains(r.stdout, "hello") {
+				t.Fatalf("%s: got %q", sub, r.stdout)
+			}
+			if r.err != nil {
+				return errors.New(r.stderr)
+			}
+			return nil
+		})
 	}
 	for _, tc := range []struct {
 		name string

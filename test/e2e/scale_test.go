@@ -58,9 +58,9 @@ func TestScale(t *testing.T) {
 
 	eventually(t, "all good hosts are logged in to and looked at, and none of the bad ones", func() error {
 		for _, host := range fleet.Hosts {
-			// One connection to ask for the key, one to log in, each closed or kept.
+			// One connection to ask for the key, one to log in, each closed or kept. A host that is busy learns of an end late.
 			if n := host.Connections(); n > 2 {
-				t.Fatalf("%d connections are open to %s", n, host.Name())
+				return fmt.Errorf("%d connections are open to %s", n, host.Name())
 			}
 		}
 		return checkFleet(list(t, ns), preflightPassed, fleet.Healthy())
