@@ -37,7 +37,7 @@ import (
 )
 
 // startTimeout is far beyond what a start takes on a busy machine.
-const startTimeout = 3 * time.Minute
+const startTimeout = 8 * time.Minute
 
 // samples are inputs as real administrators write them; they are kept beside
 // the checkout.

@@ -167,8 +167,8 @@ func TestKubectlWatchesAndWaits(t *testing.T) {
 	defer func() { _ = watch.Process.Kill(); _ = watch.Wait() }()
 
 	kubectlIn(t, instanceYAML(ns, "w", host), "create", "-f", "-").ok(t)
-	kubectl(t, "wait", "-n", ns, "--for=condition=Authenticated", "wi/w", "--timeout=60s").ok(t)
-	kubectl(t, "wait", "-n", ns, "--for=condition=PreflightPassed", "wi/w", "--timeout=60s").ok(t)
+	kubectl(t, "wait", "-n", ns, "--for=condition=Authenticated", "wi/w", "--timeout="+patience.String()).ok(t)
+	kubectl(t, "wait", "-n", ns, "--for=condition=PreflightPassed", "wi/w", "--timeout="+patience.String()).ok(t)
 	eventually(t, "the watch shows the host", func() error {
 		if !strings.Contains(seen.String(), "Connected") {
 			return fmt.Errorf("so far\n%s", seen.String())

@@ -60,7 +60,8 @@ func TestLogFollowPastFrontProxyTimeout(t *testing.T) {
 	firstEnds := first.done
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for began := time.Now(); time.Since(began) < frontProxyTimeout+6*time.Second; {
+	// On a busy machine the end of the first one comes late.
+	for began := time.Now(); time.Since(began) < frontProxyTimeout+6*time.Second || second == nil && time.Since(began) < patience; {
 		select {
 		case <-tick.C:
 			write()

@@ -179,7 +179,7 @@ func isReady(node *corev1.Node) bool {
 // eventually polls condition until it returns nil.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		err := condition()
 		if err == nil {

@@ -169,7 +169,7 @@ func (c *cluster) instances() windowsclient.WindowsInstanceInterface {
 }
 
 // patience is how long anything may take on a machine that does other things, too.
-const patience = 2 * time.Minute
+const patience = 8 * time.Minute
 
 // eventually polls condition until it returns nil.
 func eventually(t *testing.T, what string, condition func() error) {

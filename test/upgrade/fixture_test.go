@@ -149,8 +149,8 @@ func (f *fixture) objects() (map[string][]byte, error) {
 	return objects, err
 }
 
-// etcdPatience is how long etcd may take for an answer.
-const etcdPatience = 10 * time.Second
+// etcdPatience is how long etcd may take for all answers.
+const etcdPatience = 2 * time.Minute
 
 func withEtcd(ctx context.Context, url string, do func(context.Context, *clientv3.Client) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, etcdPatience)
