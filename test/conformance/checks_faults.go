@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// patience is how long the agent as a service may take: it looks once a minute.
-	patience = 90 * time.Second
+	// patience is how long the agent as a service may take: it looks once a minute, and Wine may be slow.
+	patience = 4 * time.Minute
 	// recoveryPatience is far more than the delays of services in milliseconds, and far less
 	// than they would be in seconds.
 	recoveryPatience = time.Minute

@@ -32,9 +32,9 @@ const (
 	sftpProgram = "/usr/lib/openssh/sftp-server"
 )
 
-// Limits of the patience with an sshd, which starts in milliseconds.
+// Limits of the patience with an sshd, which starts in milliseconds on a machine that is idle.
 const (
-	opensshBootTimeout     = 30 * time.Second
+	opensshBootTimeout     = 4 * time.Minute
 	opensshShutdownTimeout = 10 * time.Second
 )
 

@@ -28,7 +28,7 @@ const (
 	// interval is how often the stand-in looks whether there is something to do.
 	interval = 200 * time.Millisecond
 	// defaultPatience is [Operator.patience] outside unit tests. The real one waits for ten minutes.
-	defaultPatience = time.Minute
+	defaultPatience = 5 * time.Minute
 )
 
 // Options are for [Start].

@@ -165,7 +165,7 @@ func (c *client) run(ctx context.Context, line string, stdin io.Reader, stdout i
 // left waiting for a moment to make sure; "" expects no hang.
 func try(t *testing.T, h winhost.Host, signer ssh.Signer, line string, hang step) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := &client{host: h, signer: signer}
 	ended := make(chan error, 1)
@@ -224,7 +224,7 @@ func (c *client) outcome(err error) outcome {
 // output runs a command that must succeed and returns what it printed.
 func output(t *testing.T, h winhost.Host, signer ssh.Signer, line string, stdin io.Reader) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out bytes.Buffer
 	if err := (&client{host: h, signer: signer}).run(ctx, line, stdin, &out); err != nil {

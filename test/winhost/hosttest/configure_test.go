@@ -125,7 +125,7 @@ func (c *configured) plan(b config.Bundle) api.Plan {
 // change runs a sub-command that answers with progress.
 func (c *configured) change(command string, stdin io.Reader) api.Result {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
 	defer cancel()
 	var out bytes.Buffer
 	runErr := (&client{host: c.host, signer: c.signer}).run(ctx, c.agent+" "+command, stdin, &out)

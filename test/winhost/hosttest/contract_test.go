@@ -19,7 +19,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
@@ -416,7 +415,7 @@ func (c contract) agent(t *testing.T) {
 		t.Errorf("facts say build %d", facts.System.Build)
 	}
 	var exit *ssh.ExitError
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := (&client{host: c.host, signer: c.signer}).run(ctx, program+" nonsense", nil, io.Discard)
 	if !errors.As(err, &exit) || exit.ExitStatus() != api.ExitUsage {

@@ -61,16 +61,19 @@ func NewKey(tb testing.TB) ssh.Signer {
 	return signer
 }
 
+// patience is how long anything may take: Wine boots in half a second, and in minutes on a machine that does much else.
+const patience = 5 * time.Minute
+
 // Eventually polls a condition until it holds; what says what is waited for.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	tick, patience := time.NewTicker(10*time.Millisecond), time.NewTimer(30*time.Second)
+	tick, limit := time.NewTicker(10*time.Millisecond), time.NewTimer(patience)
 	defer tick.Stop()
-	defer patience.Stop()
+	defer limit.Stop()
 	for !condition() {
 		select {
 		case <-tick.C:
-		case <-patience.C:
+		case <-limit.C:
 			tb.Fatalf("gave up waiting until %s", what)
 		}
 	}

@@ -235,7 +235,7 @@ func freePort(host string) (int, error) {
 }
 
 // startTimeout is far more than sshd needs even on a busy machine.
-const startTimeout = 30 * time.Second
+const startTimeout = 4 * time.Minute
 
 func (s *Server) start(ctx context.Context, config string) error {
 	s.log = &logBuffer{listening: make(chan struct{})}
