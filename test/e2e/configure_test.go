@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -199,26 +200,29 @@ func (h *siteHost) joinsWith(request *certificatesv1.CertificateSigningRequest) 
 // been a certificate for that since now, good for an hour, and nothing is left of it on the host.
 func (h *siteHost) watchJoin(t *testing.T) (mustHaveJoined func()) {
 	t.Helper()
-	requests, err := h.Kube.CertificatesV1().CertificateSigningRequests().Watch(t.Context(), metav1.ListOptions{})
+	requests := h.Kube.CertificatesV1().CertificateSigningRequests()
+	before, err := requests.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(requests.Stop)
+	joins := make(chan *certificatesv1.CertificateSigningRequest, 1)
+	watchFrom(t, before.ResourceVersion, requests.Watch, func(event watch.Event) (goesOn bool) {
+		request, ok := event.Object.(*certificatesv1.CertificateSigningRequest)
+		if !ok || event.Type == watch.Deleted || !h.joinsWith(request) {
+			return true
+		}
+		joins <- request
+		return false
+	})
 	return func() {
 		t.Helper()
-		for seen := false; !seen; {
-			select {
-			case event := <-requests.ResultChan():
-				request, ok := event.Object.(*certificatesv1.CertificateSigningRequest)
-				if !ok {
-					t.Fatalf("watching requests: %v", event)
-				}
-				if seen = h.joinsWith(request); seen && ptr.Deref(request.Spec.ExpirationSeconds, 0) != 3600 {
-					t.Errorf("the host joins with what is good for %v seconds", request.Spec.ExpirationSeconds)
-				}
-			case <-time.After(patience):
-				t.Fatal("the host has joined, and there was no certificate for that")
+		select {
+		case request := <-joins:
+			if seconds := ptr.Deref(request.Spec.ExpirationSeconds, 0); seconds != 3600 {
+				t.Errorf("the host joins with what is good for %d seconds", seconds)
 			}
+		case <-time.After(patience):
+			t.Fatal("the host has joined, and there was no certificate for that")
 		}
 		if h.read(t, wmco.BootstrapKubeconfigPath) != "" {
 			t.Error("the host has joined, and still has the credentials for that")
