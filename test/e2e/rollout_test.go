@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -311,31 +313,27 @@ func TestRollout(t *testing.T) {
 	})
 }
 
-// watchCordoned watches Nodes whose name has a prefix, until the function that it returns is called, which says how many
-// were cordoned at the same time at most.
+// watchCordoned watches Nodes whose name has a prefix, of which none is cordoned. The function that it returns says how many were cordoned
+// at the same time at most.
 func (s *site) watchCordoned(t *testing.T, prefix string) func() int {
 	t.Helper()
-	w, err := s.Kube.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	nodes := s.Kube.CoreV1().Nodes()
+	before, err := nodes.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := make(chan int)
-	go func() {
-		cordoned, atOnce := map[string]bool{}, 0
-		for event := range w.ResultChan() {
-			node, ok := event.Object.(*corev1.Node)
-			if !ok || !strings.HasPrefix(node.Name, prefix) {
-				continue
-			}
-			if delete(cordoned, node.Name); node.Spec.Unschedulable {
-				cordoned[node.Name] = true
-			}
-			atOnce = max(atOnce, len(cordoned))
+	var most atomic.Int64
+	cordoned := map[string]bool{}
+	watchFrom(t, before.ResourceVersion, nodes.Watch, func(event watch.Event) (goesOn bool) {
+		node, ok := event.Object.(*corev1.Node)
+		if !ok || !strings.HasPrefix(node.Name, prefix) {
+			return true
 		}
-		most <- atOnce
-	}()
-	return func() int {
-		w.Stop()
-		return <-most
-	}
+		if delete(cordoned, node.Name); node.Spec.Unschedulable {
+			cordoned[node.Name] = true
+		}
+		most.Store(max(most.Load(), int64(len(cordoned))))
+		return true
+	})
+	return func() int { return int(most.Load()) }
 }
