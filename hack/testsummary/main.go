@@ -27,6 +27,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ func main() {
 	}
 	if len(os.Args) > 1 {
 		s.again(func(pkg, run string) ([]byte, error) {
-			cmd := exec.Command(os.Args[1], append(slices.Clone(os.Args[2:]), "-run", run, pkg)...)
+			cmd := exec.CommandContext(context.Background(), os.Args[1], append(slices.Clone(os.Args[2:]), "-run", run, pkg)...)
 			cmd.Stderr = os.Stderr
 			return cmd.Output()
 		})

@@ -386,7 +386,7 @@ func (r *requests) count(next http.RoundTripper) http.RoundTripper {
 		r.urls = append(r.urls, request.Method+" "+request.URL.RequestURI())
 		r.mu.Unlock()
 		r.gate.RLock()
-		r.gate.RUnlock() //nolint:staticcheck // it is passed and not held: a watch lasts
+		r.gate.RUnlock() //nolint:staticcheck,gocritic // it is passed and not held: a watch lasts
 		return next.RoundTrip(request)
 	})
 }

@@ -43,7 +43,7 @@ func TestWithin(t *testing.T) {
 				if err == nil || err.Error() != tt.want || time.Since(began) != tt.took {
 					t.Errorf("after %s: %v", time.Since(began), err)
 				}
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) //nolint:forbidigo // the time of the bubble
 				if _, err := within(t.Context(), a, func() (int, error) { calls.Add(1); return 2, nil }); err == nil || calls.Load() != 1 || !strings.Contains(err.Error(), "has not answered for 1h") {
 					t.Errorf("while it hangs, with %d calls: %v", calls.Load(), err)
 				}
