@@ -197,7 +197,8 @@ func (h *siteHost) joinsWith(request *certificatesv1.CertificateSigningRequest) 
 }
 
 // watchJoin returns a function for when the host has joined. It fails the test unless there has
-// been a certificate for that since now, good for an hour, and nothing is left of it on the host.
+// been a certificate for that, good for an hour, and nothing is left of it on the host. A host that joins
+// again soon does so with the one that it was given before.
 func (h *siteHost) watchJoin(t *testing.T) (mustHaveJoined func()) {
 	t.Helper()
 	requests := h.Kube.CertificatesV1().CertificateSigningRequests()
@@ -206,12 +207,18 @@ func (h *siteHost) watchJoin(t *testing.T) (mustHaveJoined func()) {
 		t.Fatal(err)
 	}
 	joins := make(chan *certificatesv1.CertificateSigningRequest, 1)
+	if i := slices.IndexFunc(before.Items, func(r certificatesv1.CertificateSigningRequest) bool { return h.joinsWith(&r) }); i >= 0 {
+		joins <- &before.Items[i]
+	}
 	watchFrom(t, before.ResourceVersion, requests.Watch, func(event watch.Event) (goesOn bool) {
 		request, ok := event.Object.(*certificatesv1.CertificateSigningRequest)
 		if !ok || event.Type == watch.Deleted || !h.joinsWith(request) {
 			return true
 		}
-		joins <- request
+		select {
+		case joins <- request:
+		default: // there is one already
+		}
 		return false
 	})
 	return func() {
