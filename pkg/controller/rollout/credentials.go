@@ -16,15 +16,19 @@ import (
 )
 
 // credentialsCondition says how many hosts of a pool have the key of their Secret, and which cannot get it. Nil: no key was
-// ever rotated.
+// ever replaced, and no host has ceased to accept one.
 func credentialsCondition(instances []*v1alpha1.WindowsInstance) *metav1.Condition {
 	var pending, interrupted, failed, refuse []string
-	rotated := 0
+	concerned := false
 	for _, i := range instances {
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
 		login := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionAuthenticated)
+		refuses := login != nil && login.Reason == v1alpha1.ReasonCredentialsRefused
+		// A host that had accepted a key has lost it when the key was replaced, perhaps for the first time: when the former one is
+		// compromised nobody logs in with it any more, and so no host gets a condition of its own.
+		concerned = concerned || c != nil || refuses && i.Status.Credentials != nil && i.Status.Credentials.KeyFingerprint != ""
 		switch {
-		case login != nil && login.Reason == v1alpha1.ReasonCredentialsRefused:
+		case refuses:
 			refuse = append(refuse, i.Name)
 		case c == nil:
 		case c.Reason == v1alpha1.ReasonKeyRotationFailed:
@@ -33,26 +37,33 @@ func credentialsCondition(instances []*v1alpha1.WindowsInstance) *metav1.Conditi
 			interrupted = append(interrupted, i.Name)
 		case c.Status == metav1.ConditionFalse:
 			pending = append(pending, i.Name)
-		default:
-			rotated++
 		}
 	}
-	if rotated+len(pending)+len(interrupted)+len(failed) == 0 {
+	if !concerned {
 		return nil
 	}
 	out := &metav1.Condition{Type: v1alpha1.ConditionCredentialsCurrent, Status: metav1.ConditionFalse}
 	var text []string
-	say := func(reason, format string, names []string) {
-		if len(names) > 0 {
-			out.Reason = reason
-			text = append(text, fmt.Sprintf(format, len(names), words.Enumerate(slices.Sorted(slices.Values(names)), maxFailed)))
+	say := func(reason string, names []string, one, several string) {
+		if len(names) == 0 {
+			return
 		}
+		what := "1 host " + one
+		if len(names) > 1 {
+			what = fmt.Sprintf("%d hosts %s", len(names), several)
+		}
+		out.Reason = reason
+		text = append(text, what+": "+words.Enumerate(slices.Sorted(slices.Values(names)), maxFailed)+".")
 	}
 	// The last reason counts: what somebody has to act on.
-	say(v1alpha1.ReasonKeyRotationPending, "%d hosts get another key: %s.", pending)
-	say(v1alpha1.ReasonKeyRotationInterrupted, "%d hosts did not answer while they were given the key, which is tried again: %s.", interrupted)
-	say(v1alpha1.ReasonHostsRefuse, "%d hosts accept neither the key of their Secret nor one that was kept, see their condition Authenticated: %s.", refuse)
-	say(v1alpha1.ReasonKeyRotationFailed, "%d hosts could not be given the key, see their condition CredentialsCurrent: %s.", failed)
+	say(v1alpha1.ReasonKeyRotationPending, pending, "gets another key", "get another key")
+	say(v1alpha1.ReasonKeyRotationInterrupted, interrupted,
+		"did not answer while it was given the key, which is tried again", "did not answer while they were given the key, which is tried again")
+	say(v1alpha1.ReasonHostsRefuse, refuse,
+		"accepts neither the key of its Secret nor one that was kept, see its condition Authenticated",
+		"accept neither the key of their Secret nor one that was kept, see their condition Authenticated")
+	say(v1alpha1.ReasonKeyRotationFailed, failed,
+		"could not be given the key, see its condition CredentialsCurrent", "could not be given the key, see their condition CredentialsCurrent")
 	if len(text) == 0 {
 		out.Status, out.Reason, text = metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, []string{"All hosts accept the key of their Secret."}
 	}
