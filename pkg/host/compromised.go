@@ -28,6 +28,26 @@ func Sound[T any](keys []T, compromised func(T) bool) []T {
 	return keys
 }
 
+// SoundPublicKey is the public key of the data of a Secret that new hosts must have authorized, where the keys with some
+// fingerprints are compromised: [PublicKey], or if that is one of them the first further key that is none. The zero value: all of
+// them are compromised.
+func SoundPublicKey(data map[string][]byte, compromised []string) (Key, error) {
+	first, err := PublicKey(data)
+	if err != nil || !slices.Contains(compromised, first.Fingerprint()) {
+		return first, err
+	}
+	all, err := parseCredentials(data)
+	if err != nil {
+		return Key{}, err
+	}
+	for _, i := range all.identities {
+		if !slices.Contains(compromised, i.fingerprint()) {
+			return i.key(), nil
+		}
+	}
+	return Key{}, nil
+}
+
 // sound are the credentials with those of their keys only that hosts are to accept. Connections that may have been made with
 // another one are not shared with them.
 func (c credentials) sound() credentials {

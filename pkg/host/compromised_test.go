@@ -129,3 +129,37 @@ func TestCompromisedConnections(t *testing.T) {
 		t.Errorf("%q does not say %q", certified.warning, want)
 	}
 }
+
+// TestSoundPublicKey: new hosts get the first key of a Secret that is not compromised.
+func TestSoundPublicKey(t *testing.T) {
+	one, _, first := newPrivateKey(t)
+	two, _, second := newPrivateKey(t)
+	three, _, third := newPrivateKey(t)
+	all := map[string][]byte{"private-key.pem": one, "private-key-a.pem": two, "private-key-b.pem": three}
+	unusable := map[string][]byte{"private-key.pem": one, "private-key-a.pem": []byte("s3cret")}
+	for _, test := range []struct {
+		name        string
+		data        map[string][]byte
+		compromised []string
+		want        string
+		err         string // part of it
+	}{
+		{"none is compromised", all, nil, first, ""},
+		{"a further one", all, []string{second}, first, ""},
+		{"the first one", all, []string{first}, second, ""},
+		{"two", all, []string{second, first}, third, ""},
+		{"all", all, []string{first, second, third}, "", ""},
+		{"the only one", map[string][]byte{"private-key.pem": one}, []string{first}, "", ""},
+		{"a further one that is none, and is not needed", unusable, []string{second}, first, ""},
+		{"a further one that is none", unusable, []string{first}, "", "key private-key-a.pem: not a private key"},
+		{"no first one", map[string][]byte{"private-key-a.pem": two}, nil, "", "has neither the key private-key.pem nor"},
+	} {
+		got, err := SoundPublicKey(test.data, test.compromised)
+		if got.Fingerprint() != test.want || (err == nil) != (test.err == "") {
+			t.Errorf("%s: got %q, %v, want %q, %q", test.name, got.Fingerprint(), err, test.want, test.err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "s3cret")) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.err)
+		}
+	}
+}

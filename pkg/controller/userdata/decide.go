@@ -35,6 +35,8 @@ const (
 	takeOver action = "was taken over from the Windows Machine Config Operator, which does not run"
 	// leaveToWMCO means that it is that of WMCO, which may be started again, and new Machines get the key from it.
 	leaveToWMCO action = "leave to WMCO"
+	// leaveCompromised means that it is that of WMCO, which may be started again, and new Machines get a compromised key from it.
+	leaveCompromised action = "leave, although its key is compromised"
 	// missing means that there is none, and that one of ours would have WMCO delete Machines when it is started again.
 	missing action = "missing"
 	// leave means that somebody else has made it.
@@ -45,11 +47,14 @@ const (
 type content struct {
 	script []byte
 	key    string
+	// first is the first key of the Secret, which WMCO authorizes, in the same form: another one if it is compromised.
+	first string
 }
 
 // decide says what is done with a Secret, nil for none, that should have this user data. installed says that there is a
 // Deployment of WMCO, which does not run now. When that is started again, it compares the Secret with its own user data, and
-// deletes all Machines if there is a difference. It does so for another key, too, so that nothing is lost then.
+// deletes all Machines if there is a difference. It does so for another key, too, so that nothing is lost then. It knows of no
+// compromised keys: while the Secret still has the one of its user data as the first key, a person decides what is worse.
 func decide(current *corev1.Secret, want content, installed bool) action {
 	switch {
 	case current == nil && installed:
@@ -64,21 +69,35 @@ func decide(current *corev1.Secret, want content, installed bool) action {
 		return keep
 	case ours || same: // with what we want, it is ours once it has the label
 		return repair
-	case userdata.IsOfWMCO(have) && installed && want.authorizedBy(have):
+	case userdata.IsOfWMCO(have) && installed && authorizes(have, want.key):
 		return leaveToWMCO
+	case userdata.IsOfWMCO(have) && installed && authorizes(have, want.first):
+		return leaveCompromised
 	case userdata.IsOfWMCO(have):
 		return takeOver
 	}
 	return leave
 }
 
-// authorizedBy says whether user data of WMCO authorizes the key.
-func (c content) authorizedBy(script []byte) bool { return bytes.Contains(script, []byte(c.key)) }
+// authorizes says whether user data of WMCO authorizes a key.
+func authorizes(script []byte, key string) bool { return bytes.Contains(script, []byte(key)) }
 
 // theirs says what is to be done about a Secret that somebody else has made.
 func theirs(key client.ObjectKey) string {
 	return fmt.Sprintf("Secret %s was made by somebody else and is left as it is, so hosts with its user data may refuse the key of the operator. "+
-		"To have it written: kubectl label secret %s -n %s %s=%s --overwrite", key, key.Name, key.Namespace, managedByLabel, managedBy)
+		"To have it written: %s", key, makeOurs(key))
+}
+
+// makeOurs is the command after which a Secret is one of ours.
+func makeOurs(key client.ObjectKey) string {
+	return fmt.Sprintf("kubectl label secret %s -n %s %s=%s --overwrite", key.Name, key.Namespace, managedByLabel, managedBy)
+}
+
+// keepsCompromised says why new Machines authorize a compromised key of the credentials, and what is to be done.
+func keepsCompromised(key, credentials client.ObjectKey) string {
+	return fmt.Sprintf("Secret %s has new Machines authorize the key in private-key.pem of Secret %s, which is said to be compromised. It is not changed beside Deployment %s/%s "+
+		"of the Windows Machine Config Operator, which would delete all Machines for it when it is started again. To have it changed nevertheless: %s",
+		key, credentials, wmco.Namespace, wmco.Deployment, makeOurs(key))
 }
 
 // notMade says why there is none, and what is to be done.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/userdata"
@@ -165,7 +166,7 @@ func (r *Reconciler) wmco(ctx context.Context) (installed, running bool, err err
 	return deployment != nil, runs(deployment), nil
 }
 
-// want is the user data for the key of the operator, or what is wrong with that.
+// want is the user data for the key of the operator, the first one that is not compromised, or what is wrong with that.
 func (r *Reconciler) want(ctx context.Context, platform configv1.PlatformType) (want content, problem string, err error) {
 	create := fmt.Sprintf("Create it: kubectl create secret generic %s -n %s --from-file=private-key.pem=KEYFILE", r.credentials.Name, r.credentials.Namespace)
 	var credentials corev1.Secret
@@ -178,15 +179,43 @@ func (r *Reconciler) want(ctx context.Context, platform configv1.PlatformType) (
 	case err != nil:
 		return content{}, "", fmt.Errorf("reading Secret %s: %w", r.credentials, err)
 	}
-	key, err := host.PublicKey(credentials.Data)
+	compromised, err := r.compromised(ctx, &credentials)
+	if err != nil {
+		return content{}, "", err
+	}
+	first, err := host.PublicKey(credentials.Data)
 	if err != nil {
 		return content{}, r.broken(err.Error(), "Delete it. "+create), nil
+	}
+	key, err := host.SoundPublicKey(credentials.Data, compromised)
+	if err != nil {
+		return content{}, r.broken(err.Error(), "Delete it. "+create), nil
+	}
+	if key.IsZero() {
+		return content{}, r.broken(fmt.Sprintf("has no key that is not said to be compromised (%s)", v1alpha1.CompromisedKeysAnnotation),
+			fmt.Sprintf("Put a new one in the place of private-key.pem: ssh-keygen -t ed25519 -N '' -f new-key && "+
+				"kubectl create secret generic %s -n %s --from-file=private-key.pem=new-key --dry-run=client -o yaml | kubectl apply -f -", r.credentials.Name, r.credentials.Namespace)), nil
 	}
 	script, err := userdata.Script(platform, key.String())
 	if err != nil {
 		return content{}, "", fmt.Errorf("making user data for the key in Secret %s: %w", r.credentials, err)
 	}
-	return content{script: script, key: key.String()}, "", nil
+	return content{script: script, key: key.String(), first: first.String()}, "", nil
+}
+
+// compromised are the fingerprints of the keys that somebody else may have: by the Secret itself, and by the one with the copies,
+// which is about all Secrets of its namespace.
+func (r *Reconciler) compromised(ctx context.Context, credentials *corev1.Secret) ([]string, error) {
+	name := client.ObjectKey{Namespace: r.credentials.Namespace, Name: host.KeptSecret}
+	copies, err := object.Get(ctx, r.live, name, &corev1.Secret{})
+	if err != nil && !apierrors.IsForbidden(err) { // as for those who log in, the Secret itself may be all that is needed
+		return nil, err
+	}
+	named := host.CompromisedKeys(credentials.Annotations)
+	if copies != nil {
+		named = append(named, host.CompromisedKeys(copies.Annotations)...)
+	}
+	return named, nil
 }
 
 // broken says that new Machines get no key of the operator, or one that is no longer in use, and what to do.
@@ -211,6 +240,8 @@ func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content,
 	case leaveToWMCO:
 		log.FromContext(ctx).V(1).Info("The user data of Machines is that of the Windows Machine Config Operator, which is scaled down, and has the key", "secret", key)
 		return "", nil
+	case leaveCompromised:
+		return keepsCompromised(key, r.credentials), nil
 	case missing:
 		return notMade(key), nil
 	case leave:

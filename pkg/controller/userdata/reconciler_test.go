@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/userdata"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -76,6 +77,34 @@ func scriptFor(t *testing.T, platform configv1.PlatformType, key *corev1.Secret)
 		t.Fatal(err)
 	}
 	return string(script)
+}
+
+// alsoWith is credentials with a further private key.
+func alsoWith(key, further *corev1.Secret) *corev1.Secret {
+	both := key.DeepCopy()
+	both.Data["private-key-new.pem"] = further.Data["private-key.pem"]
+	return both
+}
+
+// naming is a Secret that says that keys are compromised.
+func naming(t *testing.T, secret *corev1.Secret, compromised ...*corev1.Secret) *corev1.Secret {
+	t.Helper()
+	var fingerprints []string
+	for _, key := range compromised {
+		public, err := host.PublicKey(key.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fingerprints = append(fingerprints, public.Fingerprint())
+	}
+	out := secret.DeepCopy()
+	out.Annotations = map[string]string{v1alpha1.CompromisedKeysAnnotation: strings.Join(fingerprints, ",")}
+	return out
+}
+
+// copies is the Secret with the keys that were kept.
+func copies() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: credentials.Namespace, Name: host.KeptSecret}}
 }
 
 func infrastructure(platform configv1.PlatformType) *configv1.Infrastructure {
@@ -176,6 +205,11 @@ func TestReconcile(t *testing.T) {
 	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
 	ours := map[string]string{managedByLabel: managedBy}
 	wmcoWithKey := wmcos + publicKeyIn(t, key)
+	next := newKey(t)
+	nextScript, both := scriptFor(t, configv1.AWSPlatformType, next), alsoWith(key, next)
+	const onlyCompromised = "UserDataNotKept The user data of new Machines is not kept: Secret openshift-windows-machine-config-operator/cloud-private-key has no key that is not said to be compromised " +
+		"(windows.openshift.io/compromised-keys). Put a new one in the place of private-key.pem: ssh-keygen -t ed25519 -N '' -f new-key && " +
+		"kubectl create secret generic cloud-private-key -n openshift-windows-machine-config-operator --from-file=private-key.pem=new-key --dry-run=client -o yaml | kubectl apply -f -"
 	for _, tt := range []struct {
 		name    string
 		objects []client.Object
@@ -241,6 +275,37 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "a password", objects: []client.Object{aws, machineAPI, credentialsOf(map[string][]byte{"password": []byte("s3cret")})}, quiet: true,
 			events: []string{"cloud-private-key has no key private-key.pem. Delete it. Create it: "},
+		},
+		{
+			name: "the key is compromised, and there is another", objects: []client.Object{aws, machineAPI, naming(t, both, key), userData(wmco.MachineAPINamespace, script, ours)},
+			want: nextScript, ours: true, events: []string{"has the user data of the current key again"},
+		},
+		{
+			name: "the same, said of all Secrets", objects: []client.Object{aws, machineAPI, both, naming(t, copies(), key)},
+			want: nextScript, ours: true, events: []string{"was created"},
+		},
+		{name: "another one is compromised", objects: []client.Object{aws, machineAPI, naming(t, both, next), copies()}, want: script, ours: true, events: []string{"was created"}},
+		{name: "all are compromised, and there is none yet", objects: []client.Object{aws, machineAPI, naming(t, both, key, next)}, quiet: true, events: []string{onlyCompromised}},
+		{
+			name: "the only one is compromised", objects: []client.Object{aws, machineAPI, key, naming(t, copies(), key), userData(wmco.MachineAPINamespace, "old", ours)},
+			want: "old", ours: true, quiet: true, events: []string{onlyCompromised},
+		},
+		{
+			name: "of WMCO, which is gone, with a compromised key", objects: []client.Object{aws, machineAPI, naming(t, both, key), userData(wmco.MachineAPINamespace, wmcoWithKey, nil)},
+			want: nextScript, ours: true, events: []string{"was taken over"},
+		},
+		{
+			name:    "of WMCO, which is scaled down, with the compromised key of its own",
+			objects: []client.Object{aws, machineAPI, naming(t, both, key), userData(wmco.MachineAPINamespace, wmcoWithKey, nil), operator(ptr.To[int32](0), 0)},
+			want:    wmcoWithKey, quiet: true, events: []string{"UserDataNotKept Secret openshift-machine-api/windows-user-data has new Machines authorize the key in private-key.pem of Secret " +
+				"openshift-windows-machine-config-operator/cloud-private-key, which is said to be compromised. It is not changed beside Deployment " +
+				"openshift-windows-machine-config-operator/windows-machine-config-operator of the Windows Machine Config Operator, which would delete all Machines for it when it is started again. " +
+				"To have it changed nevertheless: kubectl label secret windows-user-data -n openshift-machine-api app.kubernetes.io/managed-by=windows-controller --overwrite"},
+		},
+		{
+			name:    "the same, after the command",
+			objects: []client.Object{aws, machineAPI, naming(t, both, key), userData(wmco.MachineAPINamespace, wmcoWithKey, ours), operator(ptr.To[int32](0), 0)},
+			want:    nextScript, ours: true, events: []string{"has the user data of the current key again"},
 		},
 		{name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, want: scriptFor(t, configv1.NonePlatformType, key), ours: true, events: []string{"created"}},
 		{name: "no Machine API", objects: []client.Object{aws, namespace(wmco.ClusterAPINamespace), key}, quiet: true},
@@ -329,6 +394,8 @@ func TestUnwritable(t *testing.T) {
 		{"immutable", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "x", nil), "cannot be written"},
 		{"changed meanwhile", "apply", client.ObjectKey{Namespace: wmco.MachineAPINamespace, Name: wmco.UserDataSecret}, apierrors.NewConflict(resource, "x", errors.New("y")), ""},
 		{"no right to the key", "get", credentials, apierrors.NewForbidden(resource, "x", errors.New("y")), "Add its name to the Role windows-inputs-reader"},
+		{"copies away", "get", client.ObjectKeyFromObject(copies()), errors.New("away"), ""},
+		{"no right to the copies", "get", client.ObjectKeyFromObject(copies()), apierrors.NewForbidden(resource, "x", errors.New("y")), "was created"},
 		{"key away", "get", credentials, errors.New("away"), ""},
 		{"namespaces away", "get", client.ObjectKey{Name: wmco.MachineAPINamespace}, errors.New("away"), ""},
 		{"second namespace away", "get", client.ObjectKey{Name: wmco.ClusterAPINamespace}, errors.New("away"), ""},
@@ -359,7 +426,7 @@ func TestUnwritable(t *testing.T) {
 
 // TestCurrent: new Machines get the key in use if their user data says so, whoever wrote it, and nobody knows while WMCO runs.
 func TestCurrent(t *testing.T) {
-	key := newKey(t)
+	key, next := newKey(t), newKey(t)
 	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
 	right := userData(wmco.MachineAPINamespace, scriptFor(t, configv1.AWSPlatformType, key), nil)
 	for _, tt := range []struct {
@@ -374,6 +441,10 @@ func TestCurrent(t *testing.T) {
 		{"WMCO runs", []client.Object{aws, machineAPI, key, right, operator(nil, 1)}, false},
 		{"of WMCO, which is scaled down, with the key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, true},
 		{"of WMCO, which is scaled down, with another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)}, false},
+		{"its key is compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), right}, false},
+		{"it has the one that is not compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(next, key), next), right}, true},
+		{"the only key is compromised", []client.Object{aws, machineAPI, naming(t, key, key), right}, false},
+		{"of WMCO, which is scaled down, with a compromised key", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, false},
 		{"no OpenShift", []client.Object{machineAPI, key, right}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -387,7 +458,7 @@ func TestCurrent(t *testing.T) {
 		})
 	}
 	s := newSetup(t, aws.DeepCopy(), machineAPI.DeepCopy(), key.DeepCopy(), right.DeepCopy())
-	for _, away := range []client.ObjectKey{{Name: infrastructureName}, {Namespace: wmco.Namespace, Name: wmco.Deployment}, credentials, client.ObjectKeyFromObject(right)} {
+	for _, away := range []client.ObjectKey{{Name: infrastructureName}, {Namespace: wmco.Namespace, Name: wmco.Deployment}, credentials, client.ObjectKeyFromObject(copies()), client.ObjectKeyFromObject(right)} {
 		s.refuse = func(_ string, key client.ObjectKey) error {
 			if key == away {
 				return errors.New("away")
