@@ -23,22 +23,52 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
+// restoreInfrastructure says how an Infrastructure comes back that was deleted: the installer wrote its status, and no operator does it again.
+const restoreInfrastructure = "create it again, and then its status, which no operator writes again (oc edit infrastructure " + clusterName + " --subresource=status): from a backup, or from the copy that the Machine Config Operator has: " +
+	"oc get controllerconfig " + controllerConfigName + " -o jsonpath='{.spec.infra}'"
+
 // readInfrastructure reads the platform, and where nodes reach the API server.
 func (r *reader) readInfrastructure(ctx context.Context) error {
-	infrastructure := &configv1.Infrastructure{}
+	infrastructure, known := &configv1.Infrastructure{}, len(r.findings)
 	found, err := r.get(ctx, "Infrastructure", "", clusterName, infrastructure)
-	if !found {
+	if err != nil || len(r.findings) > known {
 		return err
 	}
+	if !found {
+		return r.missInfrastructure(ctx)
+	}
 	r.openShift = true
+	r.cluster.APIServerURL = infrastructure.Status.APIServerInternalURL
+	var missing []string
 	if s := infrastructure.Status.PlatformStatus; s != nil && s.Type != "" {
 		r.takePlatform(s.Type)
+	} else {
+		missing = append(missing, "status.platformStatus.type")
 	}
-	r.cluster.APIServerURL = infrastructure.Status.APIServerInternalURL
+	if r.cluster.APIServerURL == "" && r.settings.APIServerURL == "" {
+		missing = append(missing, "status.apiServerInternalURI")
+	}
+	if len(missing) > 0 {
+		r.find(fmt.Sprintf("Infrastructure %s has no %s, as when it was created again without its status", clusterName, strings.Join(missing, " and no ")), restoreInfrastructure)
+	}
 	if r.cluster.Platform == configv1.AWSPlatformType {
 		r.cluster.CredentialProviderConfig = []byte(ecrCredentialProvider)
 	}
 	return nil
+}
+
+// missInfrastructure tells an Infrastructure that was deleted from a cluster that is not OpenShift, by what the Machine Config Operator
+// has. That the kind is not served, or has no object, says neither: other clusters may have the kind as well, and hosts of OpenShift that
+// are taken for those of kubeadm lose the platform and all settings of workers.
+func (r *reader) missInfrastructure(ctx context.Context) error {
+	known := len(r.findings)
+	found, err := r.get(ctx, "ControllerConfig", "", controllerConfigName, &mcfgv1.ControllerConfig{})
+	r.findings = r.findings[:known] // whoever reads it for what is in it says so
+	if found {
+		r.openShift = true
+		r.find(fmt.Sprintf("Infrastructure %s does not exist, which each cluster of OpenShift has", clusterName), restoreInfrastructure)
+	}
+	return err
 }
 
 // known are the platforms whose hosts this project knows: what else they need, and how they are named.

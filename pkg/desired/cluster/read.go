@@ -248,9 +248,12 @@ func (r *reader) decide() {
 	if r.settings.APIServerURL != "" {
 		c.APIServerURL = r.settings.APIServerURL
 	}
-	if c.APIServerURL == "" {
+	switch u, err := url.Parse(c.APIServerURL); {
+	case c.APIServerURL == "" && r.openShift:
+		// It was found with Infrastructure. Another source would not bring back the rest of what that says.
+	case c.APIServerURL == "":
 		r.find("no source says where hosts reach the API server", "set --api-server-url, or create ConfigMap "+clusterInfoName+" as kubeadm does")
-	} else if u, err := url.Parse(c.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
+	case err != nil || u.Scheme != "https" || u.Host == "":
 		r.find(fmt.Sprintf("%q, where hosts should reach the API server, is not an https URL", c.APIServerURL), "set --api-server-url")
 	}
 	ofServer, ofClients := r.requiredBundles()

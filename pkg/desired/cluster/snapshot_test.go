@@ -205,6 +205,13 @@ func workers(w openshift.Worker) *mcfgv1.MachineConfig {
 	return machineConfig(renderedWorker, raw)
 }
 
+// infrastructure says which platform a cluster has, and where its nodes reach the API server. Empty: not that.
+func infrastructure(platform configv1.PlatformType, url string) *configv1.Infrastructure {
+	i := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	i.Status.PlatformStatus, i.Status.APIServerInternalURL = &configv1.PlatformStatus{Type: platform}, url
+	return i
+}
+
 func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	pool.Spec.Configuration.Name = renderedWorker
@@ -227,9 +234,7 @@ func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 		digestKey(), network, controllerConfig, pool, workers(openshift.Worker{Platform: platform}), takenBack, other,
 		configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA}),
 		configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": realCA}),
-		&configv1.Infrastructure{ObjectMeta: named, Status: configv1.InfrastructureStatus{
-			PlatformStatus: &configv1.PlatformStatus{Type: platform}, APIServerInternalURL: "https://api-int.c.example.com:6443",
-		}},
+		infrastructure(platform, "https://api-int.c.example.com:6443"),
 		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{NetworkType: "OVNKubernetes", ServiceNetwork: []string{"172.30.0.0/16"}}},
 		&configv1.Proxy{ObjectMeta: named, Status: configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", NoProxy: "localhost"}},
 		&configv1.Image{ObjectMeta: named, Spec: configv1.ImageSpec{RegistrySources: configv1.RegistrySources{
@@ -670,6 +675,36 @@ func TestFindings(t *testing.T) {
 			name: "payload without a kubelet", objects: kubeadmCluster(),
 			change: func(s *cluster.Settings) { s.Payloads[0].Files = s.Payloads[0].Files[2:] },
 			want:   []string{`the payload has no C:\k\kube-proxy.exe, no C:\k\kubelet.exe`, "set --payload"},
+		},
+		{
+			// All hosts would be configured as those of kubeadm.
+			name: "no Infrastructure", objects: without[*configv1.Infrastructure](openShiftCluster()),
+			want: []string{"Infrastructure cluster does not exist, which each cluster of OpenShift has", "oc get controllerconfig machine-config-controller -o jsonpath='{.spec.infra}'"},
+		},
+		{
+			name:    "no Infrastructure of that name, and an address of the settings",
+			objects: replaced(without[*configv1.Infrastructure](openShiftCluster()), &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "another"}}),
+			change:  func(s *cluster.Settings) { s.APIServerURL = "https://10.0.0.2:6443" },
+			want:    []string{"Infrastructure cluster does not exist, which each cluster of OpenShift has", "create it again"},
+		},
+		{
+			name: "an Infrastructure that may not be read", objects: openShiftCluster(), errs: map[string]error{"Infrastructure cluster": forbidden},
+			want: []string{
+				"Infrastructure cluster may not be read", "allow this program to get it",
+				"no source says where hosts reach the API server", "--api-server-url",
+			},
+		},
+		{
+			name: "an Infrastructure that was created again", objects: replaced(openShiftCluster(), infrastructure("", "")),
+			want: []string{"Infrastructure cluster has no status.platformStatus.type and no status.apiServerInternalURI, as when it was created again without its status", "oc edit infrastructure cluster --subresource=status"},
+		},
+		{
+			name: "an Infrastructure without a platform", objects: replaced(openShiftCluster(), infrastructure("", "https://api-int.c.example.com:6443")),
+			want: []string{"Infrastructure cluster has no status.platformStatus.type, as", "--subresource=status"},
+		},
+		{
+			name: "an Infrastructure that says nothing of the API server", objects: replaced(openShiftCluster(), infrastructure(configv1.VSpherePlatformType, "")),
+			want: []string{"Infrastructure cluster has no status.apiServerInternalURI, as", "--subresource=status"},
 		},
 		{
 			// All hosts would be drained and restarted to do without one.
