@@ -4,7 +4,6 @@
 package machineconfig
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/coreos/go-systemd/v22/unit"
 	"github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
@@ -61,13 +59,18 @@ func unitSources(config types.Config, all files) ([]source, error) {
 func commandOf(sources []source) ([]string, error) {
 	var command []string
 	for _, s := range sources {
-		options, err := unit.DeserializeOptions(bytes.NewReader(s.content))
-		if err != nil {
-			return nil, fmt.Errorf("%s cannot be read: %w", s.name, err)
-		}
-		for _, o := range options {
-			if o.Section == "Service" && o.Name == "ExecStart" {
-				command = words(o.Value)
+		section := ""
+		for _, line := range linesOf(string(s.content)) {
+			if strings.HasPrefix(line, "[") {
+				section = line
+			}
+			name, value, _ := strings.Cut(line, "=")
+			if section != "[Service]" || strings.TrimSpace(name) != "ExecStart" {
+				continue
+			}
+			var err error
+			if command, err = wordsOf(value); err != nil {
+				return nil, fmt.Errorf("ExecStart= in %s: %w", s.name, err)
 			}
 		}
 	}
@@ -77,21 +80,22 @@ func commandOf(sources []source) ([]string, error) {
 	return command, nil
 }
 
-// words splits a command. The parser of units leaves a backslash and a line break where a
-// line goes on.
-func words(command string) []string {
-	return strings.Fields(strings.ReplaceAll(command, "\\\n", " "))
-}
-
-// argumentsOf returns the arguments of a command that are written --name=value, or --name for an
-// empty value. Of several of a name the last one counts, as for the kubelet.
-func argumentsOf(command []string) map[string]string {
-	arguments := map[string]string{}
-	for _, word := range command {
-		if argument, ok := strings.CutPrefix(word, "--"); ok {
-			name, value, _ := strings.Cut(argument, "=")
-			arguments[name] = value
+// linesOf returns the lines of a unit as systemd joins them (systemd.syntax(7)): a backslash at its end has a line go on in the next
+// one, and comments are left out, also between two such lines. Ignition has checked units, but not files, which may be anything.
+func linesOf(content string) []string {
+	var lines []string
+	begun := ""
+	for line := range strings.SplitSeq(content, "\n") {
+		line = strings.TrimLeft(strings.TrimSuffix(line, "\r"), " \t")
+		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+			continue
 		}
+		if backslashes := len(line) - len(strings.TrimRight(line, `\`)); backslashes%2 == 1 {
+			begun += line[:len(line)-1] + " "
+			continue
+		}
+		lines = append(lines, strings.TrimSpace(begun+line))
+		begun = ""
 	}
-	return arguments
+	return append(lines, strings.TrimSpace(begun))
 }

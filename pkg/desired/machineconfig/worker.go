@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
 
 	ignition "github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/coreos/ignition/v2/config/v3_5/types"
@@ -29,6 +30,9 @@ const (
 	argumentCloudConfig         = "cloud-config"
 	argumentCredentialProviders = "image-credential-provider-config" //nolint:gosec // the name of an argument
 )
+
+// argumentsRead are all of them.
+var argumentsRead = []string{argumentCloudProvider, argumentCloudConfig, argumentCredentialProviders}
 
 // Worker is what the kubelets of the cluster's own workers are configured with.
 type Worker struct {
@@ -75,11 +79,17 @@ func (w *Worker) readArguments(config types.Config, files files) error {
 	if err != nil {
 		return fmt.Errorf("unit %s: %w", kubeletUnit, err)
 	}
-	arguments := argumentsOf(command)
-	for _, name := range []string{argumentCloudProvider, argumentCloudConfig, argumentCredentialProviders} {
-		// What systemd fills in is only known on a worker.
-		if value := arguments[name]; strings.ContainsAny(value, "$\"'") {
+	arguments, err := argumentsOf(command)
+	if err != nil {
+		return fmt.Errorf("unit %s: %w", kubeletUnit, err)
+	}
+	for _, name := range argumentsRead {
+		value := arguments[name]
+		if strings.ContainsAny(value, "$%") { // what systemd fills in is only known on a worker
 			return fmt.Errorf("unit %s: the value %q of --%s is not the same on all hosts", kubeletUnit, value, name)
+		}
+		if strings.ContainsFunc(value, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+			return fmt.Errorf("unit %s: the value %q of --%s is not one word", kubeletUnit, value, name)
 		}
 	}
 	if value, ok := arguments[argumentCloudProvider]; ok {

@@ -138,6 +138,14 @@ func TestParseKubelet(t *testing.T) {
 	}
 }
 
+// command has a unit run the kubelet with these arguments.
+func command(arguments string) func(*ignition.Config) {
+	return func(c *ignition.Config) {
+		unit(c).Contents = ptr.To("[Service]\nExecStart=/usr/bin/kubelet " + arguments)
+	}
+}
+
+// TestParseUnits: the command is read as systemd reads it.
 func TestParseUnits(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*ignition.Config)
@@ -155,6 +163,31 @@ func TestParseUnits(t *testing.T) {
 		"a comment within the command": {func(c *ignition.Config) {
 			unit(c).Contents = ptr.To("[Service]\n# ExecStart=/usr/bin/kubelet --cloud-provider=comment\nExecStart=/usr/bin/kubelet --cloud-provider=a\n")
 		}, "a"},
+		"a value of its own":                 {command(`--cloud-provider mine`), "mine"},
+		"an empty value of its own":          {command(`--cloud-provider "" --v=2`), ""},
+		"the value comes on the next line":   {command("--cloud-provider \\\n   mine"), "mine"},
+		"what is no value":                   {command(`--feature --cloud-provider=mine other`), "mine"},
+		"underscores":                        {command(`--cloud_provider=mine`), "mine"},
+		"a quoted argument":                  {command(`"--cloud-provider=mine"`), "mine"},
+		"an argument in other quotes":        {command(`'--cloud-provider=mine'`), "mine"},
+		"a quoted value":                     {command(`--cloud-provider="mine"`), "mine"},
+		"a quoted value of its own":          {command(`--cloud-provider 'mine'`), "mine"},
+		"an argument in another's value":     {command(`--cloud-provider=mine --node-labels="a --cloud-provider=b"`), "mine"},
+		"a quote within quotes":              {command(`--cloud-provider=mine '--a="' "--b='" --c`), "mine"},
+		"escapes":                            {command(`--node-labels=a\s--cloud-provider=b\"\q --cloud-provider=m\x69\156\u0065`), "mine"},
+		"tabs":                               {command("--v=2\t--cloud-provider=mine\t"), "mine"},
+		"a comment between lines":            {command("\\\n  # --v=4 \\\n;\n  --cloud-provider=mine"), "mine"},
+		"two backslashes":                    {command(`--cloud-provider=mine --path=a\\` + "\n--cloud-provider=next"), "mine"},
+		"it ends while it goes on":           {command(`--cloud-provider=mine \`), "mine"},
+		"lines that end as those of Windows": {command("\\\r\n --cloud-provider=mine\r"), "mine"},
+		"a long line of a file": {func(c *ignition.Config) {
+			environment := "[Service]\nEnvironment=NO_PROXY=" + strings.Repeat("a.example.com,", 1000) + "\n"
+			c.Storage.Files = append(c.Storage.Files, file("/etc/systemd/system/kubelet.service.d/60-own.conf", dataurl.EncodeBytes([]byte(environment))))
+			command(`--cloud-provider=mine`)(c)
+		}, "mine"},
+		"another section": {func(c *ignition.Config) {
+			unit(c).Contents = ptr.To("[Service]\nExecStart = /usr/bin/kubelet --cloud-provider=mine\n[X-Other]\nExecStart=/usr/bin/kubelet --cloud-provider=other\n")
+		}, "mine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.NonePlatformType}, c.edit))
@@ -276,6 +309,10 @@ func TestParseRefuses(t *testing.T) {
 		"a unit that runs nothing":   {render(t, none, set("[Service]\nType=notify\n")), "it has no ExecStart="},
 		"a command taken back":       {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet\nExecStart=\n")), "it has no ExecStart="},
 		"no unit at all":             {render(t, none, set("[Service\nExecStart")), "unable to find end of section"},
+		"a quote that is not closed": {render(t, none, command(`--cloud-provider="mine`)), `ExecStart= in kubelet.service: a quote " is not closed`},
+		"an argument without value":  {render(t, none, command(`--v=2 --cloud-provider`)), "unit kubelet.service: --cloud-provider has no value"},
+		"a value of two words":       {render(t, none, command(`"--cloud-provider=a b"`)), `the value "a b" of --cloud-provider is not one word`},
+		"what systemd fills in":      {render(t, none, command(`--cloud-config=/etc/%p.conf`)), `the value "/etc/%p.conf" of --cloud-config is not the same on all hosts`},
 		"a value that systemd fills": {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet --cloud-provider=${CLOUD}\n")), "not the same on all hosts"},
 		"a file that is not there":   {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet --cloud-config=/etc/nothing\n")), "there is no file /etc/nothing"},
 		"no configuration":           {render(t, none, func(c *ignition.Config) { c.Storage.Files = nil }), "there is no file /etc/kubernetes/kubelet.conf"},
