@@ -36,8 +36,9 @@ func (o *overlay) annotate(ctx context.Context, c client.Client, node *corev1.No
 }
 
 // initialize stands in for the cloud controller manager of a platform that has one: it takes the taint from a Node
-// by which its kubelet says that nobody has completed it. The real one completes it: by the addresses, the zone and the
-// provider ID of its machine. On Azure each Node is completed from its own host.
+// by which its kubelet says that nobody has completed it. The real one completes it, by the addresses, the zone and the
+// provider ID of its machine, if it finds that by the name of the Node or what identifies its system; there are no machines here, so
+// tests compare the names. On Azure each Node is completed from its own host.
 func initialize(ctx context.Context, c client.Client, node *corev1.Node) error {
 	infrastructure := &configv1.Infrastructure{}
 	if err := c.Get(ctx, client.ObjectKey{Name: clusterName}, infrastructure); err != nil {
