@@ -68,7 +68,7 @@ func (o *openShiftSite) administer(t *testing.T) string {
 	o.create(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: openshift.UserCAName}, Data: map[string]string{"ca-bundle.crt": authority},
 	})
-	o.create(t, mirrored("first", "quay.example.com/team", "registry.example.com/first"))
+	o.create(t, mirrored("first", "quay.example.com/team", "registry.example.com/first/team"))
 	return authority
 }
 
@@ -132,7 +132,7 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 		},
 		{
 			name:   "mirror by digest, and an insecure registry",
-			change: func() { o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second")) },
+			change: func() { o.create(t, mirrored("second", "docker.io/library", "registry.example.com/second/library")) },
 			has: func(t *testing.T, h *siteHost) error {
 				t.Helper()
 				return mustHave(h.read(t, wmco.RegistriesDir+`\docker.io\hosts.toml`), `"http://registry.example.com/v2/second"`, "skip_verify = true")
@@ -142,7 +142,7 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 			name: "mirror by tag",
 			change: func() {
 				o.create(t, &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "third"}, Spec: configv1.ImageTagMirrorSetSpec{
-					ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "ghcr.io/third", Mirrors: []configv1.ImageMirror{"registry.example.com/tags"}}},
+					ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "ghcr.io/third", Mirrors: []configv1.ImageMirror{"registry.example.com/tags/third"}}},
 				}})
 			},
 			has: func(t *testing.T, h *siteHost) error {

@@ -268,11 +268,21 @@ func (r *reader) readMirrors(ctx context.Context) error {
 	}
 	slices.SortFunc(digests.Items, func(a, b configv1.ImageDigestMirrorSet) int { return strings.Compare(a.Name, b.Name) })
 	for i := range digests.Items {
-		r.cluster.ImageDigestMirrors = append(r.cluster.ImageDigestMirrors, digests.Items[i].Spec.ImageDigestMirrors...)
+		set, others := &digests.Items[i], []string(nil)
+		for _, m := range set.Spec.ImageDigestMirrors {
+			others = append(others, elsewhere(m.Source, m.Mirrors)...)
+		}
+		r.warnOfMirrors("ImageDigestMirrorSet", set.Name, others)
+		r.cluster.ImageDigestMirrors = append(r.cluster.ImageDigestMirrors, set.Spec.ImageDigestMirrors...)
 	}
 	slices.SortFunc(tags.Items, func(a, b configv1.ImageTagMirrorSet) int { return strings.Compare(a.Name, b.Name) })
 	for i := range tags.Items {
-		r.cluster.ImageTagMirrors = append(r.cluster.ImageTagMirrors, tags.Items[i].Spec.ImageTagMirrors...)
+		set, others := &tags.Items[i], []string(nil)
+		for _, m := range set.Spec.ImageTagMirrors {
+			others = append(others, elsewhere(m.Source, m.Mirrors)...)
+		}
+		r.warnOfMirrors("ImageTagMirrorSet", set.Name, others)
+		r.cluster.ImageTagMirrors = append(r.cluster.ImageTagMirrors, set.Spec.ImageTagMirrors...)
 	}
 	if len(r.cluster.ImageDigestMirrors)+len(r.cluster.ImageTagMirrors) == 0 {
 		return nil

@@ -22,13 +22,16 @@ type Mirror struct {
 	Location string
 }
 
-// UniquePrefix returns the location of the mirror without the elements at its end that
-// it shares with the source: containerd appends those. It is empty when they are all shared.
+// UniquePrefix returns the location of the mirror without the elements at the end of its path that
+// it shares with the path of the source: containerd appends those. It is empty when all is shared, the registry as well.
 func (m Mirror) UniquePrefix() string {
 	source := strings.Split(withoutScheme(m.Source), "/")
 	mirror := strings.Split(withoutScheme(m.Location), "/")
-	for len(source) > 0 && len(mirror) > 0 && source[len(source)-1] == mirror[len(mirror)-1] {
+	for len(source) > 1 && len(mirror) > 1 && source[len(source)-1] == mirror[len(mirror)-1] {
 		source, mirror = source[:len(source)-1], mirror[:len(mirror)-1]
+	}
+	if slices.Equal(source, mirror) {
+		return ""
 	}
 	return strings.Join(mirror, "/")
 }
@@ -40,6 +43,21 @@ func (m Mirror) Host() string {
 		return prefix
 	}
 	return RegistryHost(m.Location)
+}
+
+// Elsewhere returns where containerd looks for the images of the source behind [Mirror.Host], if that is not the mirror.
+// It appends the path that an image has at its source, whatever its file says: override_path is about what is before that.
+// Empty: it looks in the mirror, or has no such mirror because one of the two is no location of images.
+func (m Mirror) Elsewhere() string {
+	asked := m.Host()
+	if path := RegistryPath(m.Source); path != "" {
+		asked += "/" + path
+	}
+	mirror := withoutScheme(m.Location)
+	if asked == mirror || !location.MatchString(withoutScheme(m.Source)) || !location.MatchString(mirror) {
+		return ""
+	}
+	return asked
 }
 
 // RegistryHost returns the registry of a location, with its port.
@@ -102,6 +120,8 @@ type mirrorEntry struct {
 	credential  string
 	// insecure: its certificate is not verified, and it may have none. For that, all mirrors behind it must be insecure.
 	insecure bool
+	// elsewhere: of none of the mirrors behind it the images are where containerd looks for them.
+	elsewhere bool
 }
 
 // RegistriesOf returns the configuration of containerd for the registries of a cluster. Of each registry that is
@@ -218,13 +238,14 @@ func (r *registry) add(m Mirror, resolveTags, insecure bool, pullSecret PullSecr
 		}
 		entry.resolveTags = entry.resolveTags || resolveTags
 		entry.insecure = entry.insecure && insecure
+		entry.elsewhere = entry.elsewhere && m.Elsewhere() != ""
 		if entry.credential != credential {
 			// Repositories behind one entry need different credentials: use those of the whole host.
 			entry.credential = pullSecret.lookup(host)
 		}
 		return
 	}
-	r.mirrors = append(r.mirrors, mirrorEntry{host: host, resolveTags: resolveTags, credential: credential, insecure: insecure})
+	r.mirrors = append(r.mirrors, mirrorEntry{host: host, resolveTags: resolveTags, credential: credential, insecure: insecure, elsewhere: m.Elsewhere() != ""})
 }
 
 // onlyMirrors says whether the registry itself is never contacted.

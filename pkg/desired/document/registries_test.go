@@ -75,7 +75,7 @@ func TestRegistries(t *testing.T) {
 			want: map[string]string{"a.io": "server = \"https://a.io/v2\"\n[host.\"https://b.io/v2/team\"]\ncapabilities = [\"pull\"]\n[host.\"https://b.io/v2/team\".header]\n" + auth("u:narrow")}},
 		{name: "repositories of one mirror with different credentials", digests: []configv1.ImageDigestMirrors{digests("a.io/x", "", "b.io/x"), digests("a.io/y", "", "b.io/y")}, credentials: map[string]string{"b.io": "u:wide", "b.io/x": "u:x"},
 			want: map[string]string{"a.io": "server = \"https://a.io/v2\"\n[host.\"https://b.io/v2\"]\ncapabilities = [\"pull\"]\n[host.\"https://b.io/v2\".header]\n" + auth("u:wide")}},
-		{name: "Docker Hub has its registry elsewhere", digests: []configv1.ImageDigestMirrors{digests("docker.io/library", "", "b.io/x")}, credentials: map[string]string{"https://index.docker.io/v1/": "u:p"},
+		{name: "Docker Hub has its registry elsewhere", digests: []configv1.ImageDigestMirrors{digests("docker.io/library", "", "b.io/x/library")}, credentials: map[string]string{"https://index.docker.io/v1/": "u:p"},
 			want: map[string]string{"docker.io": "server = \"https://registry-1.docker.io/v2\"\n[header]\n" + auth("u:p") + "\n[host.\"https://b.io/v2/x\"]\ncapabilities = [\"pull\"]"}},
 		{name: "Docker Hub by another name, and as a mirror", digests: []configv1.ImageDigestMirrors{digests("index.docker.io/x", "", "docker.io/x")}, credentials: map[string]string{"docker.io": "u:p", "https://index.docker.io/v1/": "other:one", "registry-1.docker.io": "third:one"},
 			want: map[string]string{"docker.io": "server = \"https://registry-1.docker.io/v2\"\n[header]\n" + auth("u:p") + "\n[host.\"https://registry-1.docker.io/v2\"]\ncapabilities = [\"pull\"]\n[host.\"https://registry-1.docker.io/v2\".header]\n" + auth("u:p")}},
@@ -103,6 +103,34 @@ func TestRegistries(t *testing.T) {
 				t.Errorf("warnings %q, want %d", r.Warnings, tt.warnings)
 			}
 		})
+	}
+}
+
+// TestMirrorElsewhere: containerd appends the path that images have at their source to the location of a mirror, so only
+// a mirror whose path ends with that of the source is asked for what Linux asks it for.
+func TestMirrorElsewhere(t *testing.T) {
+	for _, tt := range []struct{ source, mirror, host, elsewhere string }{
+		{"quay.example.com/team", "registry.example.com/first", "registry.example.com/first", "registry.example.com/first/team"},
+		{"quay.example.com/team", "registry.example.com", "registry.example.com", "registry.example.com/team"},
+		{"quay.example.com/team/img", "registry.example.com/first/img", "registry.example.com/first", "registry.example.com/first/team/img"},
+		{"quay.example.com/team/img", "registry.example.com:5000/team/other", "registry.example.com:5000/team/other", "registry.example.com:5000/team/other/team/img"},
+		{"quay.example.com/team", "registry.example.com/first/team", "registry.example.com/first", ""},
+		{"quay.example.com/team", "registry.example.com/team", "registry.example.com", ""},
+		{"docker://quay.example.com/team", "registry.example.com/first/team", "registry.example.com/first", ""},
+		// All of a registry: what is appended is not part of the source.
+		{"quay.example.com", "registry.example.com/first", "registry.example.com/first", ""},
+		{"quay.example.com", "registry.example.com", "registry.example.com", ""},
+		// A path that begins with the name of a registry is a path.
+		{"quay.example.com", "registry.example.com/quay.example.com", "registry.example.com/quay.example.com", ""},
+		{"quay.example.com/team", "registry.example.com/quay.example.com/team", "registry.example.com/quay.example.com", ""},
+		// What is left out is no mirror, and something else says so.
+		{"*.example.com", "registry.example.com/first", "registry.example.com/first", ""},
+		{"quay.example.com/team", "registry.example.com/fi rst", "registry.example.com/fi rst", ""},
+	} {
+		m := document.Mirror{Source: tt.source, Location: tt.mirror}
+		if host, elsewhere := m.Host(), m.Elsewhere(); host != tt.host || elsewhere != tt.elsewhere {
+			t.Errorf("%s of %s: got %q and %q, want %q and %q", tt.mirror, tt.source, host, elsewhere, tt.host, tt.elsewhere)
+		}
 	}
 }
 
@@ -186,6 +214,10 @@ func TestRegistrySources(t *testing.T) {
 		{name: "the pause image of Docker Hub is blocked", sources: configv1.RegistrySources{BlockedRegistries: []string{"docker.io"}}, pause: "team/pause:1", want: map[string]string{"docker.io": ""}, says: []string{"registry docker.io stays permitted"}},
 		{name: "mirrors have the pause image by digest", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, digests: []configv1.ImageDigestMirrors{digests(pause+"/oss", "", "b.io/oss")},
 			want: map[string]string{pause: f(verified+byDigest, pause, "b.io")}, says: []string{"stays permitted"}},
+		{name: "the mirror of the pause image has another path", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, tags: []configv1.ImageTagMirrors{tags(pause+"/oss", "", "b.io/windows")},
+			want: map[string]string{pause: "server = \"https://" + pause + "/v2\"\n[host.\"https://b.io/v2/windows\"]\ncapabilities = [\"pull\", \"resolve\"]"}, says: []string{"stays permitted"}},
+		{name: "one mirror of the pause image has the same path", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, tags: []configv1.ImageTagMirrors{tags(pause+"/oss", "", "b.io/windows", "b.io/windows/oss")},
+			want: map[string]string{pause: "server = \"https://b.io/v2/windows\"\n[host.\"https://b.io/v2/windows\"]\ncapabilities = [\"pull\", \"resolve\"]"}},
 		{name: "its mirror set says that it is not contacted", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, digests: []configv1.ImageDigestMirrors{digests(pause+"/oss", never, "b.io/oss")},
 			want: map[string]string{pause: f(mirrorOnly, "b.io", "b.io")}},
 		{name: "mirrors have the pause image", sources: configv1.RegistrySources{BlockedRegistries: []string{pause}}, tags: []configv1.ImageTagMirrors{tags(pause+"/oss", "", "b.io/oss")},

@@ -149,7 +149,9 @@ func (b *registriesBuilder) permitPause(image string) {
 
 // serves says whether a mirror may have the image.
 func (r *registry) serves(image string) bool {
-	return slices.ContainsFunc(r.mirrors, func(m mirrorEntry) bool { return m.resolveTags || strings.Contains(image, "@") })
+	return slices.ContainsFunc(r.mirrors, func(m mirrorEntry) bool {
+		return !m.elsewhere && (m.resolveTags || strings.Contains(image, "@"))
+	})
 }
 
 // imageRegistry returns the registry of an image; one that names none is of Docker Hub.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+)
+
+// TestMirrorsElsewhere: a mirror in which hosts do not look for what other nodes find there is named, with the set that it
+// is of, and where hosts look.
+func TestMirrorsElsewhere(t *testing.T) {
+	const because = ", because containerd appends their whole path to a mirror: copy the images there, and name that as their mirror: oc edit "
+	tests := []struct {
+		name    string
+		source  string
+		mirrors []configv1.ImageMirror
+		want    string // of images, by hosts; empty: no warning
+	}{
+		{name: "the same path", source: "quay.example.com/team", mirrors: []configv1.ImageMirror{"registry.example.com/team", "registry.example.com/first/team"}},
+		{name: "a registry", source: "quay.example.com", mirrors: []configv1.ImageMirror{"registry.example.com/first"}},
+		{
+			name: "another path", source: "quay.example.com/team", mirrors: []configv1.ImageMirror{"registry.example.com/team", "registry.example.com/first"},
+			want: "of quay.example.com/team in registry.example.com/first/team (not in registry.example.com/first)",
+		},
+		{
+			name: "many of them", source: "a.io/x", mirrors: []configv1.ImageMirror{"b.io", "c.io", "d.io", "e.io", "f.io"},
+			want: "of a.io/x in b.io/x (not in b.io), of a.io/x in c.io/x (not in c.io), of a.io/x in d.io/x (not in d.io) and 2 more",
+		},
+		{name: "images of OpenShift itself", source: "quay.io/openshift-release-dev/ocp-v4.0-art-dev", mirrors: []configv1.ImageMirror{"registry.example.com/ocp4/openshift4"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			digests := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+			digests.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: tt.source, Mirrors: tt.mirrors, MirrorSourcePolicy: configv1.NeverContactSource}}
+			tags := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "two"}}
+			tags.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: tt.source, Mirrors: tt.mirrors, MirrorSourcePolicy: configv1.NeverContactSource}}
+			got := build(t, read(t, settings(), append(openShiftCluster(), digests, tags)), cluster.Host{Instance: instance()}).Warnings
+			got = slices.DeleteFunc(got, func(w string) bool { return !strings.Contains(w, "look for images") })
+			want := []string{}
+			if tt.want != "" {
+				want = []string{
+					"ImageDigestMirrorSet one: Windows hosts look for images " + tt.want + because + "imagedigestmirrorset one",
+					"ImageTagMirrorSet two: Windows hosts look for images " + tt.want + because + "imagetagmirrorset two",
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
