@@ -403,9 +403,14 @@ func TestUserData(t *testing.T) {
 		for member, value := range got {
 			if member == "userData" {
 				delete(got, member)
-				for _, want := range []string{"OpenSSH.Server~~~~0.0.1.0", "'capi'", "10250", "9182", "'OpenSSH-Server-In-TCP'", "PubkeyAuthentication yes", "PasswordAuthentication no", "administrators_authorized_keys"} {
-					if !strings.Contains(value.(string), want) {
-						t.Errorf("%s: it has no %s", c["id"], want)
+				rest, there := value.(string), false
+				for _, want := range []string{
+					"'capi'", "Set-LocalUser -Password $password", "Enable-LocalUser", "OpenSSH.Server~~~~0.0.1.0", "'OpenSSH-Server-In-TCP'", "10250", "9182",
+					"Start-Service -Name sshd", "PubkeyAuthentication yes", "PasswordAuthentication no", "administrators_authorized_keys", "icacls.exe", "Move-Item", "Restart-Service -Name sshd",
+				} {
+					if _, rest, there = strings.Cut(rest, want); !there {
+						t.Errorf("%s: it has no %s after those before it", c["id"], want)
+						break
 					}
 				}
 				continue

@@ -37,12 +37,6 @@ Invoke-Step 'Enabling the user' {
   $user | Enable-LocalUser
 }
 
-Invoke-Step 'Opening ports of the firewall' {
-  Open-Port 'OpenSSH-Server-In-TCP' 'OpenSSH Server (sshd)' 22
-  Open-Port 'ContainerLogsPort' 'ContainerLogsPort' 10250
-  Open-Port 'WindowsExporter' 'WindowsExporter' 9182
-}
-
 Invoke-Step 'Installing OpenSSH' {
   # Windows Server 2025 has it. Elsewhere it comes over the network, which may be late.
   for ($try = 1; $try -le 10; $try++) {
@@ -55,6 +49,14 @@ Invoke-Step 'Installing OpenSSH' {
     }
   }
   Get-Service -Name sshd | Out-Null
+}
+
+Invoke-Step 'Opening ports of the firewall' {
+  # After OpenSSH is installed: that may bring its own rule of this name, for private networks only, and to Windows
+  # the network of a cloud is a public one.
+  Open-Port 'OpenSSH-Server-In-TCP' 'OpenSSH Server (sshd)' 22
+  Open-Port 'ContainerLogsPort' 'ContainerLogsPort' 10250
+  Open-Port 'WindowsExporter' 'WindowsExporter' 9182
 }
 
 Invoke-Step 'Starting sshd' {
