@@ -78,6 +78,33 @@ func lastReplaced(pool *v1alpha1.WindowsNodePool, now time.Time) replaced {
 	return replaced{at: now}
 }
 
+// exclusiveFor is for how long the replacement of a Machine keeps those of other pools waiting: its successor has to boot,
+// install OpenSSH and be logged in to. After that it is its own pool that has stopped, and not all of them.
+const exclusiveFor = 30 * time.Minute
+
+// isExclusive says whether a Machine was replaced so recently that other pools wait. A clock that is a little ahead changes
+// nothing, and a record that nobody can read is no Machine.
+func (r replaced) isExclusive(now time.Time) bool {
+	return r.uid != "" && now.Sub(r.at).Abs() < exclusiveFor
+}
+
+// waitsForOther says which Machine of another pool was replaced, as long as no host of that pool that came since has accepted
+// the key. Empty: there is none, and this pool may have one replaced.
+func waitsForOther(pool *v1alpha1.WindowsNodePool, pools []v1alpha1.WindowsNodePool, instances []v1alpha1.WindowsInstance, now time.Time) string {
+	for i := range pools {
+		other := &pools[i]
+		last := lastReplaced(other, now)
+		this := other.Namespace == pool.Namespace && other.Name == pool.Name
+		if this || !last.isExclusive(now) || !exhausted(last, membersOf(other, instances)) {
+			continue
+		}
+		return fmt.Sprintf("Machine %s of WindowsNodePool %s/%s was replaced at %s, and no host that came since has accepted the key. "+
+			"One Machine of the cluster is replaced at a time. This pool goes on at %s at the latest.",
+			last.name, other.Namespace, other.Name, last.at.UTC().Format(time.RFC3339), last.at.Add(exclusiveFor).UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
 // exhausted says whether no further Machine of a pool is replaced, the one that was last excepted: no host that came since
 // has accepted the key. Members are the instances of the pool.
 func exhausted(last replaced, members []v1alpha1.WindowsInstance) bool {

@@ -45,10 +45,18 @@ type replacer struct {
 	current func(context.Context) (bool, error)
 	now     func() time.Time
 
+	// deciding is held from the look at all pools until the Machine is deleted, so that of two workers the second one finds
+	// what the first one has recorded. It is enough within this process: the next leader waits for refusedFor before
+	// it deletes anything, and the requests of the former one have ended by then.
+	deciding sync.Mutex
+
 	mu sync.Mutex // guards since, and is not held over requests
 	// since is when a Machine was first seen with a host that refuses the key. A controller that starts again waits again.
 	since map[types.NamespacedName]refusal
 }
+
+// busyFor is when to ask again if another worker is deciding about a Machine.
+const busyFor = time.Second
 
 type refusal struct {
 	uid types.UID
@@ -89,6 +97,10 @@ func (r *replacer) replace(ctx context.Context, machine *machinev1beta1.Machine,
 	if wait := due.Sub(r.now()); wait > 0 {
 		return wait, nil
 	}
+	if !r.deciding.TryLock() {
+		return busyFor, nil // the worker is of more use elsewhere
+	}
+	defer r.deciding.Unlock()
 	why, err := r.try(ctx, key, machine.UID, platform)
 	if err != nil {
 		return 0, err
@@ -113,7 +125,7 @@ func (r *replacer) owners(ctx context.Context, reader client.Reader, machine *ma
 }
 
 // try deletes a Machine, or says why not. It decides by what the API server has, records in the pool what it is about to
-// do, and deletes the Machine only as it has seen it: one that has become a node meanwhile stays.
+// do, and deletes the Machine only as it has seen it: one that has become a node meanwhile stays. deciding is held.
 func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID, platform configv1.PlatformType) (why string, err error) {
 	machine, err := object.Get(ctx, r.client, key, &machinev1beta1.Machine{})
 	if err != nil || machine == nil || machine.UID != uid {
@@ -131,8 +143,9 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("list instances: %w", err)
 	}
+	// The cache may not have yet what was recorded a moment ago. That it is late with a host that accepts the key harms nothing.
 	var pools v1alpha1.WindowsNodePoolList
-	if err := r.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.live.List(ctx, &pools); err != nil {
 		return "", fmt.Errorf("list pools: %w", err)
 	}
 	if other := lostKey(instances.Items, pools.Items); other != nil {
@@ -140,24 +153,24 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 			"the key in use is not the one that hosts have.", client.ObjectKeyFromObject(other)), nil
 	}
 	last := lastReplaced(pool, r.now())
-	if last.uid != machine.UID {
-		if exhausted(last, membersOf(pool, instances.Items)) {
-			return "The Machine is not replaced: " + stopped(pool, membersOf(pool, instances.Items), r.now()), nil
+	recorded := last.uid == machine.UID
+	if !recorded && exhausted(last, membersOf(pool, instances.Items)) {
+		return "The Machine is not replaced: " + stopped(pool, membersOf(pool, instances.Items), r.now()), nil
+	}
+	// One that was recorded and not deleted has kept the others waiting. Later it asks like all.
+	if !recorded || !last.isExclusive(r.now()) {
+		if why := waitsForOther(pool, pools.Items, instances.Items, r.now()); why != "" {
+			return "The Machine is not replaced yet: " + why, nil
 		}
 	}
 	if current, err := r.current(ctx); err != nil || !current {
 		return "The Machine is not replaced, although its host refuses the key, because the user data of a new one would not authorize the key either. " +
 			"See: kubectl get events -n " + machine.Namespace + " --field-selector involvedObject.name=windows-user-data", err
 	}
-	if last.uid != machine.UID {
-		before := pool.DeepCopy()
-		if pool.Annotations == nil {
-			pool.Annotations = map[string]string{}
-		}
-		pool.Annotations[v1alpha1.ReplacedMachineAnnotation] = replaced{name: machine.Name, uid: machine.UID, at: r.now()}.String()
+	if !recorded {
 		// Of two Machines of a set only one is recorded: the other one finds another version of the pool.
-		if err := r.client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return "", fmt.Errorf("record in WindowsNodePool %s that a Machine is replaced: %w", client.ObjectKeyFromObject(pool), err)
+		if err := r.record(ctx, pool, machine, client.MergeFromWithOptimisticLock{}); err != nil {
+			return "", err
 		}
 	}
 	err = r.client.Delete(ctx, machine, client.Preconditions{UID: &machine.UID, ResourceVersion: &machine.ResourceVersion})
@@ -173,7 +186,24 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 	}
 	log.FromContext(ctx).Info("Deleted a Machine whose host refuses the key", "machine", klog.KObj(machine))
 	r.recorder.Event(machine, corev1.EventTypeNormal, reasonMachineDeleted, "The host has refused the key for five minutes since it came. The Machine is deleted, so that its MachineSet makes another one.")
+	if recorded && !last.isExclusive(r.now()) {
+		// Other pools wait from now on. Not before: a Machine that may never be deleted would keep them waiting for ever.
+		return "", r.record(ctx, pool, machine)
+	}
 	return "", nil
+}
+
+// record writes into a pool that a Machine is replaced now.
+func (r *replacer) record(ctx context.Context, pool *v1alpha1.WindowsNodePool, machine *machinev1beta1.Machine, opts ...client.MergeFromOption) error {
+	before := pool.DeepCopy()
+	if pool.Annotations == nil {
+		pool.Annotations = map[string]string{}
+	}
+	pool.Annotations[v1alpha1.ReplacedMachineAnnotation] = replaced{name: machine.Name, uid: machine.UID, at: r.now()}.String()
+	if err := r.client.Patch(ctx, pool, client.MergeFromWithOptions(before, opts...)); err != nil {
+		return fmt.Errorf("record in WindowsNodePool %s that a Machine is replaced: %w", client.ObjectKeyFromObject(pool), err)
+	}
+	return nil
 }
 
 // membersOf returns those of the instances that belong to a pool.
