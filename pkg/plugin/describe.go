@@ -128,6 +128,7 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 		{"Address:", addressOf(spec, status)},
 		{"User:", orNone(spec.Username)},
 		{"Credentials:", credentials(spec)},
+		{"Key:", loginKey(status, now)},
 		{"Pool:", poolOf(spec)},
 		{"Paused:", paused},
 		{"Phase:", phaseOf(instance)},
@@ -316,8 +317,11 @@ func needsAttention(condition metav1.Condition) bool {
 		}
 	case v1alpha1.ConditionUpToDate:
 		if condition.Status == metav1.ConditionTrue {
-			// The first sentence is the revision. More is what is to come, or was changed by others.
-			return strings.Contains(condition.Message, ". ")
+			return saysMore(condition) // what is to come, or was changed by others, after the revision
+		}
+	case v1alpha1.ConditionCredentialsCurrent:
+		if condition.Status == metav1.ConditionTrue {
+			return saysMore(condition) // of former keys that the host may still accept
 		}
 	case v1alpha1.ConditionRebootRequired:
 		return condition.Status == metav1.ConditionTrue
@@ -327,6 +331,11 @@ func needsAttention(condition metav1.Condition) bool {
 		return condition.Reason != v1alpha1.ReasonNotTried && condition.Reason != v1alpha1.ReasonPinned
 	}
 	return condition.Status != metav1.ConditionTrue && condition.Reason != v1alpha1.ReasonNotTried
+}
+
+// saysMore says whether the message of a condition that holds has more than one sentence. The first one is what is well.
+func saysMore(condition metav1.Condition) bool {
+	return strings.Contains(condition.Message, ". ") || strings.Contains(condition.Message, ".\n")
 }
 
 func describeOperations(b *strings.Builder, status *v1alpha1.WindowsInstanceStatus, now time.Time) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -67,7 +68,7 @@ func describePool(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInsta
 		rows = append(rows, []string{"Bastion:", describeBastion(bastion)})
 	}
 	b.WriteString(columns(rows) + "\n" + poolTree(pool, hosts))
-	describeConditions(&b, pool.Status.Conditions, now, needsAttentionOfPool)
+	describeConditions(&b, pool.Status.Conditions, now, needsAttentionOfPool(pool.Status.Conditions))
 	describeEvents(&b, events, now)
 	return b.String()
 }
@@ -125,11 +126,27 @@ func remediationOf(r *v1alpha1.PoolRemediation) string {
 	return fmt.Sprintf("%s, after %s, unless more than %s are not ready", strings.Join(actions, ", "), time.Duration(*r.AfterSeconds)*time.Second, r.MaxUnhealthy.String())
 }
 
-// needsAttentionOfPool says whether somebody may have to act because of a condition of a pool.
-func needsAttentionOfPool(c metav1.Condition) bool {
-	switch c.Type {
-	case v1alpha1.ConditionDegraded, v1alpha1.ConditionPaused:
-		return c.Status == metav1.ConditionTrue
+// needsAttentionOfPool returns whether somebody may have to act because of one of the conditions of a pool, and its message is in no
+// other one.
+func needsAttentionOfPool(all []metav1.Condition) func(metav1.Condition) bool {
+	degraded := meta.FindStatusCondition(all, v1alpha1.ConditionDegraded)
+	return func(c metav1.Condition) bool {
+		switch c.Type {
+		case v1alpha1.ConditionDegraded:
+			return c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonAsExpected // updates may have failed
+		case v1alpha1.ConditionPaused:
+			return c.Status != metav1.ConditionFalse
+		case v1alpha1.ConditionSourceSynced:
+			if c.Status == metav1.ConditionTrue {
+				return saysMore(c) // such as Machines that have failed
+			}
+			return degraded == nil || !strings.Contains(degraded.Message, c.Message)
+		case v1alpha1.ConditionUpdated:
+			return c.Status == metav1.ConditionUnknown // False: the hosts say it, and the condition Updating
+		case v1alpha1.ConditionUpdating:
+			// Hosts that are blocked are said below the list of all.
+			return c.Status == metav1.ConditionUnknown || c.Status == metav1.ConditionFalse && c.Reason == v1alpha1.ReasonUpdateOutstanding
+		}
+		return c.Status != metav1.ConditionTrue
 	}
-	return false
 }

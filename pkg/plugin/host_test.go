@@ -35,6 +35,7 @@ func TestDescribe(t *testing.T) {
 	i.Status.Version, i.Status.CurrentRevision, i.Status.DesiredRevision = "v1", strings.Repeat("a", 64), strings.Repeat("b", 64)
 	i.Status.System = &v1alpha1.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", CPUs: 4, Memory: new(resource.MustParse("8Gi")), BootTime: new(before(48 * time.Hour))}
 	i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(before(time.Hour)), Pending: 3, Security: 2, Message: "no\nnetwork"}
+	i.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: "SHA256:k"}
 	i.Status.HostKeys = []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", TrustedBy: v1alpha1.TrustedOnFirstUse, FirstSeen: before(time.Hour)}}
 	i.Status.Conditions = []metav1.Condition{
 		{Type: "Resolved", Status: "True", Reason: "AddressResolved", Message: "fine", LastTransitionTime: before(time.Hour)},
@@ -58,6 +59,7 @@ Created:       3h ago
 Address:       10.1.42.1 port 22
 User:          Administrator
 Credentials:   those of the pool or of the cluster
+Key:           SHA256:k
 Pool:          windows-instances
 Paused:        no
 Phase:         Draining
@@ -143,6 +145,23 @@ func TestDescribeConfiguration(t *testing.T) {
 		{"is up to date, and others changed it", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{condition("UpToDate", "True", "RevisionCurrent", "The host has revision aaaaaaaaaaaa. Others changed it.")}
 		}, []string{"Others changed it."}, nil},
+		{"was never logged in to", func(*v1alpha1.WindowsInstance) {}, []string{"Key:           <none>\n"}, nil},
+		{"has a password", func(i *v1alpha1.WindowsInstance) { i.Status.Credentials = &v1alpha1.CredentialsStatus{} }, []string{"Key:           a password\n"}, nil},
+		{"has another key than before", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: "SHA256:n"}
+			i.Status.Conditions = []metav1.Condition{condition("CredentialsCurrent", "True", "KeyRotated", "The host accepts key SHA256:n, which its Secret has.")}
+		}, []string{"Key:           SHA256:n\n", "KeyRotated"}, []string{"The host accepts key"}},
+		{"may accept a former key", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{condition("CredentialsCurrent", "True", "KeyRotated", "The host accepts key SHA256:n, which its Secret has. It had key SHA256:o before: remove it.")}
+		}, []string{"It had key SHA256:o before: remove it."}, nil},
+		{"could not be given its key", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: "SHA256:o", RotatingTo: "SHA256:n"}
+			i.Status.Conditions = []metav1.Condition{condition("CredentialsCurrent", "False", "KeyRotationFailed", "Do it by hand.")}
+		}, []string{"Key:           SHA256:o, will become SHA256:n (KeyRotationFailed, not current for 0s)\n", "  CredentialsCurrent: Do it by hand.\n"}, nil},
+		{"refuses its key", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Credentials = &v1alpha1.CredentialsStatus{KeyFingerprint: "SHA256:o"}
+			i.Status.Conditions = []metav1.Condition{condition("Authenticated", "False", "CredentialsRefused", "Add it.")}
+		}, []string{"Key:           SHA256:o; the host refuses the login now\n"}, nil},
 		{"cannot be cleaned", func(i *v1alpha1.WindowsInstance) {
 			i.DeletionTimestamp = new(metav1.NewTime(now))
 			i.Status.Conditions = []metav1.Condition{condition("Removed", "False", "RemovalFailed", "To give the host up: abandon it.")}

@@ -79,6 +79,8 @@ type rolloutFollower struct {
 	version string
 	// said is what was shown last, by host; that of the pool has no name.
 	said map[string]string
+	// keys is what was shown last of the keys of the hosts.
+	keys string
 }
 
 // list reads the pool and its hosts.
@@ -195,10 +197,16 @@ func (f *rolloutFollower) look(ctx context.Context) (over bool, err error) {
 
 // show says what is new.
 func (f *rolloutFollower) show() {
-	for _, host := range f.sorted() {
+	hosts := f.sorted()
+	for _, host := range hosts {
 		if text := hostLine(host, f.pool); f.said[host.Name] != text {
 			f.said[host.Name] = text
 			f.e.note("%s: %s", host.Name, text)
+		}
+	}
+	if text := strings.Join(keyLines(hosts), "\n"); f.keys != text {
+		if f.keys = text; text != "" {
+			f.e.note("%s", text)
 		}
 	}
 	if text := f.pool.Status.BlockedBy; f.said[""] != text {
@@ -211,10 +219,14 @@ func (f *rolloutFollower) show() {
 // conclude says how it ended.
 func (f *rolloutFollower) conclude(verdict rolloutEnd) error {
 	if e, back := f.e, f.pool.RolledBack(f.pool.Status.UpdateRevision); verdict == rolloutDone {
+		text := fmt.Sprintf("windowsnodepool/%s: all %d hosts are up to date\n", f.pool.Name, len(f.hosts))
 		if back.ByPerson() {
-			return e.print(fmt.Sprintf("windowsnodepool/%s: all %d hosts have gone back. %s\n", f.pool.Name, len(f.hosts), pinText(f.pool, back)))
+			text = fmt.Sprintf("windowsnodepool/%s: all %d hosts have gone back. %s\n", f.pool.Name, len(f.hosts), pinText(f.pool, back))
 		}
-		return e.print(fmt.Sprintf("windowsnodepool/%s: all %d hosts are up to date\n", f.pool.Name, len(f.hosts)))
+		if f.keys != "" { // keys are no part of a rollout: they restart nothing, and may wait for hosts that are down
+			text += fmt.Sprintf("%s\nTo see which hosts: kubectl windows describe wnp/%s -n %s\n", f.keys, f.pool.Name, f.pool.Namespace)
+		}
+		return e.print(text)
 	}
 	why := f.pool.Status.BlockedBy
 	if f.pool.Spec.Paused {
@@ -293,6 +305,9 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 	if awaitsRestart(host, pool) {
 		text += ", to be restarted"
 	}
+	if key := rotationLine(status); key != "" {
+		text += ", " + key
+	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != metav1.ConditionTrue {
 		text += ", not ready"
 		if c != nil && c.Message != "" {
@@ -313,6 +328,9 @@ func poolTree(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance)
 	fmt.Fprintf(&b, "%s: %d of %d hosts are up to date, %d ready%s\n", pool.Name, status.UpdatedReplicas, status.Replicas, status.ReadyReplicas, paused)
 	if back := pool.RolledBack(status.UpdateRevision); back.ByPerson() {
 		b.WriteString(pinText(pool, back) + "\n")
+	}
+	for _, line := range keyLines(hosts) {
+		b.WriteString(line + "\n")
 	}
 	rows := make([][]string, 0, len(hosts))
 	for i, host := range hosts {
