@@ -786,7 +786,11 @@ func TestFindings(t *testing.T) {
 			want: []string{"MachineConfig " + renderedWorker + " may not be read", "allow this program to get it"},
 		},
 		{
-			name: "a MachineConfig of tomorrow", objects: replaced(openShiftCluster(), machineConfig(renderedWorker, []byte(`{"ignition":{"version":"4.0.0"}}`))),
+			name: "a MachineConfig of tomorrow", objects: replaced(openShiftCluster(), machineConfig(renderedWorker, []byte(`{"ignition":{"version":"3.6.0"}}`))),
+			want: []string{"MachineConfig " + renderedWorker + " cannot be used (its version of Ignition is newer than 3.5: 3.6.0)", "install a newer release of this project"},
+		},
+		{
+			name: "a MachineConfig of yesterday", objects: replaced(openShiftCluster(), machineConfig(renderedWorker, []byte(`{"ignition":{"version":"2.2.0"}}`))),
 			want: []string{"MachineConfig " + renderedWorker + " cannot be used (it is not a configuration of Ignition 3.0 to 3.5", "correct the MachineConfig"},
 		},
 		{

@@ -6,6 +6,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"reflect"
@@ -55,13 +56,21 @@ func (r *reader) readWorkers(ctx context.Context) error {
 	}
 	worker, err := machineconfig.Parse(object.Spec.Config.Raw)
 	if err != nil {
-		r.find(fmt.Sprintf("MachineConfig %s cannot be used (%s)", name, oneLine(err)), "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from")
+		r.find(fmt.Sprintf("MachineConfig %s cannot be used (%s)", name, oneLine(err)), remedyOf(err))
 		return nil
 	}
 	if err := r.takeWorker(name, worker); err != nil {
 		return err
 	}
 	return r.readNextWorkers(ctx, name, pool.Spec.Configuration.Name, worker)
+}
+
+// remedyOf says what to do about a MachineConfig that cannot be used.
+func remedyOf(err error) string {
+	if errors.Is(err, machineconfig.ErrNewer) {
+		return "install a newer release of this project, which can read what this release of OpenShift writes"
+	}
+	return "correct the MachineConfig, KubeletConfig or profile of TLS that it comes from"
 }
 
 // readNextWorkers warns where the pool of the workers is on its way from one MachineConfig to the next one and that means something for
@@ -79,7 +88,7 @@ func (r *reader) readNextWorkers(ctx context.Context, name, next string, worker 
 	becomes, err := machineconfig.Parse(object.Spec.Config.Raw)
 	switch {
 	case err != nil:
-		r.warnings = append(r.warnings, fmt.Sprintf("MachineConfig %s, which MachineConfigPool %s is on its way to, cannot be used for hosts (%s): correct the MachineConfig, KubeletConfig or profile of TLS that it comes from before all workers have it", next, workerPool, oneLine(err)))
+		r.warnings = append(r.warnings, fmt.Sprintf("MachineConfig %s, which MachineConfigPool %s is on its way to, cannot be used for hosts (%s): %s before all workers have it", next, workerPool, oneLine(err), remedyOf(err)))
 	case !reflect.DeepEqual(becomes, worker):
 		r.warnings = append(r.warnings, fmt.Sprintf("the host follows MachineConfigPool %s from MachineConfig %s to %s when all workers have that: oc get machineconfigpool %s", workerPool, name, next, workerPool))
 	}

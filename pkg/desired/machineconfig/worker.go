@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/coreos/ignition/v2/config/util"
 	ignition "github.com/coreos/ignition/v2/config/v3_5"
 	"github.com/coreos/ignition/v2/config/v3_5/types"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -54,9 +55,17 @@ type Worker struct {
 	Warnings []string
 }
 
+// ErrNewer is the error of [Parse] about a configuration of a version of Ignition that is newer than those that
+// this package reads. The Machine Config Operator chooses the version, so nobody can correct it.
+var ErrNewer = errors.New("its version of Ignition is newer than 3.5")
+
 // Parse reads the field spec.config of a MachineConfig: a configuration of Ignition, of version 3.0
-// to 3.5. The error lists everything that cannot be used; then nothing of it should be.
+// to 3.5. The error lists everything that cannot be used; then nothing of it should be. It is [ErrNewer] where a
+// newer release of this package may read it.
 func Parse(raw []byte) (*Worker, error) {
+	if version, _, err := util.GetConfigVersion(raw); err == nil && types.MaxVersion.LessThan(version) {
+		return nil, fmt.Errorf("%w: %s", ErrNewer, version)
+	}
 	config, report, err := ignition.ParseCompatibleVersion(raw)
 	if err != nil {
 		if text := strings.TrimSpace(report.String()); text != "" {

@@ -304,7 +304,8 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		"nothing":                    {nil, "not a configuration of Ignition"},
 		"no JSON":                    {[]byte("{"), "not a configuration of Ignition"},
-		"a version of tomorrow":      {[]byte(`{"ignition":{"version":"4.0.0"}}`), "not a configuration of Ignition"},
+		"a version of tomorrow":      {[]byte(`{"ignition":{"version":"3.6.0"}}`), "its version of Ignition is newer than 3.5: 3.6.0"},
+		"a version of yesterday":     {[]byte(`{"ignition":{"version":"2.2.0"}}`), "not a configuration of Ignition"},
 		"no unit":                    {render(t, none, func(c *ignition.Config) { c.Systemd.Units = nil }), "there is no unit kubelet.service"},
 		"a unit that runs nothing":   {render(t, none, set("[Service]\nType=notify\n")), "it has no ExecStart="},
 		"a command taken back":       {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet\nExecStart=\n")), "it has no ExecStart="},
