@@ -122,28 +122,42 @@ func (r *reader) takeWorker(name string, worker *machineconfig.Worker) error {
 	if len(addresses) > 0 {
 		r.cluster.DNS = addresses[0]
 	}
-	if len(worker.CredentialProviders) == 0 {
+	return r.takeCredentialProviders(name, worker.CredentialProviders)
+}
+
+// ecrProvider is the credential provider of workers that hosts have as well, on AWS.
+const ecrProvider = "ecr-credential-provider"
+
+// takeCredentialProviders takes that of the programs for the credentials of registries that the payload may have. A kubelet does not
+// start if one that it is told of is not there.
+func (r *reader) takeCredentialProviders(name string, text []byte) error {
+	if len(text) == 0 {
 		return nil
 	}
 	providers := &kubeletconfigv1.CredentialProviderConfig{}
-	if err := yaml.Unmarshal(worker.CredentialProviders, providers); err != nil {
+	if err := yaml.Unmarshal(text, providers); err != nil {
 		r.find(fmt.Sprintf("MachineConfig %s cannot be used (its credential providers: %s)", name, oneLine(err)), "correct the MachineConfig that it comes from")
 		return nil
 	}
-	if r.cluster.Platform != configv1.AWSPlatformType {
-		for i := range providers.Providers {
-			r.warnings = append(r.warnings, fmt.Sprintf("images of %s are pulled without credentials of the platform, as there is no %s for Windows",
-				strings.Join(providers.Providers[i].MatchImages, ", "), providers.Providers[i].Name))
-		}
-		return nil
-	}
+	var kept []kubeletconfigv1.CredentialProvider
 	for i := range providers.Providers {
-		providers.Providers[i].Name += ".exe"
+		p := &providers.Providers[i]
+		if r.cluster.Platform == configv1.AWSPlatformType && p.Name == ecrProvider {
+			p.Name += ".exe"
+			kept = append(kept, *p)
+			continue
+		}
+		r.warnings = append(r.warnings, fmt.Sprintf("Windows hosts do not run %s, which workers run (MachineConfig %s): images of %s are pulled there without credentials of the platform; name a pull secret for them in imagePullSecrets of their pods or ServiceAccounts",
+			p.Name, name, strings.Join(p.MatchImages, ", ")))
 	}
-	text, err := yaml.Marshal(providers)
+	if len(kept) == 0 {
+		return nil // on AWS that of ECR stays as it is by default: a kubelet takes no file without any
+	}
+	providers.Providers = kept
+	encoded, err := yaml.Marshal(providers)
 	if err != nil {
 		return fmt.Errorf("encode the credential providers: %w", err)
 	}
-	r.cluster.CredentialProviderConfig = text
+	r.cluster.CredentialProviderConfig = encoded
 	return nil
 }

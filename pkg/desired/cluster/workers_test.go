@@ -9,13 +9,19 @@ import (
 	"strings"
 	"testing"
 
+	ignition "github.com/coreos/ignition/v2/config/v3_5/types"
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/vincent-petithory/dataurl"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfigv1 "k8s.io/kubelet/config/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/openshift"
 )
@@ -113,5 +119,56 @@ func TestProfilesOfTLS(t *testing.T) {
 	}))))
 	if want := "MachineConfig " + renderedWorker + ": the kubelets of hosts do without the cipher suite TLS_OF_TOMORROW, which they do not know"; len(kubelet.TLSCipherSuites) != 1 || !slices.Contains(warnings, want) {
 		t.Errorf("it has %q and warns %q", kubelet.TLSCipherSuites, warnings)
+	}
+}
+
+// TestCredentialProviders: a kubelet does not start with a program that is not there, so hosts have the one that the payload
+// has, as workers have it, and the others are named.
+func TestCredentialProviders(t *testing.T) {
+	const ecr, own = `{name: ecr-credential-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, defaultCacheDuration: 12h, matchImages: ["registry.example.com"], args: [get-credentials]}`,
+		`{name: own-provider, apiVersion: credentialprovider.kubelet.k8s.io/v1, defaultCacheDuration: 1m, matchImages: ["own.example.com", "*.own.example.com"]}`
+	const named = "Windows hosts do not run own-provider, which workers run (MachineConfig " + renderedWorker + "): images of own.example.com, *.own.example.com are pulled there without credentials of the platform; name a pull secret"
+	for _, tt := range []struct {
+		name      string
+		platform  configv1.PlatformType
+		providers string
+		images    string // of the one provider that hosts have. Empty: they have none
+		warns     string
+	}{
+		{"one", configv1.AWSPlatformType, ecr, "registry.example.com", ""},
+		{"a second one", configv1.AWSPlatformType, ecr + ", " + own, "registry.example.com", named},
+		{"a second one before it", configv1.AWSPlatformType, own + ", " + ecr, "registry.example.com", named},
+		{"another one alone", configv1.AWSPlatformType, own, "*.dkr.ecr.*.amazonaws.com", named},
+		{"that of another platform", configv1.AzurePlatformType, ecr, "", "Windows hosts do not run ecr-credential-provider, which workers run"},
+		{"another one on another platform", configv1.GCPPlatformType, own, "", named},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := map[string]ignition.Resource{}
+			text := "kind: CredentialProviderConfig\napiVersion: kubelet.config.k8s.io/v1\nproviders: [" + tt.providers + "]\n"
+			for _, program := range []string{"ecr", "acr", "gcr"} {
+				files["/etc/kubernetes/credential-providers/"+program+"-credential-provider.yaml"] = ignition.Resource{Source: ptr.To(dataurl.EncodeBytes([]byte(text)))}
+			}
+			s := settings()
+			s.Payloads[0].Files = append(s.Payloads[0].Files, payload.File{
+				Slot:    payload.Slot{Name: "ecr-credential-provider.exe", Path: `C:\k\ecr-credential-provider.exe`, Role: payload.RoleCredentialProvider},
+				Content: payload.Content{Size: 1, SHA256: strings.Repeat("0", 64)},
+			})
+			got := summarize(t, read(t, s, replaced(openShiftClusterOn(tt.platform), workers(openshift.Worker{Platform: tt.platform, ExtraFiles: files}))), cluster.Host{Instance: instance()})
+			var c kubeletconfigv1.CredentialProviderConfig
+			if err := yaml.Unmarshal([]byte(got.Files[wmco.CredentialProviderPath]), &c); err != nil {
+				t.Fatal(err)
+			}
+			var programs, images string
+			for i := range c.Providers {
+				programs, images = programs+c.Providers[i].Name, c.Providers[i].MatchImages[0]
+			}
+			if want := map[bool]string{true: "ecr-credential-provider.exe"}[tt.images != ""]; programs != want || images != tt.images {
+				t.Errorf("it has %q for %q, want %q for %q", programs, images, want, tt.images)
+			}
+			about := strings.Join(slices.DeleteFunc(got.Warnings, func(w string) bool { return !strings.Contains(w, "do not run") }), "\n")
+			if !strings.HasPrefix(about, tt.warns) || (about == "") != (tt.warns == "") {
+				t.Errorf("it warns %q, want %q", about, tt.warns)
+			}
+		})
 	}
 }
