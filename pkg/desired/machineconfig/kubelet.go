@@ -17,8 +17,17 @@ import (
 )
 
 // windowsSignals are the signals of eviction that the kubelet has on Windows and on Linux.
-// Others, such as memory.available and those of inodes, are of Linux.
-var windowsSignals = []string{"nodefs.available", "imagefs.available", "containerfs.available"}
+// Others, such as those of inodes, are of Linux.
+var windowsSignals = []string{memorySignal, "nodefs.available", "imagefs.available", "containerfs.available"}
+
+// memorySignal is about memory that can still be committed on Windows, with the page file, and about memory outside the working
+// set on Linux. That is not the same number, but the same purpose: without a threshold no pod is evicted while memory
+// runs out, because the kubelet adds its own thresholds only where none at all is given (unless mergeDefaultEvictionSettings is set).
+const memorySignal = "memory.available"
+
+// leastMemory is the lowest threshold of [memorySignal] for hosts: the default of kubelets on Windows, whose system needs more
+// than that of Linux, where it is 100Mi (pkg/kubelet/eviction/defaults_windows.go of Kubernetes).
+var leastMemory = resource.MustParse("500Mi")
 
 // readConfiguration reads the settings of the kubelet that hold for Windows, too.
 //
@@ -57,7 +66,8 @@ func (w *Worker) readConfiguration(files files) error {
 	return errors.Join(check(&w.Kubelet), w.takeTLS(&c))
 }
 
-// ofWindows returns the thresholds of the signals that Windows has. Nil: none of them is set.
+// ofWindows returns the thresholds of the signals that Windows has, that of memory at least [leastMemory]. A percentage stays: what
+// it is of, only the host knows. Nil: none of them is set.
 func ofWindows(thresholds map[string]string) map[string]string {
 	var kept map[string]string
 	for _, signal := range windowsSignals {
@@ -67,6 +77,10 @@ func ofWindows(thresholds map[string]string) map[string]string {
 			}
 			kept[signal] = value
 		}
+	}
+	// What is no threshold, such as 0, stays, so that it is refused.
+	if least, err := resource.ParseQuantity(kept[memorySignal]); err == nil && least.Sign() > 0 && least.Cmp(leastMemory) < 0 {
+		kept[memorySignal] = leastMemory.String()
 	}
 	return kept
 }

@@ -110,7 +110,7 @@ func TestParseKubelet(t *testing.T) {
 		Platform: configv1.AWSPlatformType,
 		KubeletConfig: map[string]any{
 			"maxPods": 100, "imageGCHighThresholdPercent": 75, "imageGCLowThresholdPercent": 70, "containerLogMaxFiles": 7,
-			"evictionHard":  map[string]string{"memory.available": "500Mi", "nodefs.available": "12%", "nodefs.inodesFree": "5%", "imagefs.available": "20%"},
+			"evictionHard":  map[string]string{"memory.available": "1Gi", "nodefs.available": "12%", "nodefs.inodesFree": "5%", "imagefs.available": "20%"},
 			"tlsMinVersion": "VersionTLS13", "tlsCipherSuites": []string{"TLS_AES_128_GCM_SHA256"},
 		},
 		SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
@@ -124,7 +124,7 @@ func TestParseKubelet(t *testing.T) {
 		ClusterDNS: []string{"172.30.0.10"}, ClusterDomain: "cluster.local", MaxPods: 100, KubeAPIQPS: ptr.To[int32](50), KubeAPIBurst: 100,
 		ContainerLogMaxSize: "50Mi", ContainerLogMaxFiles: ptr.To[int32](7), SerializeImagePulls: ptr.To(false),
 		ImageGCHighThresholdPercent: ptr.To[int32](75), ImageGCLowThresholdPercent: ptr.To[int32](70),
-		EvictionHard:  map[string]string{"nodefs.available": "12%", "imagefs.available": "20%"},
+		EvictionHard:  map[string]string{"memory.available": "1Gi", "nodefs.available": "12%", "imagefs.available": "20%"},
 		TLSMinVersion: "VersionTLS13", TLSCipherSuites: []string{"TLS_AES_128_GCM_SHA256"},
 		SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
 	}
@@ -135,6 +135,27 @@ func TestParseKubelet(t *testing.T) {
 	w, err = machineconfig.Parse(render(t, openshift.Worker{Platform: configv1.NonePlatformType}))
 	if err != nil || w.Kubelet.SystemReserved != nil {
 		t.Errorf("got %v (%v), want nothing reserved", w.Kubelet.SystemReserved, err)
+	}
+}
+
+// TestParseMemoryThreshold: a threshold for memory that suffices on Linux is raised to what Windows needs.
+func TestParseMemoryThreshold(t *testing.T) {
+	for workers, want := range map[string]string{
+		"100Mi": "500Mi", "524287999": "500Mi", "500Mi": "500Mi", "0.5Gi": "0.5Gi", "2Gi": "2Gi",
+		// What part of the memory that is, only the host knows.
+		"1%": "1%", "0%": "0%",
+	} {
+		w, err := machineconfig.Parse(kubelet(t, "evictionHard", map[string]string{"memory.available": workers}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Kubelet.EvictionHard["memory.available"]; got != want {
+			t.Errorf("%s: got %s, want %s", workers, got, want)
+		}
+	}
+	w, err := machineconfig.Parse(kubelet(t, "evictionHard", map[string]string{"nodefs.available": "12%"}))
+	if _, has := w.Kubelet.EvictionHard["memory.available"]; err != nil || has {
+		t.Errorf("got %v (%v), want no threshold that workers do not have", w.Kubelet.EvictionHard, err)
 	}
 }
 
@@ -337,6 +358,8 @@ func TestParseRefuses(t *testing.T) {
 		"a log without a size":            {kubelet(t, "containerLogMaxSize", "big"), `containerLogMaxSize "big" is not a size`},
 		"a threshold that is none":        {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "much"}), `evictionHard has "much" for nodefs.available`},
 		"more than all":                   {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "101%"}), `evictionHard has "101%" for nodefs.available`},
+		"memory that is none":             {kubelet(t, "evictionHard", map[string]string{"memory.available": "much"}), `evictionHard has "much" for memory.available`},
+		"memory of nothing":               {kubelet(t, "evictionHard", map[string]string{"memory.available": "0"}), `evictionHard has "0" for memory.available`},
 		"a threshold of nothing":          {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "0"}), `evictionHard has "0" for nodefs.available`},
 	} {
 		t.Run(name, func(t *testing.T) {
