@@ -62,7 +62,7 @@ var layers = map[string][]string{
 	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/words"},
 	// The desired configuration of a host: a pure function, and what reads its inputs.
 	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco", "pkg/words"},
-	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},
+	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco", "pkg/words"},
 	"pkg/stream/recheck":   {"pkg/stream"},
 	"pkg/stream/relief":    {"pkg/stream"},
 	"pkg/stream/recording": {"pkg/volume"},
