@@ -16,7 +16,7 @@ import (
 var (
 	comment = regexp.MustCompile(`(?m)^\s*#.*\n`)
 	// A step begins, and ends, at the beginning of a line.
-	step = regexp.MustCompile(`(?ms)^Invoke-Step '([^']+)' \{\n(.*?)^\}$`)
+	step = regexp.MustCompile(`(?ms)^Invoke-Step '([^']+)' \{\n(.*?\n)\}$`)
 )
 
 // stepsOf returns the names of the steps of a script in their order, what each one does, and what is done in no step. The
