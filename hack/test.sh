@@ -94,6 +94,7 @@ readonly unit=(./pkg/... ./cmd/... ./hack/... ./test/rules/...)
 # ("context deadline exceeded", https://go.dev/issue/75804).
 fuzztime=${FUZZTIME:-20000x}
 
+# what WHICH runs the tests, and writes the exit status of each part into a file.
 what() {
   case $1 in
     unit) run_tests "${unit[@]}" ;;
@@ -102,8 +103,9 @@ what() {
     all)
       local status=0
       run_tests ./pkg/... ./cmd/... ./hack/... ./test/... || status=$?
+      echo "$status" >"$scratch/status"
       if [[ $fuzztime != 0 ]]; then
-        run_fuzz "$fuzztime" light || status=1
+        run_fuzz "$fuzztime" light || { status=1; echo fuzz >>"$scratch/status"; }
       fi
       return "$status"
       ;;
@@ -125,16 +127,17 @@ trap 'rm -rf "$scratch"' EXIT
 go build -o "$scratch/testsummary" ./hack/testsummary
 say "running the tests; packages are reported when they are done"
 again=()
-if [[ $1 == all ]]; then
-  again=(go test -json -race "-ldflags=-s -w" -timeout 15m)
+if [[ $1 == all && -z ${TESTFLAGS-} ]]; then
+  # Not from the cache, which may have that it passed alone once.
+  again=(go test -count=1 -json -race "-ldflags=-s -w" -timeout 15m)
 fi
 set +e
 what "$1" | "$scratch/testsummary" "${again[@]}"
 status=("${PIPESTATUS[@]}")
 set -e
-# 3: all that failed passed when it was run again. In all other cases go test knows better,
-# which also fails for reasons that are no test's.
-if ((status[1] == 3)); then
+# 3: all that failed passed when it was run again. That is a success if go test failed for a test (1) and
+# nothing else did; it also fails for reasons that are no test's, and may be killed.
+if ((status[1] == 3)) && [[ $(<"$scratch/status") == 1 ]]; then
   exit 0
 fi
 if ((status[0] != 0)); then

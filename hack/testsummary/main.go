@@ -100,6 +100,7 @@ type summary struct {
 	done                    int
 	failures                []failure
 	flaky                   []failure // those that passed when they were run again
+	raced                   bool      // the race detector has found something
 	skips                   []string  // package, test and why
 }
 
@@ -152,6 +153,7 @@ func (s *summary) add(e event) {
 		}
 		appendOutput(s.builds[e.ImportPath], e.Output)
 	case "output":
+		s.raced = s.raced || strings.Contains(e.Output, "DATA RACE") || strings.Contains(e.Output, "race detected")
 		p := s.running(e.Package)
 		if p.output[e.Test] == nil {
 			p.output[e.Test] = &strings.Builder{}
@@ -236,6 +238,9 @@ const systems = module + "test/"
 // again has tests of systems that failed run once more, by package and as a pattern for -run. Run returns what go test -json
 // prints, whether or not they pass.
 func (s *summary) again(run func(pkg, pattern string) ([]byte, error)) {
+	if s.raced {
+		return // it is a race also where it does not show
+	}
 	tests := map[string][]string{}
 	n := 0
 	for _, f := range s.failures {
@@ -262,7 +267,7 @@ func (s *summary) again(run func(pkg, pattern string) ([]byte, error)) {
 			continue
 		}
 		passed := func(f failure) bool {
-			return f.pkg == pkg && second.passes[f.top()] && !slices.ContainsFunc(second.failures, func(g failure) bool { return g.test == "" })
+			return f.pkg == pkg && second.passes[f.top()] && second.passes[f.test] && !slices.ContainsFunc(second.failures, func(g failure) bool { return g.test == "" })
 		}
 		for _, f := range s.failures {
 			if passed(f) {

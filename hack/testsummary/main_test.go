@@ -228,6 +228,14 @@ flaky, failed in the run of all tests and passed alone:
 			first: append(slices.Clone(failed), `{"Action":"output",`+systemsPkg+`,"Output":"panic: no\n"}`, `{"Action":"fail",`+systemsPkg+`}`),
 		},
 		{
+			name: "a race", second: passes, want: "1 passed, 2 failed, 0 skipped\n",
+			first: slices.Concat([]string{`{"Action":"output",` + systemsPkg + `,"Test":"TestA","Output":"WARNING: DATA RACE\n"}`}, failed, all),
+		},
+		{
+			name: "what failed is skipped", ran: "^(TestA)$", want: "2 passed, 1 failed, 0 skipped\n", first: slices.Concat(failed, all),
+			second: []string{`{"Action":"skip",` + systemsPkg + `,"Test":"TestA/one"}`, `{"Action":"pass",` + systemsPkg + `,"Test":"TestA"}`, `{"Action":"pass",` + systemsPkg + `}`},
+		},
+		{
 			name: "a test of one package fails too", second: passes, want: "1 passed, 3 failed, 0 skipped\n",
 			first: slices.Concat(failed, all, []string{
 				`{"Action":"fail",` + pkg + `,"Test":"TestB"}`, `{"Action":"output",` + pkg + `,"Output":"FAIL\n"}`, `{"Action":"fail",` + pkg + `}`,

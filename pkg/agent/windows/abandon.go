@@ -18,20 +18,19 @@ type answerer struct {
 	limit time.Duration
 
 	mu sync.Mutex
-	// abandoned is how many calls hang that nobody waits for any more, and since the first of them.
+	// abandoned is how many calls hang that nobody waits for any more, since when the first of them does, and what is closed when
+	// all of them have ended.
 	abandoned int
 	since     time.Time
+	ended     chan struct{}
 }
 
 // within makes a call of a service, and abandons it when it takes too long or the context ends: its goroutine ends with the call, or
 // with the process. As long as one hangs no other is made, so that a service that hangs for days costs one goroutine and not one
-// for each try.
+// for each try: a service that is only slow is waited for, within the same limit.
 func within[T any](ctx context.Context, a *answerer, call func() (T, error)) (out T, err error) {
-	a.mu.Lock()
-	abandoned, since := a.abandoned, a.since
-	a.mu.Unlock()
-	if abandoned > 0 {
-		return out, a.silent(time.Since(since))
+	if err := a.waitForAbandoned(ctx); err != nil {
+		return out, err
 	}
 	type answer struct {
 		out T
@@ -47,7 +46,9 @@ func within[T any](ctx context.Context, a *answerer, call func() (T, error)) (ou
 		case answers <- made:
 		case <-left:
 			a.mu.Lock()
-			a.abandoned--
+			if a.abandoned--; a.abandoned == 0 {
+				close(a.ended)
+			}
 			a.mu.Unlock()
 		}
 	}()
@@ -63,12 +64,36 @@ func within[T any](ctx context.Context, a *answerer, call func() (T, error)) (ou
 	}
 	a.mu.Lock()
 	if a.abandoned == 0 {
-		a.since = began
+		a.since, a.ended = began, make(chan struct{})
 	}
 	a.abandoned++
 	a.mu.Unlock()
 	close(left)
 	return out, err
+}
+
+// waitForAbandoned waits until no call hangs that was abandoned, or one does for too long.
+func (a *answerer) waitForAbandoned(ctx context.Context) error {
+	a.mu.Lock()
+	abandoned, since, ended := a.abandoned, a.since, a.ended
+	a.mu.Unlock()
+	if abandoned == 0 {
+		return nil
+	}
+	left := a.limit - time.Since(since)
+	if left <= 0 {
+		return a.silent(time.Since(since))
+	}
+	limit := time.NewTimer(left)
+	defer limit.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-limit.C:
+		return a.silent(a.limit)
+	}
 }
 
 func (a *answerer) silent(d time.Duration) error {

@@ -13,6 +13,25 @@ import (
 	"time"
 )
 
+// TestWithinSlow: what was abandoned soon may still end, and the next call waits for that.
+func TestWithinSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answerer{name: "Host Networking Service (hns)", limit: 3 * time.Minute}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		slow := func() (int, error) {
+			time.Sleep(6 * time.Second) //nolint:forbidigo // the time of the bubble
+			return 1, nil
+		}
+		if _, err := within(ctx, a, slow); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("within 5 seconds: %v", err)
+		}
+		if n, err := within(t.Context(), a, slow); n != 1 || err != nil {
+			t.Errorf("the next one: %d, %v", n, err)
+		}
+	})
+}
+
 // TestWithin: a call that hangs is given up after a time or with its context, no other is made while it does, and the service is used again when
 // it has come to its end.
 func TestWithin(t *testing.T) {
@@ -42,6 +61,14 @@ func TestWithin(t *testing.T) {
 				_, err := within(ctx, a, func() (int, error) { calls.Add(1); <-hangs; return 1, nil })
 				if err == nil || err.Error() != tt.want || time.Since(began) != tt.took {
 					t.Errorf("after %s: %v", time.Since(began), err)
+				}
+				if tt.canceled != 0 {
+					// It may be slow only, and is waited for until the limit.
+					began := time.Now()
+					_, err := within(t.Context(), a, func() (int, error) { calls.Add(1); return 2, nil })
+					if err == nil || err.Error() != says || time.Since(began) != 2*time.Minute {
+						t.Errorf("soon after, after %s: %v", time.Since(began), err)
+					}
 				}
 				time.Sleep(time.Hour) //nolint:forbidigo // the time of the bubble
 				if _, err := within(t.Context(), a, func() (int, error) { calls.Add(1); return 2, nil }); err == nil || calls.Load() != 1 || !strings.Contains(err.Error(), "has not answered for 1h") {

@@ -60,8 +60,11 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 // Reconcile makes one pass. What is wrong is said once, in an event about the Secret of the Machine API.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	platform, err := r.platform(ctx)
-	if err != nil || platform == "" {
+	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if platform == "" {
+		return reconcile.Result{RequeueAfter: interval}, nil
 	}
 	problems, err := r.keep(ctx, platform)
 	if err != nil {
@@ -71,7 +74,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
-// platform is that of a cluster of OpenShift, empty elsewhere.
+// platform is that of a cluster of OpenShift, empty elsewhere, and while the Infrastructure says none, as when it was created again
+// without its status: user data of another platform would leave new Machines without SSH.
 func (r *Reconciler) platform(ctx context.Context) (configv1.PlatformType, error) {
 	var infrastructure configv1.Infrastructure
 	err := r.live.Get(ctx, client.ObjectKey{Name: infrastructureName}, &infrastructure)
@@ -80,8 +84,8 @@ func (r *Reconciler) platform(ctx context.Context) (configv1.PlatformType, error
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("reading Infrastructure %s: %w", infrastructureName, err)
-	case infrastructure.Status.PlatformStatus == nil || infrastructure.Status.PlatformStatus.Type == "":
-		return configv1.NonePlatformType, nil
+	case infrastructure.Status.PlatformStatus == nil:
+		return "", nil
 	}
 	return infrastructure.Status.PlatformStatus.Type, nil
 }

@@ -307,7 +307,8 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{aws, machineAPI, naming(t, both, key), userData(wmco.MachineAPINamespace, wmcoWithKey, ours), operator(ptr.To[int32](0), 0)},
 			want:    nextScript, ours: true, events: []string{"has the user data of the current key again"},
 		},
-		{name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, want: scriptFor(t, configv1.NonePlatformType, key), ours: true, events: []string{"created"}},
+		{name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, quiet: true},
+		{name: "platform None", objects: []client.Object{infrastructure(configv1.NonePlatformType), machineAPI, key}, want: scriptFor(t, configv1.NonePlatformType, key), ours: true, events: []string{"created"}},
 		{name: "no Machine API", objects: []client.Object{aws, namespace(wmco.ClusterAPINamespace), key}, quiet: true},
 		{name: "no OpenShift", objects: []client.Object{machineAPI, key}, quiet: true},
 	} {

@@ -23,9 +23,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
-// restoreInfrastructure says how an Infrastructure comes back that was deleted: the installer wrote its status, and no operator does it again.
-const restoreInfrastructure = "create it again, and then its status, which no operator writes again (oc edit infrastructure " + clusterName + " --subresource=status): from a backup, or from the copy that the Machine Config Operator has: " +
-	"oc get controllerconfig " + controllerConfigName + " -o jsonpath='{.spec.infra}'"
+// How an Infrastructure comes back that was deleted, and the status of one that was created again: the installer wrote it, and no
+// operator does it again. The copy of the Machine Config Operator is one only as long as there is no Infrastructure: one without a status
+// is copied, too, as of platform None.
+const (
+	restoreInfrastructure = "save the copy that the Machine Config Operator has of it, which is lost when it is created without a status (oc get controllerconfig " + controllerConfigName + " -o jsonpath='{.spec.infra}'). " +
+		"Then create it again from that or from a backup, and at once its status: oc edit infrastructure " + clusterName + " --subresource=status"
+	restoreInfrastructureStatus = "write it again from a backup of before (oc edit infrastructure " + clusterName + " --subresource=status): no operator does, and the copy of the Machine Config Operator says platform None by now"
+)
 
 // readInfrastructure reads the platform, and where nodes reach the API server.
 func (r *reader) readInfrastructure(ctx context.Context) error {
@@ -49,7 +54,7 @@ func (r *reader) readInfrastructure(ctx context.Context) error {
 		missing = append(missing, "status.apiServerInternalURI")
 	}
 	if len(missing) > 0 {
-		r.find(fmt.Sprintf("Infrastructure %s has no %s, as when it was created again without its status", clusterName, strings.Join(missing, " and no ")), restoreInfrastructure)
+		r.find(fmt.Sprintf("Infrastructure %s has no %s, as when it was created again without its status", clusterName, strings.Join(missing, " and no ")), restoreInfrastructureStatus)
 	}
 	if r.cluster.Platform == configv1.AWSPlatformType {
 		r.cluster.CredentialProviderConfig = []byte(ecrCredentialProvider)

@@ -49,7 +49,7 @@ func wordsOf(command string) ([]string, error) {
 	return words, nil
 }
 
-// unescape returns what the escape at the begin of a text means, and what follows it. One that is not known stays as it is.
+// unescape returns what the escape at the beginning of a text means, and what follows it. One that is not known stays as it is.
 func unescape(text string) (meant []byte, rest string) {
 	if len(text) > 1 {
 		switch text[1] {

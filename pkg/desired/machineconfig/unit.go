@@ -58,6 +58,7 @@ func unitSources(config types.Config, all files) ([]source, error) {
 // ExecStart= takes back those before it (systemd.service(5)).
 func commandOf(sources []source) ([]string, error) {
 	var command []string
+	var err error // of the command that counts
 	for _, s := range sources {
 		section := ""
 		for _, line := range linesOf(string(s.content)) {
@@ -68,14 +69,18 @@ func commandOf(sources []source) ([]string, error) {
 			if section != "[Service]" || strings.TrimSpace(name) != "ExecStart" {
 				continue
 			}
-			var err error
 			if command, err = wordsOf(value); err != nil {
-				return nil, fmt.Errorf("ExecStart= in %s: %w", s.name, err)
+				err = fmt.Errorf("ExecStart= in %s: %w", s.name, err)
 			}
 		}
 	}
-	if len(command) == 0 {
+	switch {
+	case err != nil:
+		return nil, err
+	case len(command) == 0:
 		return nil, errors.New("it has no ExecStart=")
+	case !slices.ContainsFunc(command, func(word string) bool { return path.Base(word) == "kubelet" }):
+		return nil, errors.New("its ExecStart= does not run kubelet as a command of its own, so that the arguments are not known")
 	}
 	return command, nil
 }

@@ -206,6 +206,12 @@ func TestParseUnits(t *testing.T) {
 			c.Storage.Files = append(c.Storage.Files, file("/etc/systemd/system/kubelet.service.d/60-own.conf", dataurl.EncodeBytes([]byte(environment))))
 			command(`--cloud-provider=mine`)(c)
 		}, "mine"},
+		"a command that another one replaces is not read": {func(c *ignition.Config) {
+			unit(c).Contents = ptr.To("[Service]\nExecStart=/usr/bin/kubelet --cloud-provider=\"other\nExecStart=\nExecStart=/usr/bin/kubelet --cloud-provider=mine\n")
+		}, "mine"},
+		"a program that starts the kubelet": {func(c *ignition.Config) {
+			unit(c).Contents = ptr.To("[Service]\nExecStart=/usr/local/bin/kubenswrapper /usr/bin/kubelet --cloud-provider=mine\n")
+		}, "mine"},
 		"another section": {func(c *ignition.Config) {
 			unit(c).Contents = ptr.To("[Service]\nExecStart = /usr/bin/kubelet --cloud-provider=mine\n[X-Other]\nExecStart=/usr/bin/kubelet --cloud-provider=other\n")
 		}, "mine"},
@@ -323,14 +329,17 @@ func TestParseRefuses(t *testing.T) {
 		raw  []byte
 		want string
 	}{
-		"nothing":                    {nil, "not a configuration of Ignition"},
-		"no JSON":                    {[]byte("{"), "not a configuration of Ignition"},
-		"a version of tomorrow":      {[]byte(`{"ignition":{"version":"3.6.0"}}`), "its version of Ignition is newer than 3.5: 3.6.0"},
-		"a version of yesterday":     {[]byte(`{"ignition":{"version":"2.2.0"}}`), "not a configuration of Ignition"},
-		"no unit":                    {render(t, none, func(c *ignition.Config) { c.Systemd.Units = nil }), "there is no unit kubelet.service"},
-		"a unit that runs nothing":   {render(t, none, set("[Service]\nType=notify\n")), "it has no ExecStart="},
-		"a command taken back":       {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet\nExecStart=\n")), "it has no ExecStart="},
-		"no unit at all":             {render(t, none, set("[Service\nExecStart")), "unable to find end of section"},
+		"nothing":                  {nil, "not a configuration of Ignition"},
+		"no JSON":                  {[]byte("{"), "not a configuration of Ignition"},
+		"a version of tomorrow":    {[]byte(`{"ignition":{"version":"3.6.0"}}`), "its version of Ignition is newer than 3.5: 3.6.0"},
+		"a version of yesterday":   {[]byte(`{"ignition":{"version":"2.2.0"}}`), "not a configuration of Ignition"},
+		"no unit":                  {render(t, none, func(c *ignition.Config) { c.Systemd.Units = nil }), "there is no unit kubelet.service"},
+		"a unit that runs nothing": {render(t, none, set("[Service]\nType=notify\n")), "it has no ExecStart="},
+		"a command taken back":     {render(t, none, set("[Service]\nExecStart=/usr/bin/kubelet\nExecStart=\n")), "it has no ExecStart="},
+		"no unit at all":           {render(t, none, set("[Service\nExecStart")), "unable to find end of section"},
+		"the command of a shell": {render(t, none, func(c *ignition.Config) {
+			unit(c).Contents = ptr.To("[Service]\nExecStart=/bin/bash -c \"exec /usr/bin/kubelet --cloud-provider=external\"\n")
+		}), "does not run kubelet as a command of its own"},
 		"a quote that is not closed": {render(t, none, command(`--cloud-provider="mine`)), `ExecStart= in kubelet.service: a quote " is not closed`},
 		"an argument without value":  {render(t, none, command(`--v=2 --cloud-provider`)), "unit kubelet.service: --cloud-provider has no value"},
 		"a value of two words":       {render(t, none, command(`"--cloud-provider=a b"`)), `the value "a b" of --cloud-provider is not one word`},

@@ -26,7 +26,8 @@ type platformReader struct {
 	known configv1.PlatformType
 }
 
-// Platform returns the platform, or None in a cluster that does not say.
+// Platform returns the platform, or None in a cluster without an Infrastructure. One that says no platform, as when it was created again
+// without its status, is an error: a Machine of vSphere would be taken for one that can be replaced.
 func (p *platformReader) Platform(ctx context.Context) (configv1.PlatformType, error) {
 	p.mu.Lock()
 	known := p.known
@@ -42,7 +43,7 @@ func (p *platformReader) Platform(ctx context.Context) (configv1.PlatformType, e
 	case err != nil:
 		return "", fmt.Errorf("read Infrastructure %s: %w", infrastructureName, err)
 	case infrastructure.Status.PlatformStatus == nil || infrastructure.Status.PlatformStatus.Type == "":
-		return configv1.NonePlatformType, nil
+		return "", fmt.Errorf("read Infrastructure %s: it has no status.platformStatus.type, as when it was created again without its status", infrastructureName)
 	}
 	known = infrastructure.Status.PlatformStatus.Type
 	p.mu.Lock()

@@ -99,7 +99,7 @@ func waitsForOther(pool *v1alpha1.WindowsNodePool, pools []v1alpha1.WindowsNodeP
 			continue
 		}
 		return fmt.Sprintf("Machine %s of WindowsNodePool %s/%s was replaced at %s, and no host that came since has accepted the key. "+
-			"One Machine of the cluster is replaced at a time. This pool goes on at %s at the latest.",
+			"One Machine of the cluster is replaced at a time. That one keeps others waiting until %s at the latest.",
 			last.name, other.Namespace, other.Name, last.at.UTC().Format(time.RFC3339), last.at.Add(exclusiveFor).UTC().Format(time.RFC3339))
 	}
 	return ""

@@ -114,7 +114,7 @@ func TestPoolsAreReplacedInTurn(t *testing.T) {
 	f.settle("a-1")
 	f.settle("b-1")
 	want := "Warning MachineDeletionRestricted The Machine is not replaced yet: Machine a-1 of WindowsNodePool openshift-machine-api/a was replaced at 2026-03-01T12:05:00Z, " +
-		"and no host that came since has accepted the key. One Machine of the cluster is replaced at a time. This pool goes on at 2026-03-01T12:35:00Z at the latest."
+		"and no host that came since has accepted the key. One Machine of the cluster is replaced at a time. That one keeps others waiting until 2026-03-01T12:35:00Z at the latest."
 	if got := f.told(); f.isThere("a-1") || !f.isThere("b-1") || !strings.HasSuffix(got, want) {
 		t.Fatalf("there are %t and %t, events\n%s\nwant\n%s", f.isThere("a-1"), f.isThere("b-1"), got, want)
 	}

@@ -98,7 +98,7 @@ func (r *replacer) replace(ctx context.Context, machine *machinev1beta1.Machine,
 		return wait, nil
 	}
 	if !r.deciding.TryLock() {
-		return busyFor, nil // the worker is of more use elsewhere
+		return busyFor, nil // another worker is deciding
 	}
 	defer r.deciding.Unlock()
 	why, err := r.try(ctx, key, machine.UID, platform)
