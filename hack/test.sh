@@ -68,11 +68,13 @@ light() {
   deps=$(go list -deps "$1") && ! grep --quiet '^k8s\.io/' <<<"$deps"
 }
 
+# Without what only debuggers want, the test programs link in half the time.
+readonly go_test=(go test -json -race "-ldflags=-s -w")
+
 # run_tests PACKAGE... prints what `go test -json` does. 0 is the only good exit status.
 run_tests() {
   # shellcheck disable=SC2086 # TESTFLAGS are several words
-  # Without what only debuggers want, the test programs link in half the time.
-  go test -json -race -ldflags='-s -w' -timeout "${TEST_TIMEOUT:-45m}" ${TESTFLAGS-} "$@"
+  "${go_test[@]}" -timeout "${TEST_TIMEOUT:-45m}" ${TESTFLAGS-} "$@"
 }
 
 # run_fuzz TIME FILTER prints what `go test -json` does for each target in a directory
@@ -129,7 +131,7 @@ say "running the tests; packages are reported when they are done"
 again=()
 if [[ $1 == all && -z ${TESTFLAGS-} ]]; then
   # Not from the cache, which may have that it passed alone once.
-  again=(go test -count=1 -json -race "-ldflags=-s -w" -timeout 15m)
+  again=("${go_test[@]}" -count=1 -timeout 15m)
 fi
 set +e
 what "$1" | "$scratch/testsummary" "${again[@]}"
