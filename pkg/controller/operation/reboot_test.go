@@ -212,3 +212,27 @@ func TestSlotIsWaitedForWithoutAWorker(t *testing.T) {
 		f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
 	})
 }
+
+// TestHostIsWaitedForWithoutAWorker: hosts that do not come back from a restart, or whose kubelet does not, which may take an hour, do not keep
+// others from being worked on.
+func TestHostIsWaitedForWithoutAWorker(t *testing.T) {
+	t.Parallel()
+	for step, set := range map[string]func(*fixture){
+		v1alpha1.StepBoot:      func(f *fixture) { f.host.dead = true },
+		v1alpha1.StepNodeReady: func(f *fixture) { f.silent.Store(true) },
+	} {
+		inBubble(t, step, func(t *testing.T) {
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)), brokenNeighbor())
+			f.concurrent = 1
+			set(f)
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("it to wait", func() bool {
+				s := f.get().Status.Operation.FindStep(step)
+				return s != nil && s.State == v1alpha1.StepRunning
+			})
+			r.runner.submit(testNodeKey, "op-2", false, false)
+			f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
+		})
+	}
+}

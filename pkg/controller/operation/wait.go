@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
@@ -122,7 +123,8 @@ func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout tim
 
 // waitUntil asks again and again until done says that what is waited for has happened. What
 // it lacks it says in words, which are shown while it is waited for; at the deadline
-// they are the error.
+// they are the error. Once the host was prepared the operation goes on without a worker: hosts that do not come back from a restart, or whose
+// kubelet does not, would keep others waiting for an hour. Before, the files that it is sent are still to come, and bounds of these count workers.
 func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
 	looked := e.clock.Now()
 	for delay := pollBackoff.DelayFunc(); ; {
@@ -136,6 +138,9 @@ func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting s
 		looked = e.clock.Now()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if e.current != v1alpha1.StepPlan {
+			e.yield()
 		}
 		if !e.clock.Now().Before(deadline) {
 			return errors.New(lacks)
