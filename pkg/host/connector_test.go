@@ -315,6 +315,14 @@ func TestKey(t *testing.T) {
 	if _, err := ParseKey("ssh-ed25519 nonsense"); err == nil {
 		t.Error("a key that is none was read")
 	}
+	if same, err := ParsePresentable(base64); err != nil || same != key {
+		t.Errorf("got %v, %v", same, err)
+	}
+	for _, none := range []string{"", "nonsense", line} {
+		if key, err := ParsePresentable(none); err == nil {
+			t.Errorf("%q is %v", none, key)
+		}
+	}
 }
 
 // TestTrace: what is missing for a login is said, and the way is tried as far as it goes without.

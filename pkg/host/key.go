@@ -4,6 +4,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
@@ -19,6 +20,21 @@ func ParseKey(line string) (Key, error) {
 	key, err := hostkey.Parse(line)
 	if err != nil {
 		return Key{}, err
+	}
+	return KeyOf(key), nil
+}
+
+// errNotPresentable means that no host proves to have a key.
+var errNotPresentable = errors.New("hosts are not asked for keys of its type")
+
+// ParsePresentable reads a key of a host in base64, without its type. It has to be one that a host presents when it is asked for.
+func ParsePresentable(text string) (Key, error) {
+	key, err := hostkey.ParseBase64(text)
+	if err != nil {
+		return Key{}, err
+	}
+	if !ssh.Presentable(key) {
+		return Key{}, errNotPresentable
 	}
 	return KeyOf(key), nil
 }

@@ -387,6 +387,25 @@ func TestAskForKey(t *testing.T) {
 	}
 }
 
+// TestAskForFirstKey: who decides about a host that nothing is recorded of sees with what others know it.
+func TestAskForFirstKey(t *testing.T) {
+	old, presented := newKey(t, 'a'), newKey(t, 'b')
+	i := changed(instance("w1", ""), old, presented)
+	i.Spec.HostKeys, i.Status.HostKeys = nil, nil
+	i.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostKeyChanged,
+		Message: "10.1.42.1:22 presents another key than WMCO has met it with. Either it was reinstalled or not. And so on",
+	}}
+	var out output.Buffer
+	e := &env{IOStreams: genericiooptions.IOStreams{In: strings.NewReader("yes"), Out: io.Discard, ErrOut: &out}}
+	if err := askForKey(t.Context(), e, target{i}, presented); err != nil {
+		t.Error(err)
+	}
+	if want := "\n  10.1.42.1:22 presents another key than WMCO has met it with.\n  trusted so far:"; !strings.Contains(out.String(), want) || strings.Contains(out.String(), "Either") {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
 func TestVersion(t *testing.T) {
 	a := newAPI(t)
 	a.handle(http.MethodGet, "/version", func(w http.ResponseWriter, r *http.Request) { answer(w, map[string]string{"gitVersion": "v1.37.1"}) })

@@ -35,8 +35,9 @@ func newTrustHostKey(e *env) *cobra.Command {
 		Use:   "trust-host-key NAME [--fingerprint SHA256:... | --key KEY]",
 		Short: "Trust the new host key of a host",
 		Long: `Trust the key that a host presents now, and no other, from now on. It is for a host that was
-reinstalled, whose condition HostKeyTrusted has the reason HostKeyChanged, and for an object that
-was restored from a backup, where it is HostKeyUnconfirmed.
+reinstalled, whose condition HostKeyTrusted has the reason HostKeyChanged, for one that the Windows
+Machine Config Operator (WMCO) has met with another key, which has that reason, too, and for an
+object that was restored from a backup, where it is HostKeyUnconfirmed.
 
 Compare the fingerprint with that on the console of the host before
 (ssh-keygen -l -f C:\ProgramData\ssh\ssh_host_ed25519_key.pub): if it is not the same, another
@@ -159,8 +160,19 @@ func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, change
 // askForKey shows both keys and asks whether the new one is to be trusted.
 func askForKey(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
 	trusted := trustedKeys(t.WindowsInstance)
-	e.note("%s (%s)\n  trusted so far:  %s\n  to trust now:    %s\nCompare the fingerprint with that on the console of the host.", t.Name, t.Spec.Address, strings.Join(trusted, "\n                   "), describeKey(key))
+	e.note("%s (%s)\n%s  trusted so far:  %s\n  to trust now:    %s\nCompare the fingerprint with that on the console of the host.", t.Name, t.Spec.Address, whyNone(t.WindowsInstance), strings.Join(trusted, "\n                   "), describeKey(key))
 	return e.ask(ctx, "Is it the same? Type yes to trust it: ")
+}
+
+// whyNone is why the key of a host of which nobody has trusted one is not trusted as the first one, as a line: perhaps others know the host
+// with another one.
+func whyNone(instance *v1alpha1.WindowsInstance) string {
+	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionHostKeyTrusted)
+	if c == nil || c.Status != metav1.ConditionFalse || len(instance.Spec.HostKeys)+len(instance.Status.HostKeys) > 0 {
+		return ""
+	}
+	why, _, _ := strings.Cut(c.Message, ". ")
+	return "  " + why + ".\n"
 }
 
 // trustedKeys are the keys that are trusted so far, for people.

@@ -28,6 +28,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apiservice"
 	"github.com/openshift/windows-instance-api/pkg/version"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
 
 // request asks the health server.
@@ -112,7 +113,7 @@ func TestHealthServerIsNotWanted(t *testing.T) {
 
 func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.NodeSpec{ProviderID: "p"},
 		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, VolumesAttached: []corev1.AttachedVolume{{}}, VolumesInUse: []corev1.UniqueVolumeName{"v"}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
 	}
@@ -122,7 +123,7 @@ func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	}
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "win-1", UID: "u", Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{},
+			Name: "win-1", UID: "u", Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{},
 		},
 		Spec:   corev1.NodeSpec{ProviderID: "p"},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},

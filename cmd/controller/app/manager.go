@@ -42,6 +42,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
 
 const (
@@ -208,7 +209,7 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 }
 
 // annotations of Nodes that the controllers read.
-var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, wmco.RebootRequiredAnnotation, drain.CordonedByAnnotation)
+var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, wmco.RebootRequiredAnnotation, takeover.HostKeyAnnotation, drain.CordonedByAnnotation)
 
 // stripNode keeps of a Node what the controllers read: in a large cluster most of
 // the memory of Nodes is in lists of images.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // classify puts the error of a step into the words of the API. The message is the
@@ -22,8 +23,11 @@ func classify(at diagnose.Stage, err error, instance *v1alpha1.WindowsInstance) 
 	if _, ok := errors.AsType[*unusableKeyError](err); ok {
 		return diagnose.Diagnosis{
 			Condition: v1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNotTried,
-			Message: fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), ".")),
+			Message: fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(words.Steady(err.Error()), ".")),
 		}
+	}
+	if unlike, ok := errors.AsType[*unlikeWMCOError](err); ok {
+		return diagnose.HostKeyUnlikeWMCO(unlike.presented, unlike.known(), instance)
 	}
 	return diagnose.Diagnose(at, err, instance)
 }

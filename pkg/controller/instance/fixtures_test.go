@@ -146,7 +146,9 @@ func (j *journal) take() []string {
 
 // scriptedHost is how one address behaves. It is guarded by scriptedHosts.mu.
 type scriptedHost struct {
-	key       host.Key
+	key host.Key
+	// others are the keys of other types that it has.
+	others    []host.Key
 	machine   string
 	addresses []string
 	// answers is which of them is logged in to. Empty: the first one.
@@ -239,6 +241,11 @@ func (s *scriptedHosts) Resolve(ctx context.Context, instance *v1alpha1.WindowsI
 
 func (s *scriptedHosts) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Key, error) {
 	h, err := s.begin(ctx, diagnose.StageHostKey, instance)
+	for _, key := range slices.Concat(h.others, []host.Key{h.key}) {
+		if err == nil && slices.ContainsFunc(instance.Status.HostKeys, func(k v1alpha1.HostKeyStatus) bool { return k.Type == key.Type() }) {
+			return key, nil
+		}
+	}
 	return h.key, err
 }
 

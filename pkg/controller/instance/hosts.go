@@ -19,7 +19,7 @@ type Hosts interface {
 	// Resolve returns the addresses that the instance stands for, in the order in
 	// which they are tried. It does not contact the host.
 	Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error)
-	// HostKey returns the key that the host presents. It authenticates nothing and runs nothing.
+	// HostKey returns the key that the host presents; of several, one of a type that is trusted already, if there is one. It authenticates nothing and runs nothing.
 	HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Key, error)
 	// Login verifies the host key against spec.hostKeys, else status.hostKeys, then
 	// authenticates and opens a session, and returns who that was. It fails when both are empty.

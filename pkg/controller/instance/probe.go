@@ -93,15 +93,26 @@ func (a *attempt) hostKey(ctx context.Context) error {
 	case verdictUnusable:
 		return &unusableKeyError{decision.err}
 	}
-	if err := a.askHostKey(ctx); err != nil {
+	if a.instance.LostStatus() {
+		if err := a.askHostKey(ctx, a.instance); err != nil {
+			return err
+		}
+		a.seen.unconfirmed = true // whatever it is, somebody has to say that it is the right one
+		return errStop
+	}
+	known, err := a.metByWMCO(ctx)
+	if err != nil {
+		return &unusableKeyError{err}
+	}
+	if err := a.compareWithWMCO(ctx, known); err != nil {
 		return err
 	}
-	a.seen.unconfirmed = a.instance.LostStatus()
 	return errStop
 }
 
-func (a *attempt) askHostKey(ctx context.Context) error {
-	key, err := a.Hosts.HostKey(ctx, a.instance)
+// askHostKey reads the key of the host, of several one of a type that as trusts.
+func (a *attempt) askHostKey(ctx context.Context, as *v1alpha1.WindowsInstance) error {
+	key, err := a.Hosts.HostKey(ctx, as)
 	if err != nil {
 		return err
 	}
@@ -120,7 +131,7 @@ func (a *attempt) login(ctx context.Context) error {
 	if !reach.Tried && ctx.Err() == nil {
 		// Something was missing to try it, for example the Secret. Whether the host can
 		// be reached is worth knowing all the same, and comes first.
-		if askErr := a.askHostKey(ctx); askErr != nil && diagnose.ReachOf(askErr).Tried {
+		if askErr := a.askHostKey(ctx, a.instance); askErr != nil && diagnose.ReachOf(askErr).Tried {
 			a.seen.failed = diagnose.StageHostKey
 			return askErr
 		}
@@ -130,7 +141,7 @@ func (a *attempt) login(ctx context.Context) error {
 	return err
 }
 
-// unusableKeyError means that a key which should be trusted cannot be read.
+// unusableKeyError means that a key which should be trusted cannot be read, or that others cannot which decide whether one may be.
 type unusableKeyError struct{ err error }
 
 func (e *unusableKeyError) Error() string { return e.err.Error() }

@@ -42,7 +42,9 @@ const (
 type Reconciler struct {
 	Options
 
-	client  client.Client
+	client client.Client
+	// live reads what the cache does not keep.
+	live    client.Reader
 	clock   clock.WithDelayedExecution
 	tracker *tracker
 	prober  *prober
@@ -54,10 +56,11 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // newReconciler wires a reconciler. The caller runs its prober and reads wake.
-func newReconciler(c client.Client, now clock.WithDelayedExecution, o Options) *Reconciler {
+func newReconciler(c client.Client, live client.Reader, now clock.WithDelayedExecution, o Options) *Reconciler {
 	r := &Reconciler{
 		Options: o,
 		client:  c,
+		live:    live,
 		clock:   now,
 		tracker: newTracker(),
 		wake:    make(chan event.GenericEvent),

@@ -115,7 +115,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.client = builder.Build()
 	f.hosts = newScriptedHosts(f.journal, f.clock.Now)
 	f.rotations = &scriptedRotations{journal: f.journal}
-	r := newReconciler(f.client, f.clock, Options{
+	r := newReconciler(f.client, f.client, f.clock, Options{
 		Recorder: journalRecorder{journal: f.journal}, Rotations: f.rotations,
 		Hosts: f.hosts, Namespace: homeNamespace, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
 		ProbeTimeout: DefaultProbeTimeout, RecheckInterval: DefaultRecheckInterval,
@@ -708,7 +708,7 @@ func TestReconcileAfterRestart(t *testing.T) {
 	f.settle("win-1")
 	f.journal.take()
 
-	restarted := newReconciler(f.client, f.clock, f.r.Options)
+	restarted := newReconciler(f.client, f.client, f.clock, f.r.Options)
 	result, err := restarted.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ const (
 // SetupWithManager adds the controller to a manager: its indexes, its watches and
 // the runnable that does the I/O with hosts.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r := newReconciler(mgr.GetClient(), clock.RealClock{}, o)
+	r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), clock.RealClock{}, o)
 	for _, index := range indexes() {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), index.object, index.field, index.extract); err != nil {
 			return fmt.Errorf("adding index %s: %w", index.field, err)

@@ -246,10 +246,22 @@ func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.Wi
 		fmt.Fprintf(&b, "Either the host was reinstalled or another machine answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 	}
-	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", host.Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin)
-	fmt.Fprintf(&b, "Either the host was reinstalled or another machine answers in its place; nothing was done on it. ")
-	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
-	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
+	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s presents host key %s; trusted is %s (%s). %s%s",
+		host.Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin, verifyFirst(presented), acceptCommand(instance, presented))
+}
+
+// HostKeyUnlikeWMCO is for a host whose key nobody trusts yet, and that the Windows Machine Config Operator has met with others. known says,
+// for people, with which, and where it has them.
+func HostKeyUnlikeWMCO(presented host.Key, known string, instance *v1alpha1.WindowsInstance) Diagnosis {
+	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged,
+		"%s presents host key %s at the first contact; the Windows Machine Config Operator (WMCO) has met the host at this address with %s. %skubectl windows trust-host-key %s -n %s, or without the plugin: %s",
+		host.Endpoint(instance), presented.Describe(), known, verifyFirst(presented), instance.Name, instance.Namespace, acceptCommand(instance, presented))
+}
+
+// verifyFirst is what to do before a key is accepted, up to the command for that.
+func verifyFirst(presented host.Key) string {
+	return fmt.Sprintf("Either the host was reinstalled or another machine answers in its place; nothing was done on it. "+
+		"First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: ", hostKeyFile(presented.Type()))
 }
 
 // HostKeyUnconfirmed says what to do about an object of which it is not known any more which key

@@ -154,6 +154,28 @@ func TestHostKeyChangedSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestHostKeyUnlikeWMCOSaysWhatToDo(t *testing.T) {
+	presented := host.KeyOf(hostKeyOf(t, "new"))
+
+	got := HostKeyUnlikeWMCO(presented, "ssh-ed25519 SHA256:old (annotation a of Node n)", diagnosed())
+
+	if got.Condition != v1alpha1.ConditionHostKeyTrusted || got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonHostKeyChanged {
+		t.Errorf("got %+v", got)
+	}
+	for _, want := range []string{
+		"10.1.42.1:22 presents host key " + presented.Describe(), "met the host at this address with ssh-ed25519 SHA256:old (annotation a of Node n).", "nothing was done on it", "verify",
+		"kubectl windows trust-host-key win-1 -n windows-hosts, or",
+	} {
+		if !strings.Contains(got.Message, want) {
+			t.Errorf("%q is missing in %q", want, got.Message)
+		}
+	}
+	// kubectl windows trust-host-key takes the key from there.
+	if !strings.HasSuffix(got.Message, `"hostKeys":["`+presented.String()+`"]}}'`) {
+		t.Errorf("it does not end with the command: %q", got.Message)
+	}
+}
+
 // A host that keeps failing in the same way must not change its status each time.
 func TestCauseIsTheSameEachTime(t *testing.T) {
 	reset := func(localPort int) error {

@@ -72,6 +72,7 @@ func TestHostKeyAlgorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	ed := newPeer(t).key.PublicKey()
+	certificate := &ssh.Certificate{Key: ed}
 	for _, tt := range []struct {
 		name   string
 		pinned []PublicKey
@@ -79,11 +80,17 @@ func TestHostKeyAlgorithms(t *testing.T) {
 	}{
 		{"none", nil, nil},
 		{"RSA", []PublicKey{rsaKey}, []string{"rsa-sha2-512", "rsa-sha2-256"}},
+		{"a certificate, which no host is asked for", []PublicKey{certificate}, nil},
 		{"two", []PublicKey{rsaKey, ed}, []string{"ssh-ed25519", "rsa-sha2-512", "rsa-sha2-256"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if d := cmp.Diff(tt.want, pinnedAlgorithms(tt.pinned)); d != "" {
 				t.Error(d)
+			}
+			for _, key := range tt.pinned {
+				if Presentable(key) != (tt.want != nil) {
+					t.Errorf("%s is presented: %t", key.Type(), Presentable(key))
+				}
 			}
 		})
 	}

@@ -38,6 +38,10 @@ func pinnedAlgorithms(pinned []ssh.PublicKey) []string {
 	return algorithms
 }
 
+// Presentable says whether a host that has a key presents it when it is asked for. One that is a certificate, or of a type that is not
+// accepted, it does not.
+func Presentable(k ssh.PublicKey) bool { return len(pinnedAlgorithms([]ssh.PublicKey{k})) > 0 }
+
 func usesAlgorithm(k ssh.PublicKey, algorithm string) bool {
 	if k.Type() == ssh.KeyAlgoRSA {
 		return slices.Contains(rsaAlgorithms, algorithm)

@@ -29,6 +29,19 @@ func Parse(text string) (ssh.PublicKey, error) {
 	return key, nil
 }
 
+// ParseBase64 reads a key as status.hostKeys has it, without its type, which it begins with.
+func ParseBase64(text string) (ssh.PublicKey, error) {
+	wire, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading a host key: %w", err)
+	}
+	key, err := ssh.ParsePublicKey(wire)
+	if err != nil {
+		return nil, fmt.Errorf("reading a host key: %w", err)
+	}
+	return key, nil
+}
+
 // Base64 is a key as status.hostKeys has it, beside its type.
 func Base64(key ssh.PublicKey) string { return base64.StdEncoding.EncodeToString(key.Marshal()) }
 

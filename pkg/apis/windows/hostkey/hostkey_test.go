@@ -37,9 +37,22 @@ func TestParse(t *testing.T) {
 			if (err == nil) != (tt.want != "") || err == nil && (hostkey.Base64(key) != tt.want || key.Type() != "ssh-ed25519") {
 				t.Errorf("got %v, %v", key, err)
 			}
+			if tt.want != "" {
+				if key, err := hostkey.ParseBase64(tt.want); err != nil || hostkey.Base64(key) != tt.want {
+					t.Errorf("got %v, %v", key, err)
+				}
+			}
 			if got := hostkey.Base64Of([]string{"none", tt.text}); tt.want == "" && len(got) > 0 || tt.want != "" && !slices.Equal(got, []string{tt.want}) {
 				t.Errorf("got %q", got)
 			}
 		})
+	}
+}
+
+func TestParseBase64Refuses(t *testing.T) {
+	for _, text := range []string{"", "!", "AAAA", testLine, testKey[:40], testKey + "AAAA"} {
+		if key, err := hostkey.ParseBase64(text); err == nil {
+			t.Errorf("%q is %v", text, key)
+		}
 	}
 }

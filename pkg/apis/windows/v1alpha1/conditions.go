@@ -95,7 +95,8 @@ const (
 	ReasonPinned = "Pinned"
 	// ReasonFirstUse (HostKeyTrusted=True): the key is the first one the host ever presented.
 	ReasonFirstUse = "FirstUse"
-	// ReasonHostKeyChanged (HostKeyTrusted=False): the host presents another key than the trusted one.
+	// ReasonHostKeyChanged (HostKeyTrusted=False): the host presents another key than the trusted one, or at the first
+	// contact another one than WMCO has met it with.
 	ReasonHostKeyChanged = "HostKeyChanged"
 	// ReasonHostKeyUnconfirmed (HostKeyTrusted=False): the object was restored without its status, so that
 	// no key is trusted any more although something of ours is on the host.

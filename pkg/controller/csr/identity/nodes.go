@@ -107,6 +107,46 @@ func MayOwn(instance *v1alpha1.WindowsInstance) bool {
 		slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer)
 }
 
+// At returns the Nodes that report an address, but for those of other instances whose hosts were found elsewhere: what addresses a Node
+// has is written by whoever has the account of its host.
+func (n Nodes) At(ctx context.Context, instance *v1alpha1.WindowsInstance, address string) ([]corev1.Node, error) {
+	var nodes corev1.NodeList
+	if err := n.Reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: addressIdentity(address)}); err != nil {
+		return nil, fmt.Errorf("looking for the Nodes at %s: %w", address, err)
+	}
+	var at []corev1.Node
+	for i := range nodes.Items {
+		elsewhere, err := foundElsewhere(ctx, n.Reader, &nodes.Items[i], instance, address)
+		if err != nil {
+			return nil, err
+		}
+		if !elsewhere {
+			at = append(at, nodes.Items[i])
+		}
+	}
+	return at, nil
+}
+
+// foundElsewhere says whether a Node is that of another instance, whose host was logged in to at other addresses only.
+func foundElsewhere(ctx context.Context, reader client.Reader, node *corev1.Node, instance *v1alpha1.WindowsInstance, address string) (bool, error) {
+	var others v1alpha1.WindowsInstanceList
+	if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: ofNodeUID(node.UID)}); err != nil {
+		return false, fmt.Errorf("looking for the instance of Node %s: %w", node.Name, err)
+	}
+	elsewhere := false
+	for i := range others.Items {
+		other := &others.Items[i]
+		if known := other.Status.Node; other.UID == instance.UID || known == nil || known.UID != node.UID || !other.Status.Identified() {
+			continue
+		}
+		if slices.ContainsFunc(other.Status.FoundAt(), func(a string) bool { return CanonicalAddress(a) == CanonicalAddress(address) }) {
+			return false, nil
+		}
+		elsewhere = true
+	}
+	return elsewhere, nil
+}
+
 // findNode returns the Node of an instance, nil if there is none: the one that it keeps, see
 // [keepsNode], else the one with its
 // provider ID, else the one that it had, if its host is known, else the one with one of its

@@ -244,6 +244,40 @@ func TestFindOwner(t *testing.T) {
 	}
 }
 
+// TestAt: a Node that reports an address says something of the host there, unless the host of the Node is known and elsewhere.
+func TestAt(t *testing.T) {
+	const address = "10.0.0.5"
+	found := func(name string, addresses ...string) *v1alpha1.WindowsInstance {
+		return newInstance(name, func(i *v1alpha1.WindowsInstance) {
+			i.Namespace, i.Spec.Address = "other", "10.0.0.6"
+			i.Status.MachineID, i.Status.Addresses = "machine-of-"+name, addresses
+		})
+	}
+	for _, tt := range []struct {
+		name    string
+		address string
+		objects []client.Object
+		want    int
+	}{
+		{"nobody has it", "10.0.0.7", []client.Object{newNode("win-1")}, 0},
+		{"nobody knows its host", address, []client.Object{newNode("win-1")}, 1},
+		{"written in another way", "::ffff:10.0.0.5", []client.Object{newNode("win-1")}, 1},
+		{"two have it", address, []client.Object{newNode("win-1"), newNode("win-2")}, 2},
+		{"its host is elsewhere", address, []client.Object{newNode("win-1"), newNode("win-2"), found("z", "10.0.0.6")}, 1},
+		{"its host is there", address, []client.Object{newNode("win-1"), found("z", address, "10.0.0.6")}, 1},
+		{"one of two instances was there", address, []client.Object{newNode("win-1"), found("a", "10.0.0.6"), found("z", address)}, 1},
+		{"its host was never logged in to", address, []client.Object{newNode("win-1"), newInstance("z", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.0.0.6" })}, 1},
+		{"it is that of the instance itself", address, []client.Object{newNode("win-1"), found("i", "10.0.0.6")}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := Nodes{Reader: newReader(t, tt.objects...), Namespace: "home"}.At(t.Context(), newInstance("i"), tt.address)
+			if err != nil || len(got) != tt.want {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestFindFails(t *testing.T) {
 	cause := errors.New("no cache")
 	for _, failing := range []string{"Nodes", "instances"} {
@@ -257,6 +291,9 @@ func TestFindFails(t *testing.T) {
 		})
 		if node, owner, err := (Nodes{Reader: reader}).Find(t.Context(), newInstance("i")); !errors.Is(err, cause) || node != nil || owner != nil {
 			t.Errorf("%s: got %v, %v, %v", failing, node, owner, err)
+		}
+		if at, err := (Nodes{Reader: reader}).At(t.Context(), newInstance("i"), "10.0.0.5"); !errors.Is(err, cause) || at != nil {
+			t.Errorf("%s: at the address are %v, %v", failing, at, err)
 		}
 	}
 }
