@@ -106,7 +106,7 @@ func (c *controllers) addSources(context.Context) error {
 	if err := configmap.SetupWithManager(c, configMaps); err != nil {
 		return err
 	}
-	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder, UserDataCurrent: c.userDataCurrent}); err != nil {
+	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder, UserDataOutdated: c.userDataOutdated}); err != nil {
 		return err
 	}
 	o := rollout.Options{
@@ -120,13 +120,13 @@ func (c *controllers) addSources(context.Context) error {
 	return c.rollout.SetupWithManager(c)
 }
 
-// userDataCurrent says whether new Machines authorize the key that is in use. Where hosts are only watched nothing is
+// userDataOutdated says why new Machines would not authorize the key that is in use. Where hosts are only watched nothing is
 // replaced.
-func (c *controllers) userDataCurrent(ctx context.Context) (bool, error) {
+func (c *controllers) userDataOutdated(ctx context.Context) (string, error) {
 	if c.desired == nil {
-		return false, nil
+		return "the controller has no payload (--payload), and only watches hosts.", nil
 	}
-	return userdata.Current(ctx, c.GetAPIReader(), c.options.Hosts.ClusterCredentials())
+	return userdata.Outdated(ctx, c.GetAPIReader(), c.options.Hosts.ClusterCredentials())
 }
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.

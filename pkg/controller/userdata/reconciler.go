@@ -6,6 +6,7 @@ package userdata
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -32,8 +32,6 @@ import (
 const (
 	// fieldManager owns what is applied to the Secrets. It must never change.
 	fieldManager = "windows-controller-userdata"
-	// infrastructureName is the name of the one Infrastructure of a cluster of OpenShift.
-	infrastructureName = "cluster"
 	// interval is how often the Secrets are compared, besides when something has changed.
 	interval = time.Minute
 )
@@ -59,11 +57,12 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // Reconcile makes one pass. What is wrong is said once, in an event about the Secret of the Machine API.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	platform, err := r.platform(ctx)
-	if err != nil {
+	platform, err := object.Platform(ctx, r.live)
+	switch {
+	case errors.Is(err, object.ErrNoPlatform): // user data of another platform would leave new Machines without SSH
+	case err != nil:
 		return reconcile.Result{}, err
-	}
-	if platform == "" {
+	case platform == "":
 		return reconcile.Result{RequeueAfter: interval}, nil
 	}
 	problems, err := r.keep(ctx, platform)
@@ -74,26 +73,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
-// platform is that of a cluster of OpenShift, empty elsewhere, and while the Infrastructure says none, as when it was created again
-// without its status: user data of another platform would leave new Machines without SSH.
-func (r *Reconciler) platform(ctx context.Context) (configv1.PlatformType, error) {
-	var infrastructure configv1.Infrastructure
-	err := r.live.Get(ctx, client.ObjectKey{Name: infrastructureName}, &infrastructure)
-	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("reading Infrastructure %s: %w", infrastructureName, err)
-	case infrastructure.Status.PlatformStatus == nil:
-		return "", nil
-	}
-	return infrastructure.Status.PlatformStatus.Type, nil
-}
-
-// served says whether somebody names the Secret: on OpenShift with a Machine API.
+// served says whether somebody names the Secret: on OpenShift with a Machine API, also while that says no platform.
 func (r *Reconciler) served(ctx context.Context) (bool, error) {
-	platform, err := r.platform(ctx)
-	if err != nil || platform == "" {
+	platform, err := object.Platform(ctx, r.live)
+	if !errors.Is(err, object.ErrNoPlatform) && (err != nil || platform == "") {
 		return false, err
 	}
 	return r.exists(ctx, wmco.MachineAPINamespace)
@@ -105,7 +88,7 @@ func (r *Reconciler) exists(ctx context.Context, namespace string) (bool, error)
 	return there != nil && there.DeletionTimestamp.IsZero(), err
 }
 
-// keep makes the Secrets what they should be, and returns what keeps it from that, by namespace.
+// keep makes the Secrets what they should be, and returns what keeps it from that, by namespace. platform is empty if the cluster says none.
 func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (problems map[string]string, err error) {
 	if served, err := r.exists(ctx, wmco.MachineAPINamespace); err != nil || !served {
 		return nil, err
@@ -117,6 +100,10 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	if running {
 		log.FromContext(ctx).V(1).Info("The user data of Machines is left to the Windows Machine Config Operator, which runs")
 		return nil, nil
+	}
+	if platform == "" {
+		return map[string]string{"": fmt.Sprintf("The user data of new Machines is not kept: Infrastructure %s says no platform: %v. "+
+			"Write it again from a backup of before: oc edit infrastructure %[1]s --subresource=status", object.InfrastructureName, object.ErrNoPlatform)}, nil
 	}
 	want, problem, err := r.want(ctx, platform)
 	if err != nil || problem != "" {
@@ -138,27 +125,42 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	return problems, nil
 }
 
-// Current says whether new Machines get user data with the key that is in use, whoever wrote it. While WMCO runs the user
-// data is not ours to judge.
-func Current(ctx context.Context, live client.Reader, credentials client.ObjectKey) (bool, error) {
+// Outdated says why no Machine is to be replaced so that its host gets the key that is in use: a clause, with the command
+// that shows more. Empty: new Machines get user data with that key, whoever wrote it. While WMCO runs the user data is not
+// ours to judge.
+func Outdated(ctx context.Context, live client.Reader, credentials client.ObjectKey) (why string, err error) {
 	r := &Reconciler{live: live, credentials: credentials}
-	platform, err := r.platform(ctx)
-	if err != nil || platform == "" {
-		return false, err
+	platform, err := object.Platform(ctx, r.live)
+	if err != nil {
+		return "", err
+	}
+	if platform == "" {
+		return "the user data of Machines is only kept on OpenShift. See: kubectl get infrastructure " + object.InfrastructureName, nil
 	}
 	installed, running, err := r.wmco(ctx)
-	if err != nil || running {
-		return false, err
+	if err != nil {
+		return "", err
 	}
+	if running {
+		return fmt.Sprintf("the Windows Machine Config Operator runs, and decides about Machines. See: kubectl logs -n %s deployment/%s", wmco.Namespace, wmco.Deployment), nil
+	}
+	of := client.ObjectKeyFromObject(secret(wmco.MachineAPINamespace))
+	outdated := fmt.Sprintf("the user data of a new one would not authorize the key either. See: kubectl get events -n %s --field-selector involvedObject.name=%s", of.Namespace, of.Name)
 	want, problem, err := r.want(ctx, platform)
-	if err != nil || problem != "" {
-		return false, err
+	if err != nil {
+		return "", err
 	}
-	have, err := object.Get(ctx, live, client.ObjectKeyFromObject(secret(wmco.MachineAPINamespace)), &corev1.Secret{})
-	if err != nil || have == nil {
-		return false, err
+	if problem != "" {
+		return outdated, nil
 	}
-	return bytes.Equal(have.Data[wmco.UserDataKey], want.script) || decide(have, want, installed) == leaveToWMCO, nil
+	have, err := object.Get(ctx, live, of, &corev1.Secret{})
+	if err != nil {
+		return "", err
+	}
+	if have == nil || !bytes.Equal(have.Data[wmco.UserDataKey], want.script) && decide(have, want, installed) != leaveToWMCO {
+		return outdated, nil
+	}
+	return "", nil
 }
 
 // wmco says whether WMCO is installed, and whether it runs.

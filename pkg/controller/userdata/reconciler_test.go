@@ -31,6 +31,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/userdata"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -108,7 +109,7 @@ func copies() *corev1.Secret {
 }
 
 func infrastructure(platform configv1.PlatformType) *configv1.Infrastructure {
-	i := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: infrastructureName}}
+	i := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: object.InfrastructureName}}
 	if platform != "" {
 		i.Status.PlatformStatus = &configv1.PlatformStatus{Type: platform}
 	}
@@ -307,7 +308,13 @@ func TestReconcile(t *testing.T) {
 			objects: []client.Object{aws, machineAPI, naming(t, both, key), userData(wmco.MachineAPINamespace, wmcoWithKey, ours), operator(ptr.To[int32](0), 0)},
 			want:    nextScript, ours: true, events: []string{"has the user data of the current key again"},
 		},
-		{name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, quiet: true},
+		{
+			name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, quiet: true,
+			events: []string{"UserDataNotKept The user data of new Machines is not kept: Infrastructure cluster says no platform: it has no status.platformStatus.type, " +
+				"as when it was created again without its status. Write it again from a backup of before: oc edit infrastructure cluster --subresource=status"},
+		},
+		{name: "no platform, and WMCO runs", objects: []client.Object{infrastructure(""), machineAPI, key, operator(nil, 1)}, quiet: true},
+		{name: "no platform, and no Machine API", objects: []client.Object{infrastructure(""), key}, quiet: true},
 		{name: "platform None", objects: []client.Object{infrastructure(configv1.NonePlatformType), machineAPI, key}, want: scriptFor(t, configv1.NonePlatformType, key), ours: true, events: []string{"created"}},
 		{name: "no Machine API", objects: []client.Object{aws, namespace(wmco.ClusterAPINamespace), key}, quiet: true},
 		{name: "no OpenShift", objects: []client.Object{machineAPI, key}, quiet: true},
@@ -401,7 +408,7 @@ func TestUnwritable(t *testing.T) {
 		{"namespaces away", "get", client.ObjectKey{Name: wmco.MachineAPINamespace}, errors.New("away"), ""},
 		{"second namespace away", "get", client.ObjectKey{Name: wmco.ClusterAPINamespace}, errors.New("away"), ""},
 		{"Deployment away", "get", client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, errors.New("away"), ""},
-		{"Infrastructure away", "get", client.ObjectKey{Name: infrastructureName}, errors.New("away"), ""},
+		{"Infrastructure away", "get", client.ObjectKey{Name: object.InfrastructureName}, errors.New("away"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSetup(t, infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace), newKey(t))
@@ -425,49 +432,55 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestCurrent: new Machines get the key in use if their user data says so, whoever wrote it, and nobody knows while WMCO runs.
-func TestCurrent(t *testing.T) {
+// TestOutdated: new Machines get the key in use if their user data says so, whoever wrote it. While WMCO runs nobody has judged
+// that, and nothing is said of the user data.
+func TestOutdated(t *testing.T) {
 	key, next := newKey(t), newKey(t)
 	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
 	right := userData(wmco.MachineAPINamespace, scriptFor(t, configv1.AWSPlatformType, key), nil)
+	const (
+		outdated = "the user data of a new one would not authorize the key either. See: kubectl get events -n openshift-machine-api --field-selector involvedObject.name=windows-user-data"
+		runs     = "the Windows Machine Config Operator runs, and decides about Machines. See: kubectl logs -n openshift-windows-machine-config-operator deployment/windows-machine-config-operator"
+		nowhere  = "the user data of Machines is only kept on OpenShift. See: kubectl get infrastructure cluster"
+	)
 	for _, tt := range []struct {
 		name    string
 		objects []client.Object
-		want    bool
+		want    string
 	}{
-		{"it has the key", []client.Object{aws, machineAPI, key, right}, true},
-		{"it has another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "other", nil)}, false},
-		{"there is none", []client.Object{aws, machineAPI, key}, false},
-		{"there is no key", []client.Object{aws, machineAPI, right}, false},
-		{"WMCO runs", []client.Object{aws, machineAPI, key, right, operator(nil, 1)}, false},
-		{"of WMCO, which is scaled down, with the key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, true},
-		{"of WMCO, which is scaled down, with another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)}, false},
-		{"its key is compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), right}, false},
-		{"it has the one that is not compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(next, key), next), right}, true},
-		{"the only key is compromised", []client.Object{aws, machineAPI, naming(t, key, key), right}, false},
-		{"of WMCO, which is scaled down, with a compromised key", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, false},
-		{"no OpenShift", []client.Object{machineAPI, key, right}, false},
+		{"it has the key", []client.Object{aws, machineAPI, key, right}, ""},
+		{"it has another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "other", nil)}, outdated},
+		{"there is none", []client.Object{aws, machineAPI, key}, outdated},
+		{"there is no key", []client.Object{aws, machineAPI, right}, outdated},
+		{"WMCO runs", []client.Object{aws, machineAPI, key, right, operator(nil, 1)}, runs},
+		{"of WMCO, which is scaled down, with the key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, ""},
+		{"of WMCO, which is scaled down, with another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)}, outdated},
+		{"its key is compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), right}, outdated},
+		{"it has the one that is not compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(next, key), next), right}, ""},
+		{"the only key is compromised", []client.Object{aws, machineAPI, naming(t, key, key), right}, outdated},
+		{"of WMCO, which is scaled down, with a compromised key", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, outdated},
+		{"no OpenShift", []client.Object{machineAPI, key, right}, nowhere},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var objects []client.Object
 			for _, o := range tt.objects {
 				objects = append(objects, o.DeepCopyObject().(client.Object))
 			}
-			if got, err := Current(t.Context(), newSetup(t, objects...).live, credentials); err != nil || got != tt.want {
-				t.Errorf("got %t, %v, want %t", got, err, tt.want)
+			if got, err := Outdated(t.Context(), newSetup(t, objects...).live, credentials); err != nil || got != tt.want {
+				t.Errorf("got %q, %v, want %q", got, err, tt.want)
 			}
 		})
 	}
 	s := newSetup(t, aws.DeepCopy(), machineAPI.DeepCopy(), key.DeepCopy(), right.DeepCopy())
-	for _, away := range []client.ObjectKey{{Name: infrastructureName}, {Namespace: wmco.Namespace, Name: wmco.Deployment}, credentials, client.ObjectKeyFromObject(copies()), client.ObjectKeyFromObject(right)} {
+	for _, away := range []client.ObjectKey{{Name: object.InfrastructureName}, {Namespace: wmco.Namespace, Name: wmco.Deployment}, credentials, client.ObjectKeyFromObject(copies()), client.ObjectKeyFromObject(right)} {
 		s.refuse = func(_ string, key client.ObjectKey) error {
 			if key == away {
 				return errors.New("away")
 			}
 			return nil
 		}
-		if got, err := Current(t.Context(), s.live, credentials); err == nil || got {
-			t.Errorf("without %s: got %t, %v", away, got, err)
+		if got, err := Outdated(t.Context(), s.live, credentials); err == nil {
+			t.Errorf("without %s: got %q", away, got)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 type Options struct {
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
-	// UserDataCurrent says whether the hosts of new Machines authorize the key that is in use. As long as they do
-	// not, no Machine is replaced. Required.
-	UserDataCurrent func(context.Context) (bool, error)
+	// UserDataOutdated says why the hosts of new Machines would not authorize the key that is in use, or why nobody knows: a
+	// clause. As long as it is not empty, no Machine is replaced. Required.
+	UserDataOutdated func(context.Context) (string, error)
 }

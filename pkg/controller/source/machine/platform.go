@@ -5,17 +5,13 @@ package machine
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	configv1 "github.com/openshift/api/config/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// infrastructureName is the name of the one Infrastructure of a cluster.
-const infrastructureName = "cluster"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
 
 // platformReader tells the platform that the cluster runs on. A cluster never moves
 // to another one, so it is read once. It is safe for concurrent use.
@@ -35,17 +31,13 @@ func (p *platformReader) Platform(ctx context.Context) (configv1.PlatformType, e
 	if known != "" {
 		return known, nil
 	}
-	var infrastructure configv1.Infrastructure
-	err := p.live.Get(ctx, client.ObjectKey{Name: infrastructureName}, &infrastructure)
+	known, err := object.Platform(ctx, p.live)
 	switch {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		return configv1.NonePlatformType, nil
 	case err != nil:
-		return "", fmt.Errorf("read Infrastructure %s: %w", infrastructureName, err)
-	case infrastructure.Status.PlatformStatus == nil || infrastructure.Status.PlatformStatus.Type == "":
-		return "", fmt.Errorf("read Infrastructure %s: it has no status.platformStatus.type, as when it was created again without its status", infrastructureName)
+		return "", err
+	case known == "":
+		return configv1.NonePlatformType, nil
 	}
-	known = infrastructure.Status.PlatformStatus.Type
 	p.mu.Lock()
 	p.known = known
 	p.mu.Unlock()

@@ -45,7 +45,7 @@ type fixture struct {
 	events   *record.FakeRecorder
 	writes   []string // what was written since they were last taken
 	now      time.Time
-	outdated bool // the user data has another key
+	outdated string // why new Machines would not get the key
 }
 
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
@@ -91,7 +91,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		platform:  platform.Platform,
 		replacer: &replacer{
 			client: f, live: f, recorder: f.events, told: message.NewReporter(f.events, scheme), since: map[types.NamespacedName]refusal{},
-			current: func(context.Context) (bool, error) { return !f.outdated, nil }, now: func() time.Time { return f.now },
+			outdated: func(context.Context) (string, error) { return f.outdated, nil }, now: func() time.Time { return f.now },
 		},
 	}
 	f.sets = &SetReconciler{

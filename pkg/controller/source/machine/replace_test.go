@@ -225,7 +225,7 @@ func TestMachinesThatAreKept(t *testing.T) {
 		}},
 		"another host refuses it, too":  {change: other(v1alpha1.ReasonCredentialsRefused), says: "because that of WindowsInstance openshift-machine-api/old, which has accepted it before, does too"},
 		"nobody has the key":            {change: other(v1alpha1.ReasonCredentialsMissing), says: "the key in use is not the one that hosts have"},
-		"the user data has another key": {change: func(f *fixture) { f.outdated = true }, says: "because the user data of a new one would not authorize the key either"},
+		"the user data has another key": {change: func(f *fixture) { f.outdated = "the user data is outdated" }, says: "The Machine is not replaced, although its host refuses the key, because the user data is outdated"},
 		"the record cannot be read":     {change: editPool(func(p *v1alpha1.WindowsNodePool) { p.Annotations[v1alpha1.ReplacedMachineAnnotation] = "what?" }), says: "MachineDeletionRestricted The Machine is not replaced: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,9 +41,9 @@ type replacer struct {
 	live     client.Reader // asked before something is deleted
 	recorder record.EventRecorder
 	told     *message.Reporter // why a Machine is not replaced
-	// current says whether a new Machine gets the key that is in use.
-	current func(context.Context) (bool, error)
-	now     func() time.Time
+	// outdated says why no new Machine would get the key that is in use. Empty: it gets it.
+	outdated func(context.Context) (string, error)
+	now      func() time.Time
 
 	// deciding is held from the look at all pools until the Machine is deleted, so that of two workers the second one finds
 	// what the first one has recorded. It is enough within this process: the next leader waits for refusedFor before
@@ -163,9 +163,8 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 			return "The Machine is not replaced yet: " + why, nil
 		}
 	}
-	if current, err := r.current(ctx); err != nil || !current {
-		return "The Machine is not replaced, although its host refuses the key, because the user data of a new one would not authorize the key either. " +
-			"See: kubectl get events -n " + machine.Namespace + " --field-selector involvedObject.name=windows-user-data", err
+	if why, err := r.outdated(ctx); err != nil || why != "" {
+		return "The Machine is not replaced, although its host refuses the key, because " + why, err
 	}
 	if !recorded {
 		// Of two Machines of a set only one is recorded: the other one finds another version of the pool.

@@ -60,7 +60,7 @@ const (
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
 //	windows.openshift.io  windowsinstances/status   update
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	if err := mgr.Add(&starter{mgr: mgr, recorder: o.Recorder, current: o.UserDataCurrent}); err != nil {
+	if err := mgr.Add(&starter{mgr: mgr, recorder: o.Recorder, outdated: o.UserDataOutdated}); err != nil {
 		return fmt.Errorf("adding the Machine controllers: %w", err)
 	}
 	return nil
@@ -70,7 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 type starter struct {
 	mgr      ctrl.Manager
 	recorder record.EventRecorder
-	current  func(context.Context) (bool, error)
+	outdated func(context.Context) (string, error)
 }
 
 var _ manager.LeaderElectionRunnable = &starter{}
@@ -127,7 +127,7 @@ func (s *starter) addMachines(platform *platformReader) error {
 		platform:  platform.Platform,
 		replacer: &replacer{
 			client: s.mgr.GetClient(), live: s.mgr.GetAPIReader(), recorder: s.recorder, told: message.NewReporter(s.recorder, s.mgr.GetScheme()),
-			current: s.current, now: time.Now, since: map[types.NamespacedName]refusal{},
+			outdated: s.outdated, now: time.Now, since: map[types.NamespacedName]refusal{},
 		},
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package object
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestPlatform: a cluster that is none of OpenShift has no platform, and nobody guesses that of one whose Infrastructure says none.
+func TestPlatform(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := configv1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("etcd is slow")
+	for name, tt := range map[string]struct {
+		status  *configv1.InfrastructureStatus // nil: there is no Infrastructure
+		fails   error
+		want    configv1.PlatformType
+		wantErr error
+	}{
+		"it says so":             {status: &configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{Type: configv1.AzurePlatformType}}, want: configv1.AzurePlatformType},
+		"none":                   {status: &configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{Type: configv1.NonePlatformType}}, want: configv1.NonePlatformType},
+		"in the field of before": {status: &configv1.InfrastructureStatus{Platform: configv1.AWSPlatformType}, want: configv1.AWSPlatformType},                                                                                    //nolint:staticcheck // clusters have it
+		"in both":                {status: &configv1.InfrastructureStatus{Platform: configv1.NonePlatformType, PlatformStatus: &configv1.PlatformStatus{Type: configv1.NutanixPlatformType}}, want: configv1.NutanixPlatformType}, //nolint:staticcheck // clusters have it
+		"it says nothing":        {status: &configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{}}, wantErr: ErrNoPlatform},
+		"it has no status":       {status: &configv1.InfrastructureStatus{}, wantErr: ErrNoPlatform},
+		"there is no object":     {},
+		"there is no such kind":  {fails: &meta.NoKindMatchError{}},
+		"it cannot be read":      {fails: broken, wantErr: broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			builder := clientfake.NewClientBuilder().WithScheme(scheme)
+			if tt.status != nil {
+				builder = builder.WithObjects(&configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: InfrastructureName}, Status: *tt.status})
+			}
+			if tt.fails != nil {
+				builder = builder.WithInterceptorFuncs(interceptor.Funcs{
+					Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+						return tt.fails
+					},
+				})
+			}
+			if got, err := Platform(t.Context(), builder.Build()); got != tt.want || !errors.Is(err, tt.wantErr) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
