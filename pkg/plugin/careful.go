@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // beCareful makes the command end with the first host that fails, and ask before it disturbs all hosts of a cluster, or several
@@ -32,7 +34,7 @@ func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
 		if atOnce {
 			how, instead = "with --wait=false this would", "leave --wait=false out"
 		}
-		what := fmt.Sprintf("%s %s %s in %s", how, verb, counted(len(targets), "host"), counted(len(namespacesOf(targets)), "namespace"))
+		what := fmt.Sprintf("%s %s %s in %s", how, verb, words.Count(len(targets), "host"), words.Count(len(namespacesOf(targets)), "namespace"))
 		if atOnce {
 			what += " at the same time"
 		}
@@ -58,14 +60,6 @@ func namespacesOf(targets []target) []string {
 		}
 	}
 	return all
-}
-
-// counted is a number of things.
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // ask asks a question. The error is nil if the answer is yes.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // loginKey is the key that a host accepts of us, and the one that it is to accept.
@@ -144,13 +145,10 @@ func (k *keyCount) text(of string) string {
 	}
 	var parts []string
 	say := func(n int, one, more, what string) {
-		verb := more
-		if n == 1 {
-			verb = one
-		}
+		verb := words.Form(n, one, more)
 		switch {
 		case len(parts) == 0:
-			parts = append(parts, fmt.Sprintf("%d of %d hosts%s %s %s", n, k.hosts, of, verb, what))
+			parts = append(parts, fmt.Sprintf("%d of %s%s %s %s", n, words.Count(k.hosts, "host"), of, verb, what))
 		case n > 0:
 			parts = append(parts, fmt.Sprintf("%d %s %s", n, verb, what))
 		}

@@ -74,7 +74,7 @@ func TestKeyLines(t *testing.T) {
 			[]string{"Keys: 2 of 3 hosts accept n, 1 refuses the login. The key of their Secret was replaced, or it has several."}},
 		{"two Secrets, neither of which was changed", []*v1alpha1.WindowsInstance{done("a"), ofSecret(keyed("b", "x", "", ""), "own")}, nil},
 		{"two Secrets", []*v1alpha1.WindowsInstance{done("a"), waits("b"), ofSecret(keyed("c", "x", "y", v1alpha1.ReasonKeyRotationPending), "own")},
-			[]string{"Keys: 1 of 2 hosts has the new key n, 1 waits for it.", "Keys: 0 of 1 hosts with Secret own have the new key y, 1 waits for it."}},
+			[]string{"Keys: 1 of 2 hosts has the new key n, 1 waits for it.", "Keys: 0 of 1 host with Secret own have the new key y, 1 waits for it."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, keyLines(tt.hosts)); diff != "" {

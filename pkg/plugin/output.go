@@ -15,6 +15,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // each calls do for every target, at most limit at a time, with an env whose streams are
@@ -71,7 +73,7 @@ func (e *env) each(ctx context.Context, targets []target, limit int, goOn func(l
 		}
 	}
 	if exit, ok := errors.AsType[*ExitError](err); ok && len(left) > 0 {
-		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, counted(len(left), "host"), goOn(left))
+		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, words.Count(len(left), "host"), goOn(left))
 	}
 	return err
 }

@@ -18,6 +18,17 @@ func Enumerate(texts []string, limit int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(texts[:limit], ", "), len(texts)-limit)
 }
 
+// Count is a number of things: one of them is what.
+func Count(n int, what string) string { return fmt.Sprintf("%d %s", n, what+Form(n, "", "s")) }
+
+// Form is the form of a word for a number of things: one, or several.
+func Form(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}
+
 // ourEnd matches our end of a connection in an error of package net.
 var ourEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
 

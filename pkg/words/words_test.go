@@ -13,6 +13,14 @@ func TestEnumerate(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 hosts have", 1: "1 host has", 2: "2 hosts have"} {
+		if got := Count(n, "host") + " " + Form(n, "has", "have"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestSteady(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "",

@@ -87,7 +87,7 @@ var layers = map[string][]string{
 	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},
 	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	// The plugin is a client as any other.
-	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
+	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version", "pkg/words"},
 	// Wiring.
 	"cmd/apiserver":       {"pkg"},
 	"cmd/controller":      {"pkg"},

@@ -49,6 +49,8 @@ type controllers struct {
 	// leads says whether this process still has the hosts of the cluster.
 	leads   func(ctx context.Context) (bool, error)
 	options *options
+	// keys are those that hosts are to accept.
+	keys *keys.Current
 	// rollout decides which hosts are updated.
 	rollout *rollout.Scheduler
 
@@ -112,6 +114,7 @@ func (c *controllers) addSources(context.Context) error {
 	o := rollout.Options{
 		Disruptions: c.options.MaxDisruptiveOperations, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		Update: c.update, Impact: c.impact, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
+		Keys: c.keys.Of, KeysChanged: c.keys.Changed(),
 	}
 	if c.desired != nil {
 		o.Payload, o.GoesBack, o.Changed = c.desired.Payload, c.desired.GoesBack, c.desired.Changed()
@@ -224,7 +227,9 @@ func (c *controllers) addPolicies(context.Context) error {
 }
 
 func (c *controllers) addKeys(context.Context) error {
-	return keys.SetupWithManager(c, keys.Options{Cluster: c.options.Hosts.ClusterCredentials(), ProbeTimeout: c.options.ProbeTimeout, Recorder: c.recorder, Registerer: ctrlmetrics.Registry})
+	return keys.SetupWithManager(c, keys.Options{
+		Cluster: c.options.Hosts.ClusterCredentials(), ProbeTimeout: c.options.ProbeTimeout, Current: c.keys, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
+	})
 }
 
 func (c *controllers) addInstance(context.Context) error {

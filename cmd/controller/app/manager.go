@@ -30,6 +30,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/keys"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
@@ -122,6 +123,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	defer closeRecorder()
 	c := controllers{
 		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client, nil)}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
+		keys: keys.NewCurrent(o.Hosts.ClusterCredentials()),
 	}
 	if err := c.configure(shipped.payload); err != nil {
 		return err

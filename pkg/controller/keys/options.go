@@ -17,6 +17,8 @@ type Options struct {
 	Cluster types.NamespacedName
 	// ProbeTimeout is the most that a probe of a host takes, which may give it a key. Required.
 	ProbeTimeout time.Duration
+	// Current is told which keys Secrets have. Nil: nobody wants to know.
+	Current *Current
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
 	// Registerer takes the metrics. Default: there are none.

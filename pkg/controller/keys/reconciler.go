@@ -177,16 +177,23 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 		return e, nil, err
 	}
 	e.after = e.before
-	if secret == nil || !loggedIn(instances) {
+	if !loggedIn(instances) {
+		return e, nil, nil
+	}
+	if secret == nil {
+		r.Current.set(name, nil)
 		return e, nil, nil
 	}
 	now, err := r.credentials.Keep(secret.Data)
 	if err != nil {
+		r.Current.set(name, nil)
 		return e, nil, nil //nolint:nilerr // the condition Authenticated says so
 	}
+	sound := fingerprintsOf(soundOf(now, compromised))
+	r.Current.set(name, sound)
 	r.sayCompromised(secret, r.credentials.Compromised(name, secret.Data, compromised))
 	after := keep(before, now, compromised, instances, r.now().UTC(), 2*r.ProbeTimeout)
-	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, fingerprintsOf(soundOf(now, compromised))...)}
+	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, sound...)}
 	if len(after.Credentials) == 0 && after.RotatingTo == "" {
 		e.after = nil
 		return e, state, nil
@@ -353,8 +360,9 @@ func (r *Reconciler) sayFull(namespace string, states []secretState, refused []s
 	return others
 }
 
-// forget drops the metric of Secrets that no host has any more.
+// forget drops the metric of Secrets that no host has any more, and their keys.
 func (r *Reconciler) forget(namespace string, names []types.NamespacedName) {
+	r.Current.keep(namespace, names)
 	var now []string
 	for _, n := range names {
 		now = append(now, n.Name)

@@ -29,6 +29,10 @@ type Options struct {
 	Update UpdateFunc
 	// Impact asks a host what its update costs. Required.
 	Impact ImpactFunc
+	// Keys says which keys hosts are to accept. Required.
+	Keys KeysFunc
+	// KeysChanged says when that may have changed. Required.
+	KeysChanged <-chan event.GenericEvent
 	// Payload is what new hosts are to get. It reports false while that is not known. Nil: hosts get none.
 	Payload func() (document.Payload, bool)
 	// GoesBack says why hosts must not go back to programs that they had, empty if they may, and whether the controller can send all

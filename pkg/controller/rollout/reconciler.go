@@ -35,7 +35,8 @@ type Reconciler struct {
 	now     func() time.Time
 	// blockedBy says what the hosts of a pool wait for.
 	blockedBy func(poolKey) holdup
-	// payload, goesBack and recorder are as in [Options].
+	// keys, payload, goesBack and recorder are as in [Options].
+	keys     KeysFunc
 	payload  func() (document.Payload, bool)
 	goesBack func(document.Payload) (why string, ships, ok bool)
 	recorder record.EventRecorder
@@ -91,6 +92,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		back, again = rollback(pool, instances, revision, to, r.now())
 	}
 	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused, unkept)
+	if c := credentialsCondition(pool, instances, r.keys); c != nil {
+		c.ObservedGeneration = pool.Generation
+		status.Conditions = append(status.Conditions, *c)
+	}
 	want := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithObservedGeneration(status.ObservedGeneration).
 		WithPhase(status.Phase).

@@ -90,7 +90,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{},
-		payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder,
+		keys: s.Keys, payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder,
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -101,6 +101,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
 		Owns(&appsv1.ControllerRevision{}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(s.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if s.Changed != nil {
 		b = b.WatchesRawSource(source.Channel(s.Changed, handler.EnqueueRequestsFromMapFunc(r.everyPool)))

@@ -70,9 +70,6 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	paused := pausedCondition(pool)
 	updated := updatedCondition(pool, current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
-	if c := credentialsCondition(instances); c != nil {
-		status.Conditions = append(status.Conditions, *c)
-	}
 	for i := range status.Conditions {
 		status.Conditions[i].ObservedGeneration = pool.Generation
 	}

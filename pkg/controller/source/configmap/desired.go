@@ -49,13 +49,13 @@ const maxNamed = 30
 func syncedCondition(good, later int, problems []Problem) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced,
-		Message: fmt.Sprintf("The ConfigMap asks for %s.", hosts(good)),
+		Message: fmt.Sprintf("The ConfigMap asks for %s.", words.Count(good, "host")),
 	}
 	if len(problems) > 0 {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries, problemLines(problems)
 	}
 	if later > 0 {
-		condition.Message += fmt.Sprintf("\nThe removal of %s begins when fewer than %d are being removed.", hosts(later), ration.AtOnce)
+		condition.Message += fmt.Sprintf("\nThe removal of %s begins when fewer than %d are being removed.", words.Count(later, "host"), ration.AtOnce)
 	}
 	return condition
 }
@@ -97,18 +97,4 @@ func problemLines(problems []Problem) string {
 		lines[i] = problem.String()
 	}
 	return message.Lines(lines)
-}
-
-func areHosts(n int) string {
-	if n == 1 {
-		return "1 host is"
-	}
-	return fmt.Sprintf("%d hosts are", n)
-}
-
-func hosts(n int) string {
-	if n == 1 {
-		return "1 host"
-	}
-	return fmt.Sprintf("%d hosts", n)
 }

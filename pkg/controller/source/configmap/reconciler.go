@@ -193,7 +193,7 @@ func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v
 	condition.Message += describeForeign(p.foreign)
 	switch {
 	case d.Held && !p.needsCorrection():
-		condition.Message += fmt.Sprintf("\nThe removal of %s waits. To confirm it now: %s\n%s", hosts(len(d.Waiting)), confirm.Command(r.configMap, d.Waiting), waitsFor(p.unready))
+		condition.Message += fmt.Sprintf("\nThe removal of %s waits. To confirm it now: %s\n%s", words.Count(len(d.Waiting), "host"), confirm.Command(r.configMap, d.Waiting), waitsFor(p.unready))
 	case len(d.Waiting) > 0:
 		condition = r.confirmation(whatLacks(p), d, p)
 	}
@@ -315,7 +315,7 @@ func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePoo
 	others := othersIn(instances, r.configMap)
 	switch left := len(d.Now) + d.Later + len(p.leaving); {
 	case left > 0:
-		text = fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))
+		text = fmt.Sprintf("The ConfigMap %s was deleted; %s %s being removed.", r.configMap, words.Count(left, "host"), words.Form(left, "is", "are"))
 	case made && len(others) > 0:
 		text = fmt.Sprintf("The ConfigMap %s was deleted; the pool stays because of instances that do not come from it: %s. Delete them, or give them another pool.",
 			r.configMap, words.Enumerate(others, maxNamed))
