@@ -7,6 +7,15 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
+// PlatformOf returns the platform that an Infrastructure names. Empty: none. A cluster that was installed with OpenShift 4.1 may have it in
+// the former field alone, which the Machine Config Operator takes then, too.
+func PlatformOf(i *configv1.Infrastructure) configv1.PlatformType {
+	if i.Status.PlatformStatus == nil {
+		return i.Status.Platform //nolint:staticcheck // see above
+	}
+	return i.Status.PlatformStatus.Type
+}
+
 // MachineUsername returns the user for logging in to hosts of Machines.
 // Azure does not allow its images an Administrator that can log in.
 func MachineUsername(platform configv1.PlatformType) string {

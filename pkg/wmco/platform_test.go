@@ -35,3 +35,23 @@ func TestPlatform(t *testing.T) {
 		})
 	}
 }
+
+// TestPlatformOf: the former field counts where there is nothing else, and an empty one in its place is no platform.
+func TestPlatformOf(t *testing.T) {
+	status := func(former configv1.PlatformType, now *configv1.PlatformStatus) configv1.InfrastructureStatus {
+		return configv1.InfrastructureStatus{Platform: former, PlatformStatus: now} //nolint:staticcheck // the former field is what this is about
+	}
+	for name, tt := range map[string]struct {
+		status configv1.InfrastructureStatus
+		want   configv1.PlatformType
+	}{
+		"nothing":            {},
+		"as installed today": {status(configv1.NonePlatformType, &configv1.PlatformStatus{Type: configv1.AWSPlatformType}), configv1.AWSPlatformType},
+		"the former field":   {status(configv1.AWSPlatformType, nil), configv1.AWSPlatformType},
+		"one without a type": {status(configv1.AWSPlatformType, &configv1.PlatformStatus{}), ""},
+	} {
+		if got := wmco.PlatformOf(&configv1.Infrastructure{Status: tt.status}); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}

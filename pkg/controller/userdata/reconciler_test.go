@@ -204,6 +204,8 @@ func TestReconcile(t *testing.T) {
 	key := newKey(t)
 	script := scriptFor(t, configv1.AWSPlatformType, key)
 	aws, machineAPI := infrastructure(configv1.AWSPlatformType), namespace(wmco.MachineAPINamespace)
+	former := infrastructure("")
+	former.Status.Platform = configv1.AWSPlatformType //nolint:staticcheck // it is what this is about
 	ours := map[string]string{managedByLabel: managedBy}
 	wmcoWithKey := wmcos + publicKeyIn(t, key)
 	next := newKey(t)
@@ -315,6 +317,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{name: "no platform, and WMCO runs", objects: []client.Object{infrastructure(""), machineAPI, key, operator(nil, 1)}, quiet: true},
 		{name: "no platform, and no Machine API", objects: []client.Object{infrastructure(""), key}, quiet: true},
+		{name: "the platform as the first releases say it", objects: []client.Object{former, machineAPI, key}, want: scriptFor(t, configv1.AWSPlatformType, key), ours: true, events: []string{"created"}},
 		{name: "platform None", objects: []client.Object{infrastructure(configv1.NonePlatformType), machineAPI, key}, want: scriptFor(t, configv1.NonePlatformType, key), ours: true, events: []string{"created"}},
 		{name: "no Machine API", objects: []client.Object{aws, namespace(wmco.ClusterAPINamespace), key}, quiet: true},
 		{name: "no OpenShift", objects: []client.Object{machineAPI, key}, quiet: true},

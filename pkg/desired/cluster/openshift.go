@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // How an Infrastructure comes back that was deleted, and the status of one that was created again: the installer wrote it, and no
@@ -45,8 +46,8 @@ func (r *reader) readInfrastructure(ctx context.Context) error {
 	r.openShift = true
 	r.cluster.APIServerURL = infrastructure.Status.APIServerInternalURL
 	var missing []string
-	if s := infrastructure.Status.PlatformStatus; s != nil && s.Type != "" {
-		r.takePlatform(s.Type)
+	if platform := wmco.PlatformOf(infrastructure); platform != "" {
+		r.takePlatform(platform)
 	} else {
 		missing = append(missing, "status.platformStatus.type")
 	}

@@ -526,6 +526,16 @@ func TestClouds(t *testing.T) {
 	}
 }
 
+// TestFormerPlatform: hosts of a cluster that names its platform as the first releases did are as those of others.
+func TestFormerPlatform(t *testing.T) {
+	former := infrastructure("", "https://api-int.c.example.com:6443")
+	former.Status.PlatformStatus, former.Status.Platform = nil, configv1.VSpherePlatformType //nolint:staticcheck // it is what this is about
+	got := build(t, read(t, settings(), replaced(openShiftCluster(), former)), cluster.Host{Instance: instance()})
+	if want := build(t, read(t, settings(), openShiftCluster()), cluster.Host{Instance: instance()}); got.Revision != want.Revision {
+		t.Error("they are configured in another way")
+	}
+}
+
 // Hosts on a platform that nobody knows become nodes as those on none, and it is said.
 func TestOtherPlatforms(t *testing.T) {
 	for _, platform := range []configv1.PlatformType{

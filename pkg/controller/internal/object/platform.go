@@ -4,7 +4,6 @@
 package object
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // InfrastructureName is the name of the one Infrastructure of a cluster of OpenShift.
@@ -31,12 +32,7 @@ func Platform(ctx context.Context, reader client.Reader) (configv1.PlatformType,
 		return "", nil
 	}
 	if err == nil {
-		var platform configv1.PlatformType
-		if infrastructure.Status.PlatformStatus != nil {
-			platform = infrastructure.Status.PlatformStatus.Type
-		}
-		// Clusters that began with OpenShift 4.1 have only the field that was before.
-		if platform = cmp.Or(platform, infrastructure.Status.Platform); platform != "" { //nolint:staticcheck // see above
+		if platform := wmco.PlatformOf(&infrastructure); platform != "" {
 			return platform, nil
 		}
 		err = ErrNoPlatform

@@ -173,11 +173,15 @@ func TestPlatform(t *testing.T) {
 	silent := infrastructure("")
 	none := infrastructure("")
 	none.Status.PlatformStatus = nil
+	former := infrastructure("")
+	former.Status.PlatformStatus, former.Status.Platform = nil, configv1.AWSPlatformType //nolint:staticcheck // of the first releases
 	for name, tt := range map[string]struct {
 		live client.Client
 		want configv1.PlatformType
 	}{
-		"it says so":       {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(infrastructure(configv1.AzurePlatformType)).Build(), configv1.AzurePlatformType},
+		"it says so":                           {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(infrastructure(configv1.AzurePlatformType)).Build(), configv1.AzurePlatformType},
+		"it says so as the first releases did": {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(former).Build(), configv1.AWSPlatformType},
+
 		"it says nothing":  {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(silent).Build(), ""},
 		"it has no status": {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(none).Build(), ""},
 		"there is no such kind": {interceptor.NewClient(clientfake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
