@@ -37,7 +37,7 @@ const (
 func (r *reader) readInfrastructure(ctx context.Context) error {
 	infrastructure, known := &configv1.Infrastructure{}, len(r.findings)
 	found, err := r.get(ctx, "Infrastructure", "", clusterName, infrastructure)
-	if err != nil || len(r.findings) > known {
+	if r.unclear = len(r.findings) > known; err != nil || r.unclear {
 		return err
 	}
 	if !found {
@@ -69,7 +69,13 @@ func (r *reader) readInfrastructure(ctx context.Context) error {
 func (r *reader) missInfrastructure(ctx context.Context) error {
 	known := len(r.findings)
 	found, err := r.get(ctx, "ControllerConfig", "", controllerConfigName, &mcfgv1.ControllerConfig{})
-	r.findings = r.findings[:known] // whoever reads it for what is in it says so
+	if r.unclear = len(r.findings) > known; r.unclear {
+		// Whoever reads it for what is in it says so of that.
+		r.findings = append(r.findings[:known], Finding{
+			Problem: fmt.Sprintf("Infrastructure %s does not exist, and ControllerConfig %s, which says whether it was deleted from a cluster of OpenShift, may not be read", clusterName, controllerConfigName),
+			Remedy:  "allow this program to get it: " + allowInputs,
+		})
+	}
 	if found {
 		r.openShift = true
 		r.find(fmt.Sprintf("Infrastructure %s does not exist, which each cluster of OpenShift has", clusterName), restoreInfrastructure)
@@ -320,7 +326,7 @@ func (r *reader) readRegistrySources(ctx context.Context) error {
 
 // list reads all objects of a kind, and says whether the cluster has it.
 func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList) (bool, error) {
-	return r.outcome(kinds, r.List(ctx, list))
+	return r.outcome(kinds, allowInputs, r.List(ctx, list))
 }
 
 // readExporter reads the certificate that metrics are served with. Until it exists, there are no metrics, and one that is

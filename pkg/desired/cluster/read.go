@@ -24,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Read reads what all hosts have in common. R must be able to read every object that the
@@ -87,10 +88,12 @@ type reader struct {
 	settings Settings
 
 	openShift bool
-	cluster   document.Cluster
-	domain    string                              // of the names of services
-	workers   kubeletv1beta1.KubeletConfiguration // of the cluster's own kubelets
-	findings  []Finding
+	// unclear: what says whether this is OpenShift may not be read.
+	unclear  bool
+	cluster  document.Cluster
+	domain   string                              // of the names of services
+	workers  kubeletv1beta1.KubeletConfiguration // of the cluster's own kubelets
+	findings []Finding
 	// kept are what hosts can do without that do not have it yet, and others have.
 	kept     []Finding
 	warnings []string
@@ -113,7 +116,21 @@ func (r *reader) keep(problem, remedy string) {
 func (r *reader) get(ctx context.Context, kind, namespace, name string, obj client.Object) (bool, error) {
 	what := kind + " " + strings.TrimPrefix(namespace+"/"+name, "/")
 	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
-	return r.outcome(what, err)
+	return r.outcome(what, r.rightTo(namespace), err)
+}
+
+// Commands that give the rights to inputs. Those in namespaces that other clusters do not have are apart.
+const (
+	allowInputs          = "kubectl apply -k artifacts/rbac"
+	allowOpenShiftInputs = "kubectl apply -f artifacts/openshift/inputs.yaml"
+)
+
+// rightTo is the command that gives the right to read inputs in a namespace; empty: those that are in none.
+func (r *reader) rightTo(namespace string) string {
+	if strings.HasPrefix(namespace, "openshift-") && namespace != r.settings.Namespace && namespace != wmco.Namespace {
+		return allowOpenShiftInputs
+	}
+	return allowInputs
 }
 
 // must is get for what each cluster of OpenShift has: that it is away is a mistake, and not what somebody wants hosts to
@@ -127,14 +144,15 @@ func (r *reader) must(ctx context.Context, kind, name string, obj client.Object,
 	return found, err
 }
 
-func (r *reader) outcome(what string, err error) (bool, error) {
+// outcome says whether what was read exists. allow is the command that gives the right to read it.
+func (r *reader) outcome(what, allow string, err error) (bool, error) {
 	switch {
 	case err == nil:
 		return true, nil
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return false, nil
 	case apierrors.IsForbidden(err):
-		r.find(what+" may not be read", "allow this program to get it, with a Role or ClusterRole")
+		r.find(what+" may not be read", "allow this program to get it: "+allow)
 		return false, nil
 	default:
 		return false, fmt.Errorf("reading %s: %w", what, err)
@@ -249,7 +267,7 @@ func (r *reader) decide() {
 		c.APIServerURL = r.settings.APIServerURL
 	}
 	switch u, err := url.Parse(c.APIServerURL); {
-	case c.APIServerURL == "" && r.openShift:
+	case c.APIServerURL == "" && (r.openShift || r.unclear):
 		// It was found with Infrastructure. Another source would not bring back the rest of what that says.
 	case c.APIServerURL == "":
 		r.find("no source says where hosts reach the API server", "set --api-server-url, or create ConfigMap "+clusterInfoName+" as kubeadm does")

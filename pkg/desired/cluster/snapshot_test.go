@@ -700,9 +700,20 @@ func TestFindings(t *testing.T) {
 		{
 			name: "an Infrastructure that may not be read", objects: openShiftCluster(), errs: map[string]error{"Infrastructure cluster": forbidden},
 			want: []string{
-				"Infrastructure cluster may not be read", "allow this program to get it",
-				"no source says where hosts reach the API server", "--api-server-url",
+				"Infrastructure cluster may not be read", "allow this program to get it: kubectl apply -k artifacts/rbac",
 			},
+		},
+		{
+			name: "no Infrastructure, and a ControllerConfig that may not be read", objects: without[*configv1.Infrastructure](openShiftCluster()),
+			errs: map[string]error{"ControllerConfig machine-config-controller": forbidden},
+			want: []string{
+				"Infrastructure cluster does not exist, and ControllerConfig machine-config-controller, which says whether it was deleted from a cluster of OpenShift, may not be read", "kubectl apply -k artifacts/rbac",
+				"ControllerConfig machine-config-controller may not be read", "allow this program to get it: kubectl apply -k artifacts/rbac",
+			},
+		},
+		{
+			name: "a ConfigMap of OpenShift that may not be read", objects: openShiftCluster(), errs: map[string]error{"ConfigMap openshift-machine-config-operator/kubeconfig-data": forbidden},
+			want: []string{"ConfigMap openshift-machine-config-operator/kubeconfig-data may not be read", "allow this program to get it: kubectl apply -f artifacts/openshift/inputs.yaml"},
 		},
 		{
 			name: "an Infrastructure that was created again", objects: replaced(openShiftCluster(), infrastructure("", "")),
