@@ -50,4 +50,7 @@ func hung(at diagnose.Stage, err error, instance *v1alpha1.WindowsInstance) bool
 // maxCause bounds how much of what others say gets into a message.
 const maxCause = 1024
 
+// maxInputs bounds how much of what is wrong with the inputs of a configuration gets there. Each of these has a command, and the last one may be what matters.
+const maxInputs = 8 * maxCause
+
 func orUnknown(s string) string { return cmp.Or(s, "unknown") }

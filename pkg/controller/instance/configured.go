@@ -293,7 +293,7 @@ func (e *evaluation) revisionCurrent() {
 			text += fmt.Sprintf(" Not configured yet: %s.", strings.Join(waiting, ", "))
 		}
 		if len(e.warnings) > 0 {
-			text += " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxCause))
+			text += " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxInputs))
 		}
 		if left := e.drift(); left != "" {
 			text += fmt.Sprintf("%s To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
@@ -351,7 +351,7 @@ func (e *evaluation) drift() string {
 }
 
 func (e *evaluation) inputsMessage() string {
-	return "The desired configuration of the host cannot be worked out: " + message.Cause(message.Shorten(words.Steady(e.inputs.Error()), maxCause))
+	return "The desired configuration of the host cannot be worked out: " + message.Cause(message.Shorten(words.Steady(e.inputs.Error()), maxInputs))
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is configured.

@@ -278,24 +278,24 @@ func (r *reader) readMirrors(ctx context.Context) error {
 	if _, err := r.list(ctx, "ImageTagMirrorSets", &tags); err != nil {
 		return err
 	}
+	var others elsewhere
 	slices.SortFunc(digests.Items, func(a, b configv1.ImageDigestMirrorSet) int { return strings.Compare(a.Name, b.Name) })
 	for i := range digests.Items {
-		set, others := &digests.Items[i], []string(nil)
+		set := &digests.Items[i]
 		for _, m := range set.Spec.ImageDigestMirrors {
-			others = append(others, elsewhere(m.Source, m.Mirrors)...)
+			others.add("imagedigestmirrorset/"+set.Name, m.Source, m.Mirrors)
 		}
-		r.warnOfMirrors("ImageDigestMirrorSet", set.Name, others)
 		r.cluster.ImageDigestMirrors = append(r.cluster.ImageDigestMirrors, set.Spec.ImageDigestMirrors...)
 	}
 	slices.SortFunc(tags.Items, func(a, b configv1.ImageTagMirrorSet) int { return strings.Compare(a.Name, b.Name) })
 	for i := range tags.Items {
-		set, others := &tags.Items[i], []string(nil)
+		set := &tags.Items[i]
 		for _, m := range set.Spec.ImageTagMirrors {
-			others = append(others, elsewhere(m.Source, m.Mirrors)...)
+			others.add("imagetagmirrorset/"+set.Name, m.Source, m.Mirrors)
 		}
-		r.warnOfMirrors("ImageTagMirrorSet", set.Name, others)
 		r.cluster.ImageTagMirrors = append(r.cluster.ImageTagMirrors, set.Spec.ImageTagMirrors...)
 	}
+	r.warnings = append(r.warnings, others.warnings()...)
 	if len(r.cluster.ImageDigestMirrors)+len(r.cluster.ImageTagMirrors) == 0 {
 		return nil
 	}
