@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -61,9 +62,24 @@ func clusterMember(name string, value json.RawMessage) ([]result, error) {
 		return eachOf(name, value, func(c clusterDNSCase) result { return outcome(document.ClusterDNS(c.ServiceCIDR)) })
 	case "network":
 		return eachOf(name, value, network)
+	case "kubeVersionGate(base v1.36)":
+		return eachOf(name, value, versionOfServer)
 	default:
 		return nil, errors.New("the member is not known")
 	}
+}
+
+type versionCase struct {
+	GitVersion string `json:"gitVersion"`
+}
+
+// versionOfServer says what hosts of a cluster say of the version of its API server. The error is a warning: they are configured.
+func versionOfServer(c versionCase) result {
+	version, err := utilversion.ParseGeneric(c.GitVersion)
+	if err != nil {
+		return result{Error: err.Error()}
+	}
+	return result{Error: cluster.Untested(cluster.Servers{Lowest: version})}
 }
 
 type networkCase struct {

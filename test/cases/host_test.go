@@ -196,6 +196,12 @@ func TestClusterConfig(t *testing.T) {
 			checkHostCase(t, wanted{isError: c.text("peerFactoryError")+c.text("peerValidateError") != ""}, results[id])
 		})
 	}
+	for i, c := range cases["kubeVersionGate(base v1.36)"] {
+		id := fmt.Sprintf("kubeVersionGate(base v1.36)/%d", i)
+		t.Run(id, func(t *testing.T) {
+			checkHostCase(t, wanted{isError: c.peerError()}, results[id])
+		})
+	}
 }
 
 func TestWindowsLayer(t *testing.T) {

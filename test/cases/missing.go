@@ -18,7 +18,6 @@ var missing = map[string]string{
 	"sha256sum-file":        "payloads have a manifest; no program reads the output of sha256sum",
 	"username-annotation":   notTakenOver,
 
-	"cluster-config/kubeVersionGate(base v1.36)":     "no program refuses a version of Kubernetes",
 	"csr-content/wicd":                               "no program approves certificates of WMCO's daemon",
 	"controller-decisions/byohNodeStillWanted":       "no program looks for the entry that a Node is from",
 	"controller-decisions/upgradeDecision":           notTakenOver,

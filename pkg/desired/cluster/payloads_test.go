@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,7 +134,8 @@ func TestPayloadsSideBySide(t *testing.T) {
 					t.Errorf("it gets the kubelet %s, want %s", f.Digest, want)
 				}
 			}
-			if text := strings.Join(got.Warnings, ""); (text == "") != (tt.warning == "") || !strings.Contains(text, tt.warning) {
+			told := slices.DeleteFunc(got.Warnings, isUntested) // which has its own test
+			if text := strings.Join(told, ""); (text == "") != (tt.warning == "") || !strings.Contains(text, tt.warning) {
 				t.Errorf("it is told %q, want %q", text, tt.warning)
 			}
 		})

@@ -55,6 +55,9 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if text := Untested(servers); text != "" {
+		rd.warnings = slices.Insert(rd.warnings, 0, text)
+	}
 	rd.decide()
 	candidates := rd.candidates()
 	n, _ := choose(kubelets(candidates), servers, nil)
