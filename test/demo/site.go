@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -106,6 +108,11 @@ func startHosts(ctx context.Context, sys *system.System, platform configv1.Platf
 	if err != nil {
 		return nil, errors.Join(err, (&site{fromConfigMap: started}).close())
 	}
+	if sys.Cloud != nil {
+		for i, host := range hosts {
+			sys.Cloud.Run(virtualMachine(platform, host, metadataOf(platform, i)))
+		}
+	}
 	for _, host := range hosts[:1] {
 		p.detail("%s at %s: %s", host.Name(), host.Address(), tierText[host.Tier()])
 	}
@@ -136,6 +143,15 @@ func metadataOf(platform configv1.PlatformType, i int) winhost.Metadata {
 	default:
 		return winhost.Metadata{}
 	}
+}
+
+// virtualMachine is what the cloud knows of a host. On GCP it has not the name of its Machine, which is made later than the host here.
+func virtualMachine(platform configv1.PlatformType, host winhost.Host, metadata winhost.Metadata) openshift.VirtualMachine {
+	if platform == configv1.GCPPlatformType {
+		name, _, _ := strings.Cut(metadata.Hostname, ".")
+		return openshift.VirtualMachine{Name: name}
+	}
+	return openshift.VirtualMachine{Name: host.Name(), PrivateDNSName: metadata.Hostname, Address: host.Address()}
 }
 
 // bootsUntilNode is in which boot a host becomes a node: the first one ends when the feature

@@ -30,6 +30,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	windowsclient "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -130,6 +131,9 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 		t.Fatalf("starting a host: %v", err)
 	}
 	h.host = host
+	if s.Cloud != nil {
+		s.Cloud.Run(openshift.VirtualMachine{Name: host.Name(), PrivateDNSName: o.Metadata.Hostname, Address: host.Address()})
+	}
 	t.Cleanup(func() {
 		h.giveUp(t)
 		if err := host.Close(); err != nil {

@@ -184,7 +184,9 @@ func TestOpenShiftMachine(t *testing.T) {
 	address := o.HostIP().Next().Next()
 	h := o.newHost(t, namespace, "win-7gq2p1", winhost.Options{Address: address.String(), Port: 22})
 	h.name = "ocp-machine" // that of its Machine
-	nodes, err := o.Kube.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	// The cloud has no virtual machine of that name.
+	o.create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ocp-stray"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: uninitializedTaint, Value: "true", Effect: corev1.TaintEffectNoSchedule}}}})
+	nodes, err := o.Kube.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + h.name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +211,9 @@ func TestOpenShiftMachine(t *testing.T) {
 		}
 		return nil
 	})
+	if taints := h.node(t, "ocp-stray").Spec.Taints; !slices.ContainsFunc(taints, isUninitialized) {
+		t.Errorf("a Node of no virtual machine has taints %+v", taints)
+	}
 	service, err := h.theirs(t).Service(wmco.HybridOverlayService)
 	if err != nil || service == nil {
 		t.Fatalf("the service of the overlay: %+v, %v", service, err)
@@ -243,9 +248,10 @@ func (o *openShiftSite) provision(t *testing.T, namespace, name, address string,
 	}
 }
 
-func isUninitialized(taint corev1.Taint) bool {
-	return taint.Key == "node.cloudprovider.kubernetes.io/uninitialized"
-}
+// uninitializedTaint is on Nodes that their cloud has not completed.
+const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
+func isUninitialized(taint corev1.Taint) bool { return taint.Key == uninitializedTaint }
 
 // openShiftSite is a site in a cluster of OpenShift.
 type openShiftSite struct {

@@ -34,6 +34,8 @@ type Operators struct {
 type OperatorOptions struct {
 	// ServiceCA signs certificates of Services. Required.
 	ServiceCA ServiceCA
+	// Cloud is what the cluster runs on. Required.
+	Cloud *Cloud
 	// MaxMachineAge is for how long after the creation of a Machine the cluster-machine-approver approves the first
 	// certificate of its host. Zero: two hours, as the real one.
 	MaxMachineAge time.Duration
@@ -65,7 +67,7 @@ func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 		each(mgr, "trusted authorities", &corev1.ConfigMap{}, injectTrustedCA),
 		each(mgr, "tokens", &corev1.Secret{}, fillToken),
 		each(mgr, "overlay", &corev1.Node{}, new(overlay).annotate),
-		each(mgr, "cloud", &corev1.Node{}, initialize),
+		each(mgr, "cloud", &corev1.Node{}, o.Cloud.initialize),
 		each(mgr, "certificates of nodes", &certificatesv1.CertificateSigningRequest{}, machineApprover{maxAge: o.MaxMachineAge}.approve),
 		keepToken(mgr),
 		machineConfigOperator{client: mgr.GetClient()}.setup(mgr),

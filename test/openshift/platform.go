@@ -17,6 +17,8 @@ var Platforms = []configv1.PlatformType{
 type platform struct {
 	// externalCloud: a cloud controller manager completes Nodes.
 	externalCloud bool
+	// nodeName says whether a Node of that name is that of a virtual machine. Nil where no cloud controller manager completes Nodes.
+	nodeName func(node string, vm VirtualMachine) bool
 	// nodeManager: a program on the host does what the cloud controller manager does elsewhere.
 	nodeManager bool
 	// onPrem: the unit of the kubelet is that of platforms without a load balancer of their own.
@@ -35,7 +37,7 @@ type platform struct {
 
 var platforms = map[configv1.PlatformType]platform{
 	configv1.AWSPlatformType: {
-		externalCloud: true, providerID: true, credentials: "ecr-credential-provider", credentialsConfig: ecrConfig,
+		externalCloud: true, nodeName: byPrivateDNSName, providerID: true, credentials: "ecr-credential-provider", credentialsConfig: ecrConfig,
 		dropins: []string{"20-node-env.conf"},
 	},
 	configv1.AzurePlatformType: {
@@ -43,11 +45,11 @@ var platforms = map[configv1.PlatformType]platform{
 		credentials: "acr-credential-provider", credentialsConfig: acrConfig,
 	},
 	configv1.GCPPlatformType: {
-		externalCloud: true, providerID: true, cloudConf: "[global]\nproject-id = example\nmultizone = true\n",
+		externalCloud: true, nodeName: byFirstLabel, providerID: true, cloudConf: "[global]\nproject-id = example\nmultizone = true\n",
 		credentials: "gcr-credential-provider", credentialsConfig: gcrConfig,
 	},
-	configv1.VSpherePlatformType:   {externalCloud: true, onPrem: true, cloudConf: "global:\n  insecureFlag: false\nvcenter:\n  vc.example.com:\n    server: vc.example.com\n"},
-	configv1.NutanixPlatformType:   {externalCloud: true, onPrem: true, cloudConf: `{"prismCentral":{"address":"prism.example.com","port":9440}}`},
+	configv1.VSpherePlatformType:   {externalCloud: true, nodeName: byFirstLabel, onPrem: true, cloudConf: "global:\n  insecureFlag: false\nvcenter:\n  vc.example.com:\n    server: vc.example.com\n"},
+	configv1.NutanixPlatformType:   {externalCloud: true, nodeName: byName, onPrem: true, cloudConf: `{"prismCentral":{"address":"prism.example.com","port":9440}}`},
 	configv1.NonePlatformType:      {providerID: true},
 	configv1.BareMetalPlatformType: {onPrem: true},
 }

@@ -51,7 +51,7 @@ func runNodeManager(ctx context.Context, s winhost.ServiceStart) error {
 	}
 	// It goes on whatever happens, as the real one does.
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		if err := initialize(ctx, client, name); err != nil {
+		if err := initialize(ctx, client, name, s.Hostname); err != nil {
 			s.Logf("%s: cloud node manager: %v", s.Hostname, err)
 		}
 		return false, nil
@@ -62,7 +62,11 @@ func runNodeManager(ctx context.Context, s winhost.ServiceStart) error {
 	return err
 }
 
-func initialize(ctx context.Context, client kubernetes.Interface, name string) error {
+// initialize completes a Node that is called as the virtual machine, which the computer is called as, too, on Azure.
+func initialize(ctx context.Context, client kubernetes.Interface, name, computer string) error {
+	if !strings.EqualFold(name, computer) {
+		return fmt.Errorf("the virtual machine %s is not that of Node %s", computer, name)
+	}
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err

@@ -103,6 +103,9 @@ type System struct {
 	Kube    kubernetes.Interface
 	Windows versioned.Interface
 
+	// Cloud is what a cluster of OpenShift runs on, whose virtual machines it has to be told of; nil elsewhere.
+	Cloud *openshift.Cloud
+
 	options  Options
 	relay    *winhost.Relay // nil without HostNetworks
 	programs binaries
