@@ -25,8 +25,8 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
-// former is what an API server is told that is to be as those of the version before.
-const former = "--emulated-version=1.36"
+// former is what an API server is told that is to be as those of the version before, and formerKubelet a kubelet of that.
+const former, formerKubelet = "--emulated-version=1.36", "v1.36.4"
 
 // emulate restarts the API server as one of the version before, or as what it is.
 func emulate(t *testing.T, s *site, before bool) {
@@ -53,7 +53,7 @@ func emulate(t *testing.T, s *site, before bool) {
 // one when it is upgraded, and no older one again. If no payload fits, they stay as they are.
 func TestPayloadsSideBySide(t *testing.T) {
 	t.Parallel()
-	const older, newer = "v1.36.4", "v1.37.1"
+	const older, newer = formerKubelet, "v1.37.1"
 	payloads := t.TempDir()
 	for _, version := range []string{older, newer} {
 		if err := standin.WritePayload(t.Context(), filepath.Join(payloads, version), standin.PayloadOptions{Version: version}); err != nil {

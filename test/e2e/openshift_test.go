@@ -27,6 +27,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/openshift"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -175,12 +176,14 @@ func openShiftServerRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 }
 
 // TestOpenShiftMachine: on a platform whose cloud completes Nodes, the host of a Machine becomes one, whatever the
-// cluster-machine-approver makes of that, and goes with its Machine.
+// cluster-machine-approver makes of that, and goes with its Machine. The API server is of the version before, as is the payload.
 func TestOpenShiftMachine(t *testing.T) {
 	t.Parallel()
 	const namespace = "openshift-machine-api"
 	// Each Machine is late for the approver.
-	o := newOpenShiftWith(t, system.Options{OpenShift: configv1.VSpherePlatformType, MaxMachineAge: time.Second})
+	o := newOpenShiftWith(t, system.Options{
+		OpenShift: configv1.VSpherePlatformType, MaxMachineAge: time.Second, ControlPlane: controlplane.Options{APIServerArgs: []string{former}},
+	}, formerKubelet)
 	address := o.HostIP().Next().Next()
 	h := o.newHost(t, namespace, "win-7gq2p1", winhost.Options{Address: address.String(), Port: 22})
 	h.name = "ocp-machine" // that of its Machine
@@ -198,6 +201,9 @@ func TestOpenShiftMachine(t *testing.T) {
 	o.rotateToken(t)
 	h.waitReady(t)
 	h.mustBeWorker(t, o)
+	if got := h.node(t, h.name).Status.NodeInfo.KubeletVersion; got != formerKubelet {
+		t.Errorf("its kubelet is %s, want %s", got, formerKubelet)
+	}
 	if n := h.host.Restarts(); n != 1 {
 		t.Errorf("the host was restarted %d times, want once, for its name", n)
 	}
@@ -261,12 +267,13 @@ type openShiftSite struct {
 
 func newOpenShift(t *testing.T, platform configv1.PlatformType) *openShiftSite {
 	t.Helper()
-	return newOpenShiftWith(t, system.Options{OpenShift: platform})
+	return newOpenShiftWith(t, system.Options{OpenShift: platform}, "")
 }
 
-func newOpenShiftWith(t *testing.T, in system.Options) *openShiftSite {
+// newOpenShiftWith starts a cluster, with a payload whose kubelet has that version; empty: the usual one.
+func newOpenShiftWith(t *testing.T, in system.Options, version string) *openShiftSite {
 	t.Helper()
-	s := newSiteWith(t, standin.PayloadOptions{Overlay: true, Platform: in.OpenShift}, in)
+	s := newSiteWith(t, standin.PayloadOptions{Overlay: true, Platform: in.OpenShift, Version: version}, in)
 	c, err := openshift.NewClient(s.AdminConfig())
 	if err != nil {
 		t.Fatal(err)
