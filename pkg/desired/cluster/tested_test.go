@@ -54,8 +54,8 @@ func TestUntestedVersions(t *testing.T) {
 	}
 }
 
-// TestNewestTested: the API server of the tests is of the version of the libraries.
-func TestNewestTested(t *testing.T) {
+// TestTestedVersions: the API server of the tests is of the version of the libraries, and the one that it emulates is the oldest that is said.
+func TestTestedVersions(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +63,12 @@ func TestNewestTested(t *testing.T) {
 	_, line, _ := strings.Cut(string(text), "\tk8s.io/client-go v0.")
 	library, _, _ := strings.Cut(line, ".")
 	if got, want := cluster.NewestTested.String(), "1."+library; got != want {
-		t.Errorf("it is %s, and the libraries are of %s", got, want)
+		t.Errorf("the newest is %s, and the libraries are of %s", got, want)
+	}
+	if text, err = os.ReadFile(filepath.Join("..", "..", "..", "test", "e2e", "minors_test.go")); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"--emulated-version=` + cluster.OldestTested.String() + `"`; !strings.Contains(string(text), want) {
+		t.Errorf("no API server of the tests has %s", want)
 	}
 }
