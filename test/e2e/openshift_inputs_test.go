@@ -379,7 +379,7 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 			name: "type of the network", change: networkType("OpenShiftSDN"), repair: networkType("OVNKubernetes"),
 			said: []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
 		},
-	}, func() {})
+	})
 	proxy := object[configv1.Proxy](t, o, "cluster")
 	overlay := object[operatorv1.Network](t, o, "cluster").Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig
 	h.mustSayAndStay(t, []clusterInput{
@@ -400,68 +400,65 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 			name: "overlay", change: func() { setOverlay(t, o, nil) }, repair: func() { setOverlay(t, o, overlay) },
 			said: []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
 		},
-	}, func() {})
+	})
 }
 
-// openShiftWithout has somebody break inputs that a host can be a node without: the host stays as it is, another one joins without them,
-// and both have them when they are repaired.
+// openShiftWithout has somebody break inputs that a host can be a node without: the host keeps what it has of them and gets everything else,
+// another one joins without them, and both have them when they are repaired.
 func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string) {
 	registries := &corev1.ConfigMap{}
 	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: openshift.ConfigNamespace, Name: "registry-cas"}, registries); err != nil {
 		t.Fatal(err)
 	}
 	good := maps.Clone(registries.Data)
-	setRegistries := func(data map[string]string) func() {
-		return func() {
-			registries.Data, registries.ResourceVersion = data, ""
-			if err := o.client.Update(t.Context(), registries); err != nil {
-				t.Fatal(err)
-			}
+	setRegistries := func(data map[string]string) {
+		registries.Data, registries.ResourceVersion = data, ""
+		if err := o.client.Update(t.Context(), registries); err != nil {
+			t.Fatal(err)
 		}
 	}
-	var other *siteHost
-	h.mustSayAndStay(t, []clusterInput{
-		{
-			name: "authority of a registry", change: setRegistries(map[string]string{"registry.example.com..5000": "none"}), repair: setRegistries(good),
-			said: []string{"hosts cannot be given the authorities of registry.example.com:5000: ControllerConfig machine-config-controller", "correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config"},
-		},
-		{
-			name: "pull secret",
-			change: func() {
-				if err := o.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: "pull-secret"}}); err != nil {
-					t.Fatal(err)
-				}
-			},
-			repair: func() { o.setPullSecret(t, `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`) },
-			said:   []string{"Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
-		},
-		{
-			name: "certificate of metrics, which is away already", change: func() {},
-			repair: func() {
-				if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "exporter.yaml")); err != nil {
-					t.Fatal(err)
-				}
-			},
-		},
-	}, func() {
-		other = o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
-		o.addEntry(t, other)
-		mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "the host does without it: hosts cannot be given the authorities of registry.example.com:5000")
-		if err := other.trusts(t, good["registry.example.com..5000"]); err == nil {
-			t.Error("it trusts what cannot be read")
+	const mirrors = wmco.RegistriesDir + `\quay.example.com\hosts.toml`
+	h.waitReady(t)
+	had, starts := h.read(t, mirrors), h.kubelets.Load()
+	setRegistries(map[string]string{"registry.example.com..5000": "none"})
+	if err := o.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: "pull-secret"}}); err != nil {
+		t.Fatal(err)
+	}
+	h.wait(t, "it says what is broken", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate)
+		if c == nil || c.Status != metav1.ConditionTrue {
+			return errors.New(describeConditions(i))
 		}
-		if _, err := other.exporterCertificate(t); err == nil {
-			t.Error("it serves metrics without a certificate")
-		}
+		return mustHave(c.Message, "goes on to trust all authorities that it has", "hosts cannot be given the authorities of registry.example.com:5000: ControllerConfig machine-config-controller",
+			"correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config", "the host goes on with the mirrors and credentials that it has", "Secret openshift-config/pull-secret does not exist")
 	})
+	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName) + newAuthority(t, "kube-apiserver-to-kubelet-signer")
+	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, clients)
+	eventually(t, "another authority of the clients of kubelets reaches the host all the same", func() error { return mustBe(h.read(t, wmco.KubeletCAPath), clients) })
+
+	other := o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
+	o.addEntry(t, other)
+	mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "does without it: hosts cannot be given the authorities of registry.example.com:5000")
+	if err := other.trusts(t, good["registry.example.com..5000"]); err == nil {
+		t.Error("it trusts what cannot be read")
+	}
+	if _, err := other.exporterCertificate(t); err == nil {
+		t.Error("it serves metrics without a certificate")
+	}
+	if err := errors.Join(h.trusts(t, good["registry.example.com..5000"]), mustBe(h.read(t, mirrors), had), mustHave(had, "Basic ")); err != nil {
+		t.Errorf("the host has lost what cannot be read: %v", err)
+	}
+
+	setRegistries(good)
+	o.setPullSecret(t, `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)
+	if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "exporter.yaml")); err != nil {
+		t.Fatal(err)
+	}
 	for _, host := range []*siteHost{h, other} {
+		eventually(t, "it has what can be read again", func() error {
+			return errors.Join(host.trusts(t, good["registry.example.com..5000"]), mustHave(host.read(t, mirrors), "Basic dXNlcjpwYXNzd29yZA=="))
+		})
 		host.waitReady(t)
-		if err := host.trusts(t, good["registry.example.com..5000"]); err != nil {
-			t.Error(err)
-		}
-		if err := mustHave(host.read(t, wmco.RegistriesDir+`\quay.example.com\hosts.toml`), "Basic dXNlcjpwYXNzd29yZA=="); err != nil {
-			t.Error(err)
-		}
 		eventually(t, "it serves metrics with the new certificate", func() error {
 			secret, err := o.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), cluster.ExporterSecret, metav1.GetOptions{})
 			if err != nil {
@@ -473,6 +470,9 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 			}
 			return mustHave(string(secret.Data[corev1.TLSCertKey]), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: now.Raw})))
 		})
+	}
+	if n := h.kubelets.Load() - starts; n != 0 {
+		t.Errorf("the kubelet was started %d times", n)
 	}
 }
 
@@ -489,9 +489,9 @@ func (o *openShiftSite) addEntry(t *testing.T, h *siteHost) {
 	}
 }
 
-// mustSayAndStay breaks inputs, does something meanwhile, and repairs them: the host says what of each is wrong, and is not touched
+// mustSayAndStay breaks inputs and repairs them: the host says what of each is wrong, and is not touched
 // before they are repaired.
-func (h *siteHost) mustSayAndStay(t *testing.T, inputs []clusterInput, meanwhile func()) {
+func (h *siteHost) mustSayAndStay(t *testing.T, inputs []clusterInput) {
 	t.Helper()
 	before, starts := h.waitReady(t), h.kubelets.Load()
 	for _, input := range inputs {
@@ -509,7 +509,6 @@ func (h *siteHost) mustSayAndStay(t *testing.T, inputs []clusterInput, meanwhile
 		}
 		return nil
 	})
-	meanwhile()
 	if i := h.get(t); i.Status.CurrentRevision != before.Status.CurrentRevision || i.Status.Operation.ID != before.Status.Operation.ID || h.kubelets.Load() != starts {
 		t.Errorf("the host was touched: %s\n%s", describeConditions(i), describeOperation(i))
 	}

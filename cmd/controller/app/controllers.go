@@ -9,6 +9,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -94,11 +96,23 @@ func (c *controllers) add(ctx context.Context) error {
 			return err
 		}
 	}
+	promauto.With(ctrlmetrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "windows_inputs_wrong",
+		Help: "Inputs of the configuration of hosts that are missing in the cluster or cannot be used. Hosts stay as they are because of them, wholly or in part.",
+	}, c.inputsWrong)
 	if c.desired == nil {
 		return nil
 	}
 	// Last: whoever wants to know of changes has said so by now.
 	return c.Add(c.desired)
+}
+
+// inputsWrong says how many inputs are wrong. Where hosts are only watched there are none.
+func (c *controllers) inputsWrong() float64 {
+	if c.desired == nil {
+		return 0
+	}
+	return float64(c.desired.InputsWrong())
 }
 
 // addSources adds what makes pools and instances.

@@ -289,7 +289,9 @@ func (a *application) prune() {
 	keep(a.Directories, wantedDirectories(d))
 	keep(a.Firewall, names(d.Firewall, func(r config.FirewallRule) string { return r.Name }))
 	keep(a.Exclusions, d.AntivirusExclusions)
-	keep(a.Certs, names(d.Certificates, func(c config.Certificate) string { return certificateKey(c.Store, c.Fingerprint) }))
+	if !d.KeepCertificates {
+		keep(a.Certs, names(d.Certificates, func(c config.Certificate) string { return certificateKey(c.Store, c.Fingerprint) }))
+	}
 	keep(a.Environment, names(d.Environment, func(v config.EnvironmentVariable) string { return v.Name }))
 	services := names(d.Services, func(s config.Service) string { return s.Name })
 	a.Services = slices.DeleteFunc(a.Services, func(r serviceRecord) bool {

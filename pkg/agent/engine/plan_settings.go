@@ -106,6 +106,9 @@ func (p *planner) certificates() {
 			p.add(step{certificate: &p.bundle.Document.Certificates[i]}, api.ActionCreate, api.KindCertificate, c.Fingerprint, "is not in store "+c.Store, c.OnChange)
 		}
 	}
+	if p.bundle.Document.KeepCertificates {
+		return
+	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Certs)) {
 		r := p.inv.Certs[key]
 		if !wanted[key] && p.seen.certs[key] {

@@ -152,6 +152,45 @@ func TestUnknownContent(t *testing.T) {
 	f.checkClean(t, before)
 }
 
+// TestUnknownAuthorities: where nobody knows all certificates that a host is to trust, it gets those that are known and loses none; they
+// go when all are known again, or with the rest.
+func TestUnknownAuthorities(t *testing.T) {
+	first, next := bundles(t)
+	known := first
+	known.Document.Certificates = next.Document.Certificates // one of them, and another one
+	unknown := first
+	unknown.Document.Certificates, unknown.Document.KeepCertificates = next.Document.Certificates[1:], true
+
+	f := usedHost(t, first)
+	before := f.picture()
+	converge(t, f, first)
+	had := maps.Clone(f.certs)
+	converge(t, f, unknown)
+	f.check(t, unknown)
+	for key := range had {
+		if !f.certs[key] {
+			t.Errorf("it does not trust %s any more", key)
+		}
+	}
+	if added := certificateKey("Root", next.Document.Certificates[1].Fingerprint); had[added] || !f.certs[added] {
+		t.Errorf("it trusts what was added: before %t, now %t", had[added], f.certs[added])
+	}
+	if drifts := watchAs(t, f, 1, "none"); len(drifts) > 0 {
+		t.Errorf("the service finds %+v", drifts)
+	}
+	converge(t, f, unknown) // what is ours is known however often
+	converge(t, f, known)
+	f.check(t, known)
+	if gone := certificateKey("Root", first.Document.Certificates[0].Fingerprint); f.certs[gone] {
+		t.Error("it trusts what was taken away")
+	}
+	converge(t, f, unknown)
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	f.checkClean(t, before)
+}
+
 // TestMetadataServiceIsAway: the name of a host in its cloud never changes, and its metadata
 // service may be out of reach after a restart. The host is repaired all the same.
 func TestMetadataServiceIsAway(t *testing.T) {

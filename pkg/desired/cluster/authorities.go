@@ -21,6 +21,8 @@ type bundle struct {
 	where string
 	// remedy says what to do about those that cannot be used.
 	remedy string
+	// ofProxy: hosts must not get the proxy before the authorities that it needs.
+	ofProxy bool
 }
 
 // usable returns the certificates of a bundle that can be used, and warns of the others. Nil: there are none, and
@@ -56,8 +58,12 @@ func (r *reader) require(b bundle, data []byte) []byte {
 // optional returns the certificates of a bundle that hosts can do without that do not have them yet.
 func (r *reader) optional(b bundle, data []byte) []byte {
 	usable, why := r.usable(b, data)
-	if usable == nil {
-		r.keep("hosts cannot be given the authorities "+b.whose+": "+why, b.remedy)
+	switch problem := "hosts cannot be given the authorities " + b.whose + ": " + why; {
+	case usable != nil:
+	case b.ofProxy:
+		r.keep(problem, b.remedy)
+	default:
+		r.leave(trustedAuthorities, problem, b.remedy)
 	}
 	return usable
 }

@@ -121,7 +121,7 @@ func TestAuthorities(t *testing.T) {
 }
 
 // TestNoAuthorities: what has no certificate that can be used leaves hosts as they are. Those that join do without those that
-// a node does not need.
+// a node does not need, and configured ones go on to trust what they trust; but they do not get a proxy without what it needs.
 func TestNoAuthorities(t *testing.T) {
 	own := newCA()
 	for _, tt := range []struct {
@@ -129,13 +129,14 @@ func TestNoAuthorities(t *testing.T) {
 		change func(a *authorities)
 		want   string
 		joins  bool
+		stays  bool
 	}{
-		{"clients of kubelets", func(a *authorities) { a.clients = own[:len(own)/2] }, "ControllerConfig machine-config-controller, spec.kubeAPIServerServingCAData has no certificate that can be used (block 1 is left out: it is damaged)", false},
-		{"API server", func(a *authorities) { a.server = "hunter2" }, "ConfigMap openshift-machine-config-operator/kubeconfig-data, key ca-bundle.crt of its binaryData has no certificate in PEM", false},
-		{"a registry of the administrator", func(a *authorities) { a.user = "hunter2" }, "spec.imageRegistryBundleUserData of registry.example.com:5000 has no certificate in PEM: correct key registry.example.com..5000", true},
-		{"a registry of the cluster", func(a *authorities) { a.registry = own[:len(own)/2] }, "spec.imageRegistryBundleData of image-registry.svc:5000 has no certificate that can be used (block 1", true},
-		{"what administrators add", func(a *authorities) { a.additional = "hunter2" }, "spec.additionalTrustBundle has no certificate in PEM: correct ConfigMap openshift-config/user-ca-bundle", true},
-		{"the proxy", func(a *authorities) { a.injected = own[:len(own)/2] }, "ConfigMap windows/trusted-ca, key ca-bundle.crt has no certificate that can be used (block 1", true},
+		{"clients of kubelets", func(a *authorities) { a.clients = own[:len(own)/2] }, "ControllerConfig machine-config-controller, spec.kubeAPIServerServingCAData has no certificate that can be used (block 1 is left out: it is damaged)", false, true},
+		{"API server", func(a *authorities) { a.server = "hunter2" }, "ConfigMap openshift-machine-config-operator/kubeconfig-data, key ca-bundle.crt of its binaryData has no certificate in PEM", false, true},
+		{"a registry of the administrator", func(a *authorities) { a.user = "hunter2" }, "spec.imageRegistryBundleUserData of registry.example.com:5000 has no certificate in PEM: correct key registry.example.com..5000", true, false},
+		{"a registry of the cluster", func(a *authorities) { a.registry = own[:len(own)/2] }, "spec.imageRegistryBundleData of image-registry.svc:5000 has no certificate that can be used (block 1", true, false},
+		{"what administrators add", func(a *authorities) { a.additional = "hunter2" }, "spec.additionalTrustBundle has no certificate in PEM: correct ConfigMap openshift-config/user-ca-bundle", true, false},
+		{"the proxy", func(a *authorities) { a.injected = own[:len(own)/2] }, "ConfigMap windows/trusted-ca, key ca-bundle.crt has no certificate that can be used (block 1", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := authorities{clients: realCA, server: realCA, user: realCA, registry: realCA}
@@ -151,7 +152,14 @@ func TestNoAuthorities(t *testing.T) {
 				}
 				configured := instance()
 				configured.Status.CurrentRevision = "r1"
-				_, err = snapshot.Build(cluster.Host{Instance: configured})
+				r, failed := snapshot.Build(cluster.Host{Instance: configured})
+				if !tt.stays {
+					if failed != nil || !r.Bundle.Document.KeepCertificates || !strings.Contains(r.Warnings[0], tt.want) {
+						t.Errorf("a host that is configured: %v", failed)
+					}
+					return
+				}
+				err = failed
 			}
 			if wrong := new(cluster.InputError); !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v, want something about %q", err, tt.want)

@@ -20,6 +20,9 @@ type Finding struct {
 	OtherOperator bool
 }
 
+// String says it in messages.
+func (f Finding) String() string { return f.Problem + ": " + f.Remedy }
+
 // InputError says everything that prevents hosts from being configured in this cluster. Trying
 // again does not help before each of the findings is resolved.
 type InputError struct {
@@ -37,7 +40,7 @@ func (e *InputError) Is(target error) bool {
 func (e *InputError) Error() string {
 	parts := make([]string, len(e.Findings))
 	for i, f := range e.Findings {
-		parts[i] = f.Problem + ": " + f.Remedy
+		parts[i] = f.String()
 	}
 	return "hosts cannot be configured in this cluster: " + strings.Join(parts, "; ")
 }

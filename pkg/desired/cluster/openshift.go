@@ -262,6 +262,7 @@ func (r *reader) readTrustedCA(ctx context.Context) error {
 	}
 	from := bundle{whose: "that hosts trust", where: fmt.Sprintf("ConfigMap %s/%s, key %s", r.settings.Namespace, TrustedCAConfigMap, trustedCAKey), remedy: "correct it"}
 	if r.openShift {
+		from.ofProxy = true
 		from.remedy = fmt.Sprintf("the network operator writes it: correct the ConfigMap in namespace openshift-config that spec.trustedCA of Proxy %s names", clusterName)
 	}
 	r.trust("# ConfigMap "+r.settings.Namespace+"/"+TrustedCAConfigMap+"\n%s", from, []byte(text))
@@ -304,13 +305,13 @@ func (r *reader) readMirrors(ctx context.Context) error {
 		return err
 	}
 	if data == nil && r.openShift {
-		r.keep(fmt.Sprintf("Secret %s/%s does not exist, which has the credentials of the mirrors", pullSecretNamespace, pullSecretName), "create it again, with the credentials that it had")
+		r.leave(mirrorFiles, fmt.Sprintf("Secret %s/%s does not exist, which has the credentials of the mirrors", pullSecretNamespace, pullSecretName), "create it again, with the credentials that it had")
 	}
 	if data == nil {
 		return nil
 	}
 	if r.cluster.PullSecret, err = document.ParsePullSecret(data[corev1.DockerConfigJsonKey]); err != nil {
-		r.keep(fmt.Sprintf("Secret %s/%s cannot be used (%v)", pullSecretNamespace, pullSecretName, err), "correct it")
+		r.leave(mirrorFiles, fmt.Sprintf("Secret %s/%s cannot be used (%v)", pullSecretNamespace, pullSecretName, err), "correct it")
 	}
 	return nil
 }

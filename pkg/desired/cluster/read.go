@@ -82,7 +82,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 			Problem: oneLine(err), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
-	return &Snapshot{common: in, kept: rd.kept, warnings: rd.warnings, metricsKept: rd.metricsKept, candidates: candidates, servers: servers}, nil
+	return &Snapshot{common: in, kept: rd.kept, left: rd.left, warnings: rd.warnings, metricsKept: rd.metricsKept, candidates: candidates, servers: servers}, nil
 }
 
 // reader collects what it reads.
@@ -98,7 +98,9 @@ type reader struct {
 	workers  kubeletv1beta1.KubeletConfiguration // of the cluster's own kubelets
 	findings []Finding
 	// kept are what hosts can do without that do not have it yet, and others have.
-	kept     []Finding
+	kept []Finding
+	// left are those of them that only a part of a host depends on, which stays as it is.
+	left     left
 	warnings []string
 	// metricsKept is as in [Snapshot].
 	metricsKept string
@@ -112,6 +114,11 @@ func (r *reader) find(problem, remedy string) {
 // they have; those that join do without until it is corrected.
 func (r *reader) keep(problem, remedy string) {
 	r.kept = append(r.kept, Finding{Problem: problem, Remedy: remedy})
+}
+
+// leave is keep for what nothing but a part of a host depends on: only that stays as it is.
+func (r *reader) leave(p part, problem, remedy string) {
+	r.left = append(r.left, leftFinding{part: p, Finding: Finding{Problem: problem, Remedy: remedy}})
 }
 
 // get reads an object into obj and reports whether it exists. Kinds that the cluster does

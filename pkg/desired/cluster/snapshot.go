@@ -21,8 +21,9 @@ import (
 type Snapshot struct {
 	// common has nothing of any host or pool. Its payload is that of new hosts.
 	common document.Inputs
-	// kept is why hosts that are configured stay as they are.
+	// kept is why hosts that are configured stay as they are, and left why parts of them do.
 	kept     []Finding
+	left     left
 	warnings []string
 	// metricsKept is what has to be said of hosts that serve metrics, because there is no certificate for them. Empty: nothing.
 	metricsKept string
@@ -88,13 +89,22 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(s.kept) > 0 && mayLose(h.Instance, r.Revision) {
-		return nil, &InputError{Findings: s.kept}
+	var said []string // first: what is too long is cut
+	switch loses := mayLose(h.Instance, r.Revision); {
+	case loses && len(s.kept) > 0:
+		return nil, &InputError{Findings: slices.Concat(s.kept, s.left.findings())}
+	case loses && len(s.left) > 0:
+		s.left.apply(&inputs)
+		if r, err = document.Build(inputs); err != nil {
+			return nil, err
+		}
+		said = s.left.warnings()
+	default:
+		for _, f := range slices.Concat(s.kept, s.left.findings()) {
+			said = append(said, "the host does without it: "+f.String())
+		}
 	}
-	for _, f := range s.kept {
-		r.Warnings = append(r.Warnings, "the host does without it: "+f.Problem+": "+f.Remedy)
-	}
-	r.Warnings = slices.Concat(s.warnings, payloadWarnings, r.Warnings)
+	r.Warnings = slices.Concat(said, s.warnings, payloadWarnings, r.Warnings)
 	return r, nil
 }
 
@@ -106,7 +116,9 @@ func mayLose(instance *v1alpha1.WindowsInstance, revision string) bool {
 		return false
 	}
 	joins := status.Operation.Active() && status.Operation.Type == v1alpha1.OperationReconfigure
-	return !joins || slices.ContainsFunc(status.History, func(o v1alpha1.Operation) bool { return o.MayHaveChangedHost() })
+	return !joins || len(status.History) >= v1alpha1.MaxHistory || slices.ContainsFunc(status.History, func(o v1alpha1.Operation) bool {
+		return o.MayHaveChangedHost() || o.Type == v1alpha1.OperationAdopt && o.Phase == v1alpha1.OperationSucceeded
+	})
 }
 
 // choosePayload sets the payload for a host with that Node, which goes back to a revision; nil: it does not.

@@ -986,63 +986,159 @@ func TestPortOfTheOverlay(t *testing.T) {
 	}
 }
 
+// wantsNothing says how a host was set up that has nothing to lose: while it joins its revision is that without its Node, and then
+// the one that it is to have.
+func wantsNothing(revision string) map[string]v1alpha1.WindowsInstanceStatus {
+	under := v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, HostChanged: true}
+	return map[string]v1alpha1.WindowsInstanceStatus{
+		"before it joins":       {},
+		"while it joins":        {CurrentRevision: "r1", Operation: &under},
+		"when it has joined":    {CurrentRevision: revision},
+		"tried again to join":   {CurrentRevision: revision, Operation: &under, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
+		"after what changed it": {CurrentRevision: revision, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
+	}
+}
+
+// mayLose says how a host was set up that may have what cannot be read at present.
+func mayLose() map[string]v1alpha1.WindowsInstanceStatus {
+	under := v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, HostChanged: true}
+	return map[string]v1alpha1.WindowsInstanceStatus{
+		"configured":                   {CurrentRevision: "r1"},
+		"while it is updated":          {CurrentRevision: "r1", Operation: &under, History: []v1alpha1.Operation{{ID: "1", Type: v1alpha1.OperationReconfigure, HostChanged: true}}},
+		"while it is restarted":        {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}},
+		"when the update was broken":   {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true}},
+		"the first after its adoption": {CurrentRevision: "r1", Operation: &under, History: []v1alpha1.Operation{{ID: "1", Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationSucceeded}}},
+		"nobody knows any more":        {CurrentRevision: "r1", Operation: &under, History: make([]v1alpha1.Operation, v1alpha1.MaxHistory)},
+	}
+}
+
 // TestInputsThatHostsDoWithout: what is damaged and a host can be a node without leaves configured hosts as they are, and
 // those that join become nodes without it.
 func TestInputsThatHostsDoWithout(t *testing.T) {
-	mirrored := openShiftCluster
+	const want = "the network operator has not put the proxy of Proxy cluster into effect yet"
+	snapshot := read(t, settings(), replaced(openShiftCluster(), &configv1.Proxy{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster", CreationTimestamp: metav1.Now()}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"},
+	}))
+	joining := build(t, snapshot, cluster.Host{Instance: instance()})
+	if !slices.ContainsFunc(joining.Warnings, func(w string) bool { return strings.HasPrefix(w, "the host does without it: "+want) }) {
+		t.Errorf("a host that joins: %q", joining.Warnings)
+	}
+	for name, status := range wantsNothing(joining.Revision) {
+		host := instance()
+		host.Status = status
+		if got := build(t, snapshot, cluster.Host{Instance: host}); got.Revision != joining.Revision {
+			t.Errorf("%s it is to have revision %s, want %s", name, got.Revision, joining.Revision)
+		}
+	}
+	for name, status := range mayLose() {
+		host := instance()
+		host.Status = status
+		_, err := snapshot.Build(cluster.Host{Instance: host})
+		if wrong := new(cluster.InputError); !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPartsThatStay: what is damaged and only a part of a host depends on leaves that part of configured hosts as it is. They get
+// everything else, such as another authority of the clients of kubelets; those that join do without.
+func TestPartsThatStay(t *testing.T) {
+	const trusts, mirrors = "the host goes on to trust all authorities that it has, also those that were taken away since: ", "the host goes on with the mirrors and credentials that it has, whatever was changed since: "
 	for _, tt := range []struct {
-		name    string
-		objects []client.Object
-		want    string
+		name   string
+		damage func([]client.Object) []client.Object
+		says   string
+		want   string
+		// Files that stay as they are.
+		files []string
 	}{
-		{"pull secret that is none", replaced(mirrored(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})), "Secret openshift-config/pull-secret cannot be used"},
 		{
-			"a Proxy that was created again", replaced(mirrored(), &configv1.Proxy{
-				ObjectMeta: metav1.ObjectMeta{Name: "cluster", CreationTimestamp: metav1.Now()}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"},
-			}), "the network operator has not put the proxy of Proxy cluster into effect yet",
+			name: "pull secret that is none",
+			damage: func(o []client.Object) []client.Object {
+				return replaced(o, secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"}))
+			},
+			says: mirrors, want: "Secret openshift-config/pull-secret cannot be used", files: []string{"docker.io", "quay.io"},
 		},
-		{"no pull secret where there are mirrors", lacking(mirrored(), "pull-secret"), "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors"},
+		{
+			name:   "no pull secret where there are mirrors",
+			damage: func(o []client.Object) []client.Object { return lacking(o, "pull-secret") },
+			says:   mirrors, want: "Secret openshift-config/pull-secret does not exist, which has the credentials of the mirrors", files: []string{"docker.io", "quay.io"},
+		},
+		{
+			name: "authority of a registry",
+			damage: func(o []client.Object) []client.Object {
+				authorities := find[*mcfgv1.ControllerConfig](t, o).DeepCopy()
+				authorities.Spec.ImageRegistryBundleUserData = []mcfgv1.ImageRegistryBundle{{File: "registry.example.com..5000", Data: []byte("hunter2")}}
+				return replaced(o, authorities)
+			},
+			says: trusts, want: "hosts cannot be given the authorities of registry.example.com:5000",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			snapshot := read(t, settings(), tt.objects)
-			configured := instance()
-			configured.Status.CurrentRevision = "r1"
-			_, err := snapshot.Build(cluster.Host{Instance: configured})
-			wrong := new(cluster.InputError)
-			if !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("a host that is configured: %v", err)
-			}
-			joining := build(t, snapshot, cluster.Host{Instance: instance()})
-			if !slices.ContainsFunc(joining.Warnings, func(w string) bool { return strings.Contains(w, "the host does without it: "+tt.want) }) {
+			another := newCA()
+			clients := find[*mcfgv1.ControllerConfig](t, openShiftCluster()).DeepCopy()
+			clients.Spec.KubeAPIServerServingCAData = []byte(another)
+			good, broken := read(t, settings(), replaced(openShiftCluster(), clients)), read(t, settings(), tt.damage(replaced(openShiftCluster(), clients)))
+
+			joining := build(t, broken, cluster.Host{Instance: instance()})
+			if !strings.HasPrefix(joining.Warnings[0], "the host does without it: "+tt.want) || joining.Bundle.Document.KeepCertificates || slices.ContainsFunc(joining.Bundle.Document.Files, stays) {
 				t.Errorf("a host that joins: %q", joining.Warnings)
 			}
-			// While it joins its revision is that without its Node, and then the one that it is to have.
-			under := v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, HostChanged: true}
-			for name, status := range map[string]v1alpha1.WindowsInstanceStatus{
-				"while it joins":        {CurrentRevision: "r1", Operation: &under},
-				"when it has joined":    {CurrentRevision: joining.Revision},
-				"tried again to join":   {CurrentRevision: joining.Revision, Operation: &under, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
-				"after what changed it": {CurrentRevision: joining.Revision, History: []v1alpha1.Operation{{ID: "1", HostChanged: true}}},
-			} {
+			for name, status := range wantsNothing(joining.Revision) {
 				host := instance()
 				host.Status = status
-				if got := build(t, snapshot, cluster.Host{Instance: host}); got.Revision != joining.Revision {
+				if got := build(t, broken, cluster.Host{Instance: host}); got.Revision != joining.Revision {
 					t.Errorf("%s it is to have revision %s, want %s", name, got.Revision, joining.Revision)
 				}
 			}
-			for name, status := range map[string]v1alpha1.WindowsInstanceStatus{
-				"while it is updated":        {CurrentRevision: "r1", Operation: &under, History: []v1alpha1.Operation{{ID: "1", Type: v1alpha1.OperationReconfigure, HostChanged: true}}},
-				"while it is restarted":      {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}},
-				"when the update was broken": {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true}},
-			} {
+			for name, status := range mayLose() {
 				host := instance()
 				host.Status = status
-				if _, err := snapshot.Build(cluster.Host{Instance: host}); !errors.As(err, &wrong) {
-					t.Errorf("%s: %v", name, err)
+				was, is := build(t, good, cluster.Host{Instance: host}), build(t, broken, cluster.Host{Instance: host})
+				if !strings.HasPrefix(is.Warnings[0], tt.says+tt.want) || strings.Contains(strings.Join(is.Warnings, " "), "hunter2") {
+					t.Errorf("%s it says %q", name, is.Warnings)
+				}
+				if got := givenBy(is).clients; got != another {
+					t.Errorf("%s it does not get another authority of the clients of kubelets, but %q", name, got)
+				}
+				d := is.Bundle.Document
+				if d.KeepCertificates != (tt.says == trusts) {
+					t.Errorf("%s it goes on to trust what it trusts: %t", name, d.KeepCertificates)
+				}
+				var left []string
+				for i, f := range d.Files {
+					if directory, ok := strings.CutPrefix(f.Path, wmco.RegistriesDir+`\`); ok && stays(f) {
+						left = append(left, strings.TrimSuffix(directory, `\hosts.toml`))
+					} else if i >= len(was.Bundle.Document.Files) || was.Bundle.Document.Files[i].Path != f.Path || was.Bundle.Document.Files[i].Digest != f.Digest {
+						t.Errorf("%s %s is another one, or was not there", name, f.Path)
+					}
+				}
+				if !slices.Equal(left, tt.files) {
+					t.Errorf("%s the files of registries %q stay, want %q", name, left, tt.files)
+				}
+				// It has that then, and it is what it is to have.
+				host.Status = v1alpha1.WindowsInstanceStatus{CurrentRevision: is.Revision}
+				if again := build(t, broken, cluster.Host{Instance: host}); again.Revision != is.Revision {
+					t.Errorf("%s it is to have revision %s, and then %s", name, is.Revision, again.Revision)
 				}
 			}
 		})
 	}
+}
+
+// stays says whether a file of registries stays as it is on hosts that have it.
+func stays(f config.File) bool {
+	return f.Waiting && f.Source.Expand && strings.HasPrefix(f.Path, wmco.RegistriesDir)
+}
+
+// find returns the first object of a type.
+func find[T client.Object](t *testing.T, objects []client.Object) T {
+	t.Helper()
+	at := slices.IndexFunc(objects, func(o client.Object) bool { _, is := o.(T); return is })
+	if at < 0 {
+		t.Fatal("there is none")
+	}
+	return objects[at].(T) //nolint:forcetypeassert // it was found by that
 }
 
 // TestProxyThatIsRefused: what the network operator does not accept is in effect nowhere, so hosts go on without it, as workers do.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -382,6 +383,20 @@ func (s *Source) Published(ctx context.Context) (*document.PublishedServices, er
 		return nil, err
 	}
 	return snapshot.Published()
+}
+
+// InputsWrong says how many inputs were missing, or could not be used, when the cluster was last read. What is left to another operator is not
+// wrong.
+func (s *Source) InputsWrong() int {
+	snapshot, err := s.latest()
+	findings, missing := []Finding(nil), new(InputError)
+	switch {
+	case errors.As(err, &missing):
+		findings = missing.Findings
+	case snapshot != nil:
+		findings = slices.Concat(snapshot.kept, snapshot.left.findings())
+	}
+	return len(slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.OtherOperator }))
 }
 
 // MetricsKept says why a host that serves metrics goes on with the certificate that it has, and what to do about it, where others

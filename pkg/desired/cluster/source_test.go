@@ -218,6 +218,9 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	if from, known := s.NodeNames(); known {
 		t.Errorf("without it Nodes are named by %q", from)
 	}
+	if n := s.InputsWrong(); n == 0 || n != len(missing.Findings) {
+		t.Errorf("without it %d inputs are wrong, want %d", n, len(missing.Findings))
+	}
 	if kept := s.MetricsKept(); kept != "" {
 		t.Errorf("without it hosts serve metrics, because %s", kept)
 	}
@@ -228,6 +231,9 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	first, waiting, _, err := s.Revision(t.Context(), instance(), nil, nil)
 	if err != nil || first == "" || len(waiting) == 0 {
 		t.Fatalf("got revision %q, waiting %v, %v", first, waiting, err)
+	}
+	if n := s.InputsWrong(); n != 0 {
+		t.Errorf("with it %d inputs are wrong, want none", n)
 	}
 	if from, known := s.NodeNames(); !known || from != wmco.HostnameOfWindows {
 		t.Errorf("Nodes are named by %q, %v", from, known)

@@ -556,16 +556,8 @@ func (b *builder) exporterFiles() {
 		b.secret(exporterKeyPath, b.in.Cluster.ExporterKey, noImpact)
 		return
 	}
-	// What is in them is known to the host alone.
-	b.document.Variables = append(b.document.Variables, config.Variable{Name: variableExporterFile, Source: config.SourceKept})
-	for _, f := range []config.File{
-		{Path: exporterCertPath, Role: config.RoleCertificate},
-		{Path: exporterKeyPath, Role: config.RoleCredential, Access: config.AccessAdministrators},
-	} {
-		b.text(f.Path, f.Role, ref(variableExporterFile), noImpact)
-		kept := &b.document.Files[len(b.document.Files)-1]
-		kept.Access, kept.Source.Expand, kept.Waiting = f.Access, true, true
-	}
+	b.kept(exporterCertPath, config.RoleCertificate, config.AccessInherited, variableExporterFile)
+	b.kept(exporterKeyPath, config.RoleCredential, config.AccessAdministrators, variableExporterFile)
 }
 
 // keepsExporter says that hosts serve metrics with what they have, if they have it, because there is no certificate for them.
@@ -632,12 +624,26 @@ func (b *builder) registries() {
 	b.warnings = append(b.warnings, registries.Warnings...)
 	for _, f := range registries.Files {
 		path := wmco.RegistriesDir + `\` + f.Directory + `\hosts.toml`
-		if f.HasCredentials {
+		switch {
+		case f.Mirrored && b.in.Cluster.KeepMirrors:
+			b.kept(path, config.RoleCredential, config.AccessAdministrators, variableRegistryFile)
+		case f.HasCredentials:
 			b.secret(path, []byte(f.Content), noImpact)
-		} else {
+		default:
 			b.text(path, config.RoleConfiguration, f.Content, noImpact)
 		}
 	}
+}
+
+// kept adds a file that stays as it is on hosts that have it, because what is in it is known to them alone. The variable is
+// one that never has a value.
+func (b *builder) kept(path string, role config.Role, access config.Access, variable string) {
+	if !slices.ContainsFunc(b.document.Variables, func(v config.Variable) bool { return v.Name == variable }) {
+		b.document.Variables = append(b.document.Variables, config.Variable{Name: variable, Source: config.SourceKept})
+	}
+	b.text(path, role, ref(variable), noImpact)
+	f := &b.document.Files[len(b.document.Files)-1]
+	f.Access, f.Source.Expand, f.Waiting = access, true, true
 }
 
 // environment adds the variables of the machine. A service inherits those that the
@@ -661,7 +667,7 @@ func (b *builder) trust() {
 	if len(damaged) > 0 {
 		b.errs = append(b.errs, fmt.Errorf("trusted certificates: %s", strings.Join(damaged, ", ")))
 	}
-	b.document.Certificates = once(trusted)
+	b.document.Certificates, b.document.KeepCertificates = once(trusted), b.in.Cluster.KeepTrusted
 }
 
 // logs adds the rotation of logs that no program rotates: kube-log-runner rotates those of the

@@ -477,6 +477,7 @@ func TestImpact(t *testing.T) {
 		change   func(in *document.Inputs)
 		want     config.Impact
 		services []string
+		platform configv1.PlatformType // if it must be another one than None
 	}{
 		{name: "mirror", change: func(in *document.Inputs) { in.Cluster.ImageDigestMirrors[0].Mirrors[0] = "other.example.com" }, want: config.ImpactNone},
 		{name: "CA of the kubelet", change: func(in *document.Inputs) { in.Cluster.KubeletCA = []byte("another") }, want: config.ImpactNone},
@@ -505,11 +506,17 @@ func TestImpact(t *testing.T) {
 		{name: "containerd", change: func(in *document.Inputs) { setProgram(in, `C:\k\containerd\containerd.exe`) }, want: config.ImpactDrain, services: []string{"containerd"}},
 		{name: "pause image", change: func(in *document.Inputs) { in.Cluster.PauseImage = "example.com/pause:1" }, want: config.ImpactDrain, services: []string{"containerd"}},
 		{name: "proxy", change: func(in *document.Inputs) { in.Cluster.Proxy.HTTP = "http://proxy.example.com" }, want: config.ImpactReboot},
+		{name: "credential providers", platform: configv1.AWSPlatformType, change: func(in *document.Inputs) {
+			in.Cluster.CredentialProviderConfig = []byte("kind: CredentialProviderConfig\nproviders: []\n")
+		}, want: config.ImpactRestart, services: []string{"kubelet"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			before := build(t, inputs(configv1.NonePlatformType))
-			in := inputs(configv1.NonePlatformType)
+			platform := tt.platform
+			if platform == "" {
+				platform = configv1.NonePlatformType
+			}
+			before, in := build(t, inputs(platform)), inputs(platform)
 			tt.change(&in)
 			after := build(t, in)
 			if before.Revision == after.Revision {

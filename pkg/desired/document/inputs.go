@@ -88,6 +88,8 @@ type Cluster struct {
 	// TrustedCA has the certificates that hosts trust in addition to their own, in PEM. Each can be used, see
 	// [UsableCertificates].
 	TrustedCA []byte
+	// KeepTrusted: there are more of them, which nobody can read at present. Hosts go on to trust those that they have.
+	KeepTrusted bool
 	// ImageDigestMirrors and ImageTagMirrors are those of all mirror sets, sorted by
 	// the names of the sets.
 	ImageDigestMirrors []configv1.ImageDigestMirrors
@@ -96,6 +98,9 @@ type Cluster struct {
 	RegistrySources configv1.RegistrySources
 	// PullSecret has the credentials of registries.
 	PullSecret PullSecret
+	// KeepMirrors: nobody can read the credentials of mirrors at present. Hosts go on with the files of mirrored registries that they
+	// have, whatever mirrors there are, and get no others.
+	KeepMirrors bool
 	// PauseImage is the image that holds the network of a pod. Empty: [DefaultPauseImage].
 	PauseImage string
 }

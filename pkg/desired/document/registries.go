@@ -90,6 +90,8 @@ type RegistryFile struct {
 	// Content of the file. It is a secret when HasCredentials.
 	Content        string
 	HasCredentials bool
+	// Mirrored: it names mirrors, so that credentials may belong into it.
+	Mirrored bool
 }
 
 // Registries are the files that say where images are pulled from.
@@ -270,7 +272,7 @@ func nothingFrom(server string) string {
 
 // file returns the configuration of the registry.
 func (r *registry) file(pullSecret PullSecret) RegistryFile {
-	f := RegistryFile{Directory: directory(r.host)}
+	f := RegistryFile{Directory: directory(r.host), Mirrored: len(r.mirrors) > 0}
 	// The server is used when no mirror has the image. By default it has all capabilities.
 	server, capabilities := mirrorEntry{host: r.host, insecure: r.insecure}, ""
 	switch {

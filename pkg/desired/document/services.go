@@ -42,8 +42,9 @@ const (
 	variableHNSSubnet        = "HNS_SUBNET"
 	variableHNSAddress       = "HNS_MANAGEMENT_IP"
 	variableSourceVIP        = "SOURCE_VIP"
-	// variableExporterFile never has a value: it stands for a file that a host keeps as it is.
+	// variableExporterFile and variableRegistryFile never have a value: they stand for files that a host keeps as they are.
 	variableExporterFile = "EXPORTER_FILE"
+	variableRegistryFile = "REGISTRY_FILE"
 )
 
 // ref returns the reference to a variable in a document.

@@ -40,6 +40,9 @@ type Document struct {
 	// Certificates that must be in the certificate stores of the machine. Only those
 	// that did not exist before are ours, and only they are ever removed.
 	Certificates []Certificate `json:"certificates,omitempty"`
+	// KeepCertificates: those of earlier documents stay in their stores, whether this one lists them or not, because
+	// whoever made it could not read all of them.
+	KeepCertificates bool `json:"keepCertificates,omitempty"`
 	// Firewall are rules that let connections in.
 	Firewall []FirewallRule `json:"firewall,omitempty"`
 	// HNS is what the Host Networking Service has to do with us. Nil: nothing.
