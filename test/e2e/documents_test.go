@@ -48,7 +48,7 @@ var notRun = map[string]string{
 	"kubectl windows cancel ":                                "by then nothing is left to cancel; TestPluginOperations",
 	"ID=":                                                    "as above",
 	"echo \"{\\\"spec\\\":{\\\"operationID":                  "as above",
-	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall",
+	"kubectl apply -k ":                                      "installs what runs here already; TestInstallAndUninstall, TestOpenShift",
 	"kubectl apply -f artifacts/openshift/cluster-api.yaml":  "needs a namespace of Cluster API; TestOpenShift/user_data",
 	"kubectl rollout status ":                                "belongs to the installation, whose pods need kubelets",
 	"kubectl set image ":                                     "replaces what runs here; needs two releases: TestUpgrade",

@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ import (
 // workers are, and what changes there reaches them at the cost that it should have.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
-	o := newOpenShift(t, configv1.NonePlatformType)
+	o := newOpenShiftByTheGuide(t)
 	authority := o.administer(t)
 	update(t, o, "cluster", func(p *configv1.Proxy) {
 		p.Spec.HTTPProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3128", ".example.com", openshift.UserCAName
@@ -268,6 +269,24 @@ type openShiftSite struct {
 func newOpenShift(t *testing.T, platform configv1.PlatformType) *openShiftSite {
 	t.Helper()
 	return newOpenShiftWith(t, system.Options{OpenShift: platform}, "")
+}
+
+// newOpenShiftByTheGuide is where our programs were installed by the commands that the user guide has for it, but for those that run in
+// pods.
+func newOpenShiftByTheGuide(t *testing.T) *openShiftSite {
+	t.Helper()
+	commands, dir := section(t, "On OpenShift"), t.TempDir()
+	o := newOpenShiftWith(t, system.Options{OpenShift: configv1.NonePlatformType, Install: func(_ context.Context, s *system.System, privateKey []byte) error {
+		if err := os.WriteFile(filepath.Join(dir, "private-key.pem"), privateKey, 0o600); err != nil {
+			return err
+		}
+		g := &guided{System: s, dir: dir}
+		g.run(t, commands, "kubectl apply -k artifacts/openshift", "kubectl create secret generic cloud-private-key ")
+		return nil
+	}}, "")
+	g := &guided{System: o.System, dir: dir}
+	g.run(t, commands, "kubectl wait --for=create apiservice ", "kubectl wait --for=condition=Available apiservice ")
+	return o
 }
 
 // newOpenShiftWith starts a cluster, with a payload whose kubelet has that version; empty: the usual one.

@@ -51,6 +51,9 @@ func section(t *testing.T, heading string) []string {
 	return commands
 }
 
+// installed matches commands that install our programs.
+var installed = regexp.MustCompile(`^kubectl apply -k artifacts/(base|openshift)$`)
+
 // guided runs commands of the user guide on a cluster.
 type guided struct {
 	*system.System
@@ -71,7 +74,7 @@ func (g *guided) run(t *testing.T, commands []string, begin ...string) {
 			t.Fatal(err)
 		}
 		// Without kubelets the Service has no pods, so it is that of the system.
-		command = strings.ReplaceAll(command, "artifacts/base", filepath.Join(g.Dir(), "overlay"))
+		command = installed.ReplaceAllLiteralString(command, "kubectl apply -k "+filepath.Join(g.Dir(), "overlay"))
 		command = strings.ReplaceAll(command, " artifacts/", " "+root+"/artifacts/")
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := exec.CommandContext(ctx, "bash", "-euc", command)

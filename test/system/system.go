@@ -55,6 +55,9 @@ type Options struct {
 	ControlPlane controlplane.Options
 	// PrivateKey is the cluster-wide key in PEM. Empty: there is no Secret.
 	PrivateKey []byte
+	// Install applies the manifests, of which what is for a cluster without kubelets is in directory overlay of [System.Dir], and
+	// makes the Secret with PrivateKey. Nil: Start does.
+	Install func(ctx context.Context, s *System, privateKey []byte) error
 	// MachineAPI installs the CRDs of OpenShift's Machine API.
 	MachineAPI bool
 	// OpenShift is the platform of a cluster that has the kinds and objects of OpenShift, with its Machine API,
@@ -274,6 +277,9 @@ func (s *System) applyArtifacts(ctx context.Context) error {
 	if s.manifests, err = decodeManifests(rendered); err != nil {
 		return err
 	}
+	if s.options.Install != nil {
+		return s.options.Install(ctx, s, s.options.PrivateKey)
+	}
 	_, err = s.Kubectl(ctx, "apply", "-k", dir)
 	return err
 }
@@ -301,7 +307,7 @@ func (s *System) installMachineAPI(ctx context.Context) error {
 }
 
 func (s *System) createKey(ctx context.Context) error {
-	if len(s.options.PrivateKey) == 0 {
+	if len(s.options.PrivateKey) == 0 || s.options.Install != nil {
 		return nil
 	}
 	_, err := s.Kube.CoreV1().Secrets(Namespace).Create(ctx, &corev1.Secret{
