@@ -20,7 +20,7 @@ const wicdService = "windows-instance-config-daemon"
 func ServicesOfInterest() []string {
 	return []string{
 		"containerd", "kubelet", "kube-proxy", "hybrid-overlay-node", "csi-proxy",
-		"windows_exporter", wicdService, "azure-cloud-node-manager",
+		"windows_exporter", wicdService, "cloud-node-manager",
 		"windows-node-agent", "sshd", "docker", "vmcompute", "hns", "WinRM", "W32Time", "wuauserv",
 	}
 }

@@ -327,7 +327,7 @@ var essential = []string{"containerd", "kubelet"}
 
 // servicesOfNode are the other ones of a node. Whether they run is said, and not waited for.
 var servicesOfNode = []string{
-	"kube-proxy", "hybrid-overlay-node", "csi-proxy", "windows_exporter", "azure-cloud-node-manager", "windows-instance-config-daemon",
+	"kube-proxy", "hybrid-overlay-node", "csi-proxy", "windows_exporter", "cloud-node-manager", "windows-instance-config-daemon",
 }
 
 // stopped returns those of the named services that exist, start with the host and do not run.
