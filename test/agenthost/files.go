@@ -162,6 +162,15 @@ func (s *System) Remove(path string) error {
 	return nil
 }
 
+// Link makes a symbolic link, or has one that is there lead elsewhere. The engine makes none, and other programs do.
+func (s *System) Link(path, target string) error {
+	local := s.local(path)
+	if err := os.Remove(local); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(s.local(target), local)
+}
+
 // RemoveAtBoot implements [engine.System]. No file is ever in use, so it is removed now.
 func (s *System) RemoveAtBoot(path string) error { return s.Remove(path) }
 

@@ -38,6 +38,7 @@ import (
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/wmcostandin"
 )
 
 // TestAdopt: a host that WMCO has configured is watched while WMCO runs, taken over as it is once it does not, updated when
@@ -134,7 +135,10 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := base64.StdEncoding.EncodeToString(former.PublicKey().Marshal())
-	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.HostKeysConfigMap}, Data: map[string]string{machine.host.Address(): stale, "10.1.42.1": stale}})
+	met := fmt.Appendf(nil, `{"data":{%q:%q,"10.1.42.1":%q}}`, machine.host.Address(), stale, stale)
+	if _, err := o.Kube.CoreV1().ConfigMaps(system.Namespace).Patch(t.Context(), wmco.HostKeysConfigMap, types.MergePatchType, met, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	machine.waitReady(t)
 	o.waitRunning(t, machine.namespace, machine.name)
 	machine.giveBack(t)
@@ -305,25 +309,33 @@ func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 		t.Fatal(err)
 	}
 	h.before = h.state(t)
-	if err := o.wmcoHost(t, name).Put(h.theirs(t)); err != nil {
+	made := o.wmcoHost(t, h)
+	if err := made.Put(h.theirs(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.host.Reboot(); err != nil {
 		t.Fatal(err)
 	}
 	approve(t, o, "system:node:"+name)
+	services, err := made.Published()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-services-11.0.0"}, Data: services, Immutable: new(true)})
+	// A host is there until it is a Node, which has its key then.
+	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-ssh-host-keys", Labels: map[string]string{"app.kubernetes.io/managed-by": "windows-machine-config-operator"}}})
 	nodes := o.Kube.CoreV1().Nodes()
-	user := o.encryptedUser(t, h.host.User())
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"windowsmachineconfig.openshift.io/byoh":"true","node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",`+
+		`"windowsmachineconfig.openshift.io/desired-version":"11.0.0","windowsmachineconfig.openshift.io/pub-key-hash":%q,"windowsmachineconfig.openshift.io/username":%q,`+
+		`"windowsmachineconfig.openshift.io/ssh-host-key":%q,"windowsmachineconfig.openshift.io/ssh-host-key-type":%q}}}`,
+		wmcostandin.Hash(o.signer.PublicKey()), o.encryptedUser(t, h.host.User()), base64.StdEncoding.EncodeToString(h.host.HostKey().Marshal()), h.host.HostKey().Type())
 	eventually(t, "WMCO has made the Node", func() error {
 		if node, err := nodes.Get(t.Context(), name, metav1.GetOptions{}); err != nil || !nodeIsReady(node) {
 			return fmt.Errorf("it is not ready: %w", errors.Join(err, errors.New("no condition")))
 		}
-		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"windowsmachineconfig.openshift.io/byoh":"true","node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",`+
-			`"windowsmachineconfig.openshift.io/desired-version":"11.0.0","windowsmachineconfig.openshift.io/pub-key-hash":"0","windowsmachineconfig.openshift.io/username":%q}}}`, user)
 		_, err := nodes.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-services-11.0.0"}, Data: map[string]string{"services": "[]", "files": "[]"}})
 	t.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 	return h
 }
@@ -342,8 +354,8 @@ func (o *openShiftSite) encryptedUser(t *testing.T, user string) string {
 	return value
 }
 
-// wmcoHost is what WMCO leaves on a host of that name.
-func (o *openShiftSite) wmcoHost(t *testing.T, name string) standin.WMCOHost {
+// wmcoHost is what WMCO leaves on a host. The cluster trusts an authority and has a proxy by then, and has neither any more.
+func (o *openShiftSite) wmcoHost(t *testing.T, h *siteHost) wmcostandin.Made {
 	t.Helper()
 	admin := o.AdminConfig()
 	bootstrap := clientcmdapi.NewConfig()
@@ -355,8 +367,9 @@ func (o *openShiftSite) wmcoHost(t *testing.T, name string) standin.WMCOHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return standin.WMCOHost{
-		Bootstrap: text, ServerCA: admin.CAData, Node: name, Server: admin.Host,
+	return wmcostandin.Made{
+		Node: h.name, Address: h.host.Address(), Server: admin.Host, KubeletVersion: standin.Version,
+		Bootstrap: text, ServerCA: admin.CAData, Trusted: admin.CAData, Proxy: wmcostandin.ProxyOfCluster(),
 		ClientCA: object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData,
 	}
 }

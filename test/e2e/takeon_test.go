@@ -102,7 +102,7 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, entry, machine *siteHost
 	for address, h := range hosts {
 		nodes[h.name] = string(h.node(t, h.name).UID)
 		host, _ := winhost.SystemOf(h.host)
-		fixture := o.wmcoHost(t, h.name)
+		fixture := o.wmcoHost(t, h)
 		systems[address] = wmcostandin.Host{System: host, Name: h.name, Put: func() error { return fixture.Put(host) }}
 	}
 	approve(t, o, "system:node:"+machine.name) // what WMCO leaves to the approver of Machines

@@ -158,6 +158,11 @@ var bans = []ban{
 		why:      "they decide by what package diagnose makes of an error",
 	},
 	{
+		name: "WMCO is not what we take it for", from: []string{"test/wmcostandin"},
+		packages: []string{"pkg/wmco", "pkg/desired", "pkg/controller"}, through: true,
+		why: "what it had from the product would be wrong in both, or be missing in both",
+	},
+	{
 		name: "only the pool speaks SFTP", from: []string{"pkg/registry", "pkg/apiserver", "pkg/controller", "pkg/storage/etcd", "cmd"},
 		packages: []string{"github.com/pkg/sftp"},
 		why:      "every way to a host goes through the pool, which verifies host keys",
@@ -363,6 +368,7 @@ func TestCheckBans(t *testing.T) {
 		{name: "client in the server", p: goPackage{path: "pkg/apiserver", imports: []string{"k8s.io/client-go/kubernetes"}}, want: []string{"the registry has no clients"}},
 		{name: "client in the backend", p: goPackage{path: "pkg/apiserver/backend", imports: []string{"k8s.io/client-go/kubernetes"}}},
 		{name: "server in a controller", p: goPackage{path: "pkg/controller/rollout", imports: []string{"k8s.io/apiserver/pkg/server"}}, want: []string{"controllers are no servers"}},
+		{name: "names of the product in the stand-in for WMCO", p: goPackage{path: "test/wmcostandin", deps: []string{"pkg/agent/engine", "pkg/wmco"}}, want: []string{"WMCO is not what we take it for"}},
 		{name: "SFTP in a controller", p: goPackage{path: "pkg/controller/instance", imports: []string{"github.com/pkg/sftp"}}, want: []string{"only the pool speaks SFTP"}},
 	}
 	for _, tt := range tests {

@@ -41,9 +41,16 @@ func (h *inProcessHost) system() *hostSystem {
 	return s
 }
 
+// System is a host as programs on it change it.
+type System interface {
+	agent.System
+	// Link makes a symbolic link, or has one that is there lead elsewhere.
+	Link(path, target string) error
+}
+
 // SystemOf is an in-process host as programs on it change it in its present boot: what is started through it runs. It reports false for
 // a host of another tier.
-func SystemOf(h Host) (agent.System, bool) {
+func SystemOf(h Host) (System, bool) {
 	in, ok := h.(*inProcessHost)
 	if !ok {
 		return nil, false

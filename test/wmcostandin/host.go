@@ -153,9 +153,28 @@ var services = []string{
 // directories are those that WMCO removes, with all that is in them.
 var directories = []string{`C:\Temp`, `C:\var\log`, `C:\k`, `C:\var\lib\cni`}
 
-// clean removes what WMCO removes besides: networks and directories.
+// networks are those of the Host Networking Service, and endpoint is in the last one.
+var networks = []string{"BaseOVNKubernetesHybridOverlayNetwork", "OVNKubernetesHybridOverlayNetwork"}
+
+const endpoint = "VIPEndpoint"
+
+// watched are the variables of the machine that the daemon keeps as its own.
+var watched = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+
+// Clean removes all that WMCO and its daemon remove from a host that is none of theirs any more.
+func (h Host) Clean(ctx context.Context) error {
+	if err := h.stop(ctx); err != nil {
+		return err
+	}
+	return h.clean(ctx)
+}
+
+// clean removes what WMCO removes besides: networks with what is in them, and directories.
 func (h Host) clean(ctx context.Context) error {
-	for _, network := range []string{"BaseOVNKubernetesHybridOverlayNetwork", "OVNKubernetesHybridOverlayNetwork"} {
+	if err := h.System.RemoveHNSEndpoint(ctx, endpoint); err != nil {
+		return err
+	}
+	for _, network := range networks {
 		if err := h.System.RemoveHNSNetwork(ctx, network); err != nil {
 			return err
 		}
@@ -168,7 +187,7 @@ func (h Host) clean(ctx context.Context) error {
 	return nil
 }
 
-// stop removes what the daemon removes: services that are marked, itself among them, and certificates that were imported.
+// stop removes what the daemon removes: services that are marked, itself among them, variables, and certificates that were imported.
 func (h Host) stop(ctx context.Context) error {
 	for _, name := range services {
 		s, err := h.System.Service(name)
@@ -188,6 +207,11 @@ func (h Host) stop(ctx context.Context) error {
 			return fmt.Errorf("stopping service %s: %w", name, err)
 		}
 		if err := h.System.DeleteService(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range watched {
+		if err := h.System.SetEnvironment(name, nil); err != nil {
 			return err
 		}
 	}

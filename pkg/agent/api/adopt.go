@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
@@ -40,8 +41,13 @@ type Adoption struct {
 	Files []string `json:"files,omitempty"`
 	// Directories are those that it has made, which others may have files in.
 	Directories []string `json:"directories,omitempty"`
-	// Trees are directories in which everything is its own.
+	// Trees are directories in which everything is its own, links included.
 	Trees []string `json:"trees,omitempty"`
+	// Environment are variables of the machine that nobody else sets on its hosts: it removes those that it does not want.
+	Environment []string `json:"environment,omitempty"`
+	// Imported is the path of the file, in PEM, in which it has on record the certificates that it has imported into the store
+	// [config.StoreRoot], to remove them itself. Empty: it imports none.
+	Imported string `json:"imported,omitempty"`
 }
 
 // RequiredService is a service without which a host is not adopted.
@@ -74,11 +80,13 @@ func (a *Adoption) validate() error {
 	if a.Revision == "" || a.NodeName == "" || a.Manager == "" || len(a.Requires) == 0 {
 		return errors.New("an adoption needs a revision, the name of the node, a manager and required services")
 	}
-	for _, paths := range [][]string{a.Files, a.Directories, a.Trees} {
-		for _, path := range paths {
-			if err := config.CheckPath(path); err != nil {
-				return err
-			}
+	paths := slices.Concat(a.Files, a.Directories, a.Trees)
+	if a.Imported != "" {
+		paths = append(paths, a.Imported)
+	}
+	for _, path := range paths {
+		if err := config.CheckPath(path); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -5,8 +5,12 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -49,11 +53,18 @@ func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error
 	if err := a.takeLeft(ctx, &r.Adoption); err != nil {
 		return err
 	}
+	if err := a.takeSettings(&r.Adoption); err != nil {
+		return err
+	}
 	a.takeDocument()
 	if err := a.startWithHost(manual, "starts with the host from now on, as service "+r.Adoption.Manager+" does not start it any more"); err != nil {
 		return err
 	}
 	if err := a.endManager(ctx, r.Adoption.Manager, "would undo what this agent does"); err != nil {
+		return err
+	}
+	// It has written there until it ended: certificates with their keys, and logs.
+	if err := a.takeTrees(ctx, &r.Adoption); err != nil {
 		return err
 	}
 	a.result.Outcome = api.OutcomeApplied
@@ -161,9 +172,48 @@ func (a *application) endManager(ctx context.Context, name, reason string) error
 	return nil
 }
 
+// takeSettings records the variables of the machine and the certificates that the other program takes away itself once they are no
+// longer wanted. The values are its own, and not what was there before.
+func (a *application) takeSettings(r *api.Adoption) error {
+	environment, err := a.System.Environment()
+	if err != nil {
+		return fmt.Errorf("inspect the variables of the machine: %w", err)
+	}
+	for name, value := range environment {
+		if containsFold(r.Environment, name) {
+			a.Environment[strings.ToUpper(name)] = environmentRecord{
+				OwnedVariable: config.OwnedVariable{Value: value}, Name: name, OnChange: config.OnChange{Impact: config.ImpactReboot},
+			}
+		}
+	}
+	if r.Imported == "" {
+		return nil
+	}
+	imported, err := readFile(a.System, r.Imported)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the certificates that were imported: %w", err)
+	}
+	trusted, err := a.System.Certificates(config.StoreRoot)
+	if err != nil {
+		return fmt.Errorf("inspect certificate store %s: %w", config.StoreRoot, err)
+	}
+	for block, rest := pem.Decode(imported); block != nil; block, rest = pem.Decode(rest) {
+		sum := sha256.Sum256(block.Bytes)
+		if fingerprint := hex.EncodeToString(sum[:]); containsFold(trusted, fingerprint) {
+			a.Certs[certificateKey(config.StoreRoot, fingerprint)] = certificateRecord{
+				Store: config.StoreRoot, Fingerprint: fingerprint, OnChange: config.OnChange{Impact: config.ImpactNone},
+			}
+		}
+	}
+	return nil
+}
+
 // takeDocument records what the document has and the host has, too, as if an earlier document had made it. Nothing is
-// put aside: it was made for the node that the host is. Certificates that are trusted stay: which of them were trusted
-// before the host became a node nobody knows.
+// put aside: it was made for the node that the host is. Of the certificates that are trusted only those are ours that the other program
+// has on record as its own, see [application.takeSettings]: the others may have been trusted before.
 func (a *application) takeDocument() {
 	d := &a.bundle.Document
 	for _, f := range d.Files {
@@ -221,6 +271,11 @@ func (a *application) takeLeft(ctx context.Context, r *api.Adoption) error {
 			}
 		}
 	}
+	return a.takeTrees(ctx, r)
+}
+
+// takeTrees records what the other program has in directories of its own.
+func (a *application) takeTrees(ctx context.Context, r *api.Adoption) error {
 	for _, path := range r.Trees {
 		if err := a.takePath(ctx, path, true); err != nil {
 			return err
@@ -230,7 +285,8 @@ func (a *application) takeLeft(ctx context.Context, r *api.Adoption) error {
 }
 
 // takePath records a file or a directory, and all that is in it if that is asked for. What the programs of the document
-// make is recorded as that. Links are left to others.
+// make is recorded as that. Links are left to others, but for those in a directory of the other program: it makes them to name its
+// newest log, or certificate.
 func (a *application) takePath(ctx context.Context, path string, whole bool) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stopped before %s was inspected: %w", path, err)
@@ -242,14 +298,16 @@ func (a *application) takePath(ctx context.Context, path string, whole bool) err
 	if err != nil {
 		return fmt.Errorf("inspect %s: %w", path, err)
 	}
-	switch info.Kind {
-	case FileRegular:
+	_, known := a.Files[fold(path)]
+	switch {
+	case info.Kind == FileRegular && !known:
 		a.Files[fold(path)] = fileRecord{Path: path, Saved: true}
-	case FileDirectory:
+	case info.Kind == FileDirectory:
 		a.Directories[fold(path)] = directoryRecord{Path: path}
-	case FileMissing, FileOther:
+	case info.Kind == FileOther && whole:
+		a.Generated[fold(path)] = path
 	}
-	if len(a.Files)+len(a.Directories) > maxAdopted {
+	if len(a.Files)+len(a.Directories)+len(a.Generated) > maxAdopted {
 		return fmt.Errorf("there are more than %d files and directories to adopt, the last one is %s", maxAdopted, path)
 	}
 	if info.Kind != FileDirectory || !whole {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,6 +28,9 @@ func othersHost(t *testing.T) (f *fake, first, second config.Bundle, before map[
 	f = newFake()
 	f.files[`c:\k`] = fakeFile{Directory: true}
 	f.files[`c:\k\other.txt`] = fakeFile{Content: "of somebody"}
+	f.files[`c:\k\link-of-others`] = fakeFile{Link: true}
+	f.certs["root/other"] = true
+	f.environment["PATH"] = "x"
 	before = f.picture()
 	converge(t, f, first)
 	for path := range f.files {
@@ -40,6 +44,11 @@ func othersHost(t *testing.T) (f *fake, first, second config.Bundle, before map[
 		f.files[path] = fakeFile{Content: content}
 	}
 	f.files[`c:\k\manager-certs`] = fakeFile{Directory: true}
+	f.files[`c:\k\manager-certs\current.pem`] = fakeFile{Link: true}
+	imported, gone := theirCertificates(t)
+	f.files[`c:\k\imported.pem`] = fakeFile{Content: "# of a registry\n" + imported.PEM + "\n\n" + gone.PEM}
+	f.certs[certificateKey(imported.Store, imported.Fingerprint)] = true
+	f.environment["NO_PROXY"], f.environment["HTTPS_PROXY"] = "as they have it", "http://theirs"
 	f.files[`c:\k\theirs`] = fakeFile{Directory: true}
 	f.services["csi"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{CommandLine: `C:\k\csi.exe`, Description: config.Description("csi")}}
 	for name, s := range f.services { // the manager starts them
@@ -50,12 +59,25 @@ func othersHost(t *testing.T) (f *fake, first, second config.Bundle, before map[
 	return f, first, second, before
 }
 
+var (
+	once                   sync.Once
+	importedCert, goneCert config.Certificate
+)
+
+// theirCertificates are those that the manager of each host has on record, of which somebody has removed one.
+func theirCertificates(t *testing.T) (imported, gone config.Certificate) {
+	t.Helper()
+	once.Do(func() { importedCert, goneCert = certificate(t), certificate(t) })
+	return importedCert, goneCert
+}
+
 func adoption() api.Adoption {
 	return api.Adoption{
 		Revision: "other-1.2.3", NodeName: "WIN-1", Manager: "manager",
 		Requires: []api.RequiredService{{Name: "containerd"}, {Name: "kubelet", Contains: []string{`C:\K\KUBELET.exe`, "--node-ip="}}},
 		Services: []string{"containerd", "kubelet", "overlay", "csi", "kube-proxy", "absent"},
-		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`}, Directories: []string{`C:\k\theirs`}, Trees: []string{`C:\k\manager-certs`},
+		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`, `C:\k\imported.pem`}, Directories: []string{`C:\k\theirs`}, Trees: []string{`C:\k\manager-certs`},
+		Environment: []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, Imported: `C:\k\imported.pem`,
 	}
 }
 
@@ -110,7 +132,10 @@ func TestAdoptAsItIs(t *testing.T) {
 	for _, i := range plan.Items {
 		items = append(items, i.String())
 	}
-	for _, want := range []string{`Update File C:\k\kubelet.conf`, "Delete Service csi", `Delete File C:\k\manager.exe`, `Delete File C:\k\manager-certs\one.pem`, `Delete Directory C:\k\manager-certs`} {
+	for _, want := range []string{
+		`Update File C:\k\kubelet.conf`, "Delete Service csi", `Delete File C:\k\manager.exe`, `Delete File C:\k\manager-certs\one.pem`, `Delete File C:\k\manager-certs\current.pem`,
+		`Delete Directory C:\k\manager-certs`, "Update Environment NO_PROXY", "Delete Environment HTTPS_PROXY",
+	} {
 		if !slices.Contains(items, want) {
 			t.Errorf("the next update does not %s, but %v", want, items)
 		}
@@ -119,6 +144,9 @@ func TestAdoptAsItIs(t *testing.T) {
 	f.check(t, first)
 	if state, err := ReadState(t.Context(), f, f.clock); err != nil || state.AppliedRevision != mustRevision(t, first) {
 		t.Errorf("after the update it says %+v, %v", state, err)
+	}
+	if len(f.certs) != 1 {
+		t.Errorf("after the update the host trusts %v", f.certs)
 	}
 	f.files[`c:\k\until`] = fakeFile{Content: "x"}
 	converge(t, f, second)
@@ -230,6 +258,31 @@ func TestAdoptLeavesTheManagerAsItWas(t *testing.T) {
 	if r.Outcome != api.OutcomeFailed || f.services["manager"].Recovery == nil {
 		t.Errorf("%+v; its recovery is %v", r, f.services["manager"].Recovery)
 	}
+}
+
+// ending is a host on which the manager writes until it has ended.
+type ending struct{ *fake }
+
+func (e ending) StopService(name string) error {
+	e.files[`c:\k\manager-certs\two.pem`] = fakeFile{Content: "secret"}
+	return e.fake.StopService(name)
+}
+
+// TestAdoptWhatIsWrittenLast: what the manager has written while the host was adopted is ours as well.
+func TestAdoptWhatIsWrittenLast(t *testing.T) {
+	f, first, _, before := othersHost(t)
+	e := engineOf(f)
+	e.System = ending{f}
+	if r := e.Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeApplied {
+		t.Fatalf("adopted: %+v", r)
+	}
+	if f.files[`c:\k\manager-certs\two.pem`].Content == "" {
+		t.Fatal("nothing was written")
+	}
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	f.checkClean(t, before)
 }
 
 // TestAdoptAndCleanup: a host that was adopted and never updated is left as it was before the others came.

@@ -25,9 +25,10 @@ import (
 // crash is the panic of a fake host that loses power.
 type crash struct{}
 
-// fakeFile is a file or a directory.
+// fakeFile is a file, a directory or a link.
 type fakeFile struct {
 	Directory bool
+	Link      bool
 	Content   string
 	Access    config.Access
 	changed   int // when, in ticks
@@ -264,6 +265,8 @@ func (f *fake) Stat(path string) (info FileInfo, err error) {
 		case !ok:
 		case file.Directory:
 			info = FileInfo{Kind: FileDirectory, Access: file.Access}
+		case file.Link:
+			info = FileInfo{Kind: FileOther}
 		default:
 			info = FileInfo{Kind: FileRegular, Access: file.Access, Size: int64(len(file.Content)), Modified: time.Unix(int64(file.changed), 0)}
 		}

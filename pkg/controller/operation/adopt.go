@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -130,6 +131,7 @@ func adoptionOf(node *corev1.Node) api.Adoption {
 		Revision: wmco.AdoptedRevision(node.Annotations[wmco.VersionAnnotation]), NodeName: node.Name, Manager: wmco.WICDService,
 		Requires: []api.RequiredService{{Name: wmco.ContainerdService}, {Name: wmco.KubeletService, Contains: wmco.KubeletKeeps()}},
 		Services: wmco.Services(), Files: wmco.Files(), Directories: wmco.Directories(), Trees: wmco.Trees(),
+		Environment: document.ProxyVariables(), Imported: wmco.ImportedCertificatesPath,
 	}
 }
 
