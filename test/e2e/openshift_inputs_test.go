@@ -86,16 +86,16 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 		{
 			name: "authority of the clients of kubelets",
 			change: func() {
-				former := clients
+				// The authority that has issued the certificates of kubelets, and that of the API server of the test, is not the one that is rotated.
+				former := ""
 				for range 3 {
 					next := newAuthority(t, "kube-apiserver-to-kubelet-signer")
-					for _, bundle = range []string{former + next, next} { // both, until all have the new one
+					for _, bundle = range []string{clients + former + next, clients + next} { // both, until all have the new one
 						o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, bundle)
 					}
+					eventually(t, "each rotation reaches the host", func() error { return mustBe(h.read(t, wmco.KubeletCAPath), bundle) })
 					former = next
 				}
-				bundle = clients + former // the API server of the test keeps its certificate
-				o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, bundle)
 			},
 			has: func(t *testing.T, h *siteHost) error {
 				t.Helper()

@@ -140,7 +140,7 @@ var decisive = predicate.Funcs{
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (before.Generation != after.Generation ||
 			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-			before.Status.DesiredRevision != after.Status.DesiredRevision || before.Status.CurrentRevision != after.Status.CurrentRevision ||
+			!sameOperation(before, after) || before.Status.DesiredRevision != after.Status.DesiredRevision || before.Status.CurrentRevision != after.Status.CurrentRevision ||
 			!sameConditions(before, after) || !reflect.DeepEqual(newHost(before), newHost(after)))
 	},
 }
@@ -164,6 +164,16 @@ var removalsChange = predicate.Funcs{
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsNodePool)
 		return okBefore && okAfter && !reflect.DeepEqual(before.Status.RecentRemovals, after.Status.RecentRemovals)
 	},
+}
+
+// sameOperation says whether an instance has the same operation, which has ended or not as before: while one is active nothing is recorded, and its end may
+// come after all that it has brought was observed.
+func sameOperation(a, b *v1alpha1.WindowsInstance) bool {
+	before, after := a.Status.Operation, b.Status.Operation
+	if before == nil || after == nil {
+		return before == after
+	}
+	return before.ID == after.ID && before.Active() == after.Active()
 }
 
 // sameConditions says whether the conditions of an instance say the same, in other words perhaps.
