@@ -12,11 +12,13 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/test/openshift"
@@ -79,6 +81,10 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 			o.Data["ca-bundle.crt"] += string(authority(name))
 		})
 	}
+	served, private, err := certutil.GenerateSelfSignedCertKey("windows-exporter."+system.Namespace+".svc", nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	cluster := client.ObjectKey{Name: "cluster"}
 	create := func(object client.Object) func(context.Context) error {
 		return func(ctx context.Context) error { return admin.Create(ctx, object) }
@@ -103,8 +109,19 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 		{"blocked registry (Image config)", edit(admin, cluster, &configv1.Image{}, func(o *configv1.Image) {
 			o.Spec.RegistrySources.BlockedRegistries = []string{"bad.example.com"}
 		})},
+		// In place of the blocked one: only one of the lists may be there.
+		{"allowed registries (Image config)", edit(admin, cluster, &configv1.Image{}, func(o *configv1.Image) {
+			o.Spec.RegistrySources.BlockedRegistries = nil
+			o.Spec.RegistrySources.AllowedRegistries = []string{"quay.example.com", "docker.io", "registry.example.com", "mcr.microsoft.com"}
+		})},
 		{"credentials of a mirror (pull secret)", edit(admin, client.ObjectKey{Namespace: "openshift-config", Name: "pull-secret"}, &corev1.Secret{}, func(o *corev1.Secret) {
 			o.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"registry.example.com":{"auth":"b3RoZXI6cGFzc3dvcmQ="}}}`)
+		})},
+		{"certificate of metrics (`windows-machine-config-operator-tls`)", edit(admin, client.ObjectKey{Namespace: system.Namespace, Name: "windows-machine-config-operator-tls"}, &corev1.Secret{}, func(o *corev1.Secret) {
+			o.Data[corev1.TLSCertKey], o.Data[corev1.TLSPrivateKeyKey] = served, private
+		})},
+		{"profile of TLS (APIServer)", edit(admin, cluster, &configv1.APIServer{}, func(o *configv1.APIServer) {
+			o.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType, Modern: &configv1.ModernTLSProfile{}}
 		})},
 		{"setting of kubelets (KubeletConfig of pool `worker`)", create(&mcfgv1.KubeletConfig{
 			ObjectMeta: metav1.ObjectMeta{Name: "bench"}, Spec: mcfgv1.KubeletConfigSpec{
@@ -113,7 +130,11 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 			},
 		})},
 		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":301}}}}`)},
+		{"fewer pods (`maxPods` of a pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":200}}}}`)},
 		{"rotation of logs (pool)", c.patchPool(`{"spec":{"template":{"logRotation":{"maxSize":"50Mi"}}}}`)},
+		{"VXLAN port of the overlay (Network)", edit(admin, cluster, &operatorv1.Network{}, func(o *operatorv1.Network) {
+			o.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig.HybridOverlayVXLANPort = ptr.To[uint32](9999)
+		})},
 		// The real network operator always has authorities of its own; its stand-in has those of the administrator.
 		{"proxy and its authority (Proxy, `trusted-ca`)", func(ctx context.Context) error {
 			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) {
