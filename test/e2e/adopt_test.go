@@ -6,6 +6,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -47,21 +48,22 @@ import (
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
-	o.installWMCO(t)
+	o.installWMCO(t, 1)
 	h := o.newWMCOHost(t, "adopted")
 	if _, err := o.Windows.WindowsV1alpha1().WindowsNodePools(h.namespace).Create(t.Context(), &v1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: "theirs"},
-		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}, UpdateStrategy: v1alpha1.PoolUpdateStrategy{Type: v1alpha1.OnRequest}},
+		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.declare(t, func(spec *v1alpha1.WindowsInstanceSpec) { spec.PoolRef = &v1alpha1.PoolReference{Name: "theirs"} })
 	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
+	g, commands := h.replacing(t), section(t, "Replace WMCO, and go back")
 	calm := undisturbed(t, h.subject())
 	if _, stderr, code := plugin(t, o.System, "exec", "adopted", "-n", h.namespace, "--", "hostname"); code != 0 {
 		t.Errorf("a watched host does not answer: %d, %s", code, stderr)
 	}
-	const scale = "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0"
+	scale := only(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0")
 	for _, more := range [][]string{nil, {"--dry-run=server"}} {
 		if _, stderr, code := plugin(t, o.System, append([]string{"adopt", "adopted", "-n", h.namespace}, more...)...); code == 0 || !strings.Contains(stderr, scale) {
 			t.Errorf("adopt %v while WMCO runs: %d, %s", more, code, stderr)
@@ -77,7 +79,7 @@ func TestAdopt(t *testing.T) {
 		}
 	}
 	pause(true)
-	o.endWMCO(t)
+	g.run(t, commands, scale, "kubectl patch wnp ")
 	h.waitConfigured(t, v1alpha1.ReasonForeignNode) // from then on its certificate requests are approved
 	pause(false)
 	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "kubectl windows adopt adopted") {
@@ -90,16 +92,14 @@ func TestAdopt(t *testing.T) {
 	machine := o.newMachineHost(t, "machine") // it becomes a node meanwhile
 
 	eventually(t, "the plan", func() error { // after an operation the host is probed once more before it is known to be left to others
-		stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace, "--dry-run=server")
-		if code != 0 || !strings.Contains(stdout, wmco.WICDService) || !strings.Contains(stdout, wmco.KubeletConfigPath) {
-			return fmt.Errorf("%d, %s%s", code, stdout, stderr)
+		out, err := g.try(t, only(t, commands, "kubectl windows adopt win-7 "))
+		if err != nil || !strings.Contains(out, wmco.WICDService) || !strings.Contains(out, wmco.KubeletConfigPath) {
+			return fmt.Errorf("%w: %s", cmp.Or(err, errors.New("it lacks something")), out)
 		}
 		return nil
 	})
 	kubelets := h.kubelets.Load()
-	if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
-		t.Fatalf("adopt: %d, %s%s", code, stdout, stderr)
-	}
+	g.run(t, commands, "kubectl windows adopt --pool ")
 	i := h.wait(t, "it is ours, and waits for an update", func(i *v1alpha1.WindowsInstance) error {
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate)
 		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionConfigured) || i.Status.CurrentRevision != "wmco-11.0.0" || c == nil || c.Reason != v1alpha1.ReasonRevisionOutdated {
@@ -142,8 +142,8 @@ func TestAdopt(t *testing.T) {
 	machine.waitReady(t)
 	o.waitRunning(t, machine.namespace, machine.name)
 	machine.giveBack(t)
-	o.prepareWMCO(t)
-	o.takenOnUnanswered(t, h, machine)
+	o.prepareWMCO(t, g, commands)
+	o.takenOnUnanswered(t, g, commands, h, machine)
 	mustRunOn := h.runPod(t)
 	h.killedAtEachStep(t, func() {
 		if stdout, stderr, code := plugin(t, o.System, "adopt", "adopted", "-n", h.namespace); code != 0 {
@@ -160,6 +160,15 @@ func TestAdopt(t *testing.T) {
 	h.remove(t)
 	h.waitGone(t)
 	h.mustBeClean(t)
+	g.mustHaveRun(t, commands, map[string]string{"oc scale deployment windows-controller ": "it is no pod here, and was ended"})
+}
+
+// replacing runs the commands of the user guide for adopting and releasing, about this host and its pool.
+func (h *siteHost) replacing(t *testing.T) *guided {
+	t.Helper()
+	return &guided{System: h.System, dir: t.TempDir(), names: strings.NewReplacer(
+		"win-7", h.name, "windows-instances", "theirs", "-n openshift-windows-machine-config-operator", "-n "+h.namespace,
+	)}
 }
 
 // mustNotAdoptFromOLM has WMCO, which has ended, belong to the Operator Lifecycle Manager for a while, which would start it again: its

@@ -55,11 +55,19 @@ var notRun = map[string]string{
 	"kubectl scale deployment windows-controller ":           "ends what the other commands ask",
 	"kubectl scale statefulset windows-apiserver ":           "likewise",
 	"kubectl windows rollout restart ":                       "restarts hosts that the other commands ask; TestRollout",
-	"kubectl create secret generic ":                         "belongs to the installation",
 	"kubectl delete apiservice ":                             "removes what the other commands ask",
 	"kubectl delete -k ":                                     "removes what the other commands ask; TestInstallAndUninstall",
 	"kubectl delete -f artifacts/":                           "likewise",
+	"kubectl create secret generic windows-":                 "belongs to the installation",
+	"kubectl create secret generic cloud-private-key " + inPlace + " --from-file=":                                       "belongs to the installation; to another key: TestSurviveController, TestRotateFleet, TestOpenShiftMachine",
+	"kubectl patch wnp windows-instances " + inPlace + ` --type=merge -p '{"spec":{"updateStrategy":{"type":"OnRequest"`: "is for hosts that are adopted; TestAdopt",
+	"kubectl windows adopt ":   "needs a host of WMCO; TestAdopt",
+	"kubectl windows release ": "gives a host to WMCO; TestAdopt",
+	"oc ":                      "needs WMCO; TestAdopt",
 }
+
+// inPlace is where the documents have our programs, and the hosts of WMCO.
+const inPlace = "-n openshift-windows-machine-config-operator"
 
 // endless matches commands that go on until Ctrl-C.
 var endless = regexp.MustCompile(`--watch|logs .* -f( |$)|follow=true|port-forward|windows rdp`)

@@ -25,7 +25,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
-	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -285,15 +284,7 @@ func (m *ocpMachines) waitUserData(t *testing.T, key ssh.Signer) {
 func (s *site) rotateClusterKey(t *testing.T) ssh.Signer {
 	t.Helper()
 	signer, pem := newPEM(t)
-	secrets := s.Kube.CoreV1().Secrets(system.Namespace)
-	secret, err := secrets.Get(t.Context(), wmco.PrivateKeySecret, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret.Data["private-key.pem"] = pem
-	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	replaceKey(t, s.System, pem)
 	s.signer = signer
 	return signer
 }

@@ -95,14 +95,7 @@ func TestRotateFleet(t *testing.T) {
 	}
 	f.pauseRefusing(t, true) // three that fail before others have the key would stop it
 
-	secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), "cloud-private-key", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret.Data["private-key.pem"] = pem
-	if _, err := f.Kube.CoreV1().Secrets(system.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	replaceKey(t, f.System, pem)
 	added := func(k hostKeys) bool { return k.both() && k.asked == 1 }
 	for _, step := range []keyStep{
 		{name: "there is a copy of the new key", at: f.copied},

@@ -8,6 +8,8 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,14 +49,7 @@ func rotateKey(t *testing.T, s *system.System, fleet *winhost.Fleet) {
 		}
 		return nil
 	})
-	secret, err := secrets.Get(ctx, "cloud-private-key", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret.Data["private-key.pem"] = pem
-	if _, err := secrets.Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	replaceKey(t, s, pem)
 	list := func() (rotated, failed []string) {
 		for i := range stubborn + 1 {
 			instance, err := instances(s).Get(ctx, fmt.Sprintf("resume-%d", i), metav1.GetOptions{})
@@ -134,6 +129,16 @@ func rotateKey(t *testing.T, s *system.System, fleet *winhost.Fleet) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// replaceKey writes another key into the cluster-wide Secret, as the user guide says.
+func replaceKey(t *testing.T, s *system.System, pem []byte) {
+	t.Helper()
+	g := &guided{System: s, dir: t.TempDir()}
+	if err := os.WriteFile(filepath.Join(g.dir, "new-key"), pem, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.run(t, section(t, "Replace a key"), "kubectl create secret generic cloud-private-key ")
 }
 
 // accepts says whether a host lets a key in.

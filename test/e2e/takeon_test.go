@@ -14,6 +14,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -33,13 +34,13 @@ func (o *openShiftSite) newMachineHost(t *testing.T, name string) *siteHost {
 	return h
 }
 
-// installWMCO installs WMCO, which starts it.
-func (o *openShiftSite) installWMCO(t *testing.T) {
+// installWMCO installs WMCO, which starts it if it has replicas.
+func (o *openShiftSite) installWMCO(t *testing.T, replicas int32) {
 	t.Helper()
 	labels := map[string]string{"name": wmco.Deployment}
 	if _, err := o.Kube.AppsV1().Deployments(wmco.Namespace).Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: wmco.Deployment},
-		Spec: appsv1.DeploymentSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "registry.example.com/wmco"}}},
 		}},
 	}, metav1.CreateOptions{}); err != nil {
@@ -56,7 +57,7 @@ func (o *openShiftSite) endWMCO(t *testing.T) {
 }
 
 // prepareWMCO has WMCO come back as those do it who go back to it: without the user data of Machines, which no controller makes again.
-func (o *openShiftSite) prepareWMCO(t *testing.T) {
+func (o *openShiftSite) prepareWMCO(t *testing.T, g *guided, commands []string) {
 	t.Helper()
 	secrets := o.Kube.CoreV1().Secrets(wmco.MachineAPINamespace)
 	if _, err := secrets.Get(t.Context(), wmco.UserDataSecret, metav1.GetOptions{}); err != nil {
@@ -65,10 +66,11 @@ func (o *openShiftSite) prepareWMCO(t *testing.T) {
 	if err := o.Controller.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := secrets.Delete(t.Context(), wmco.UserDataSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	o.installWMCO(t, 0)
+	g.run(t, commands, "oc delete secret ", "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=1")
+	if _, err := secrets.Get(t.Context(), wmco.UserDataSecret, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the user data is there: %v", err)
 	}
-	o.installWMCO(t)
 	if err := o.Controller.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -76,15 +78,22 @@ func (o *openShiftSite) prepareWMCO(t *testing.T) {
 
 // takenOnUnanswered has somebody release a host after WMCO was started. The controller is killed when the host was asked and has not answered,
 // and WMCO comes to the host then, and to that of a Machine, which was released before. Each has one owner in the end.
-func (o *openShiftSite) takenOnUnanswered(t *testing.T, entry, machine *siteHost) {
+func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []string, entry, machine *siteHost) {
 	t.Helper()
 	hosts := map[string]*siteHost{entry.host.Address(): entry, machine.host.Address(): machine}
-	setFault(t, entry.host, winhost.Fault{ExecHang: true, ExecMatch: " " + api.CommandRelease + "$"})
-	asked, err := entry.instances(entry.namespace).Release(t.Context(), entry.name, &v1alpha1.WindowsInstanceRelease{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+	if out, err := g.try(t, only(t, commands, "kubectl windows release win-7 ")); err != nil || !strings.Contains(out, api.ServiceName) {
+		t.Errorf("what a release changes: %v, %s", err, out)
 	}
-	released := asked.Status.Operation.ID
+	setFault(t, entry.host, winhost.Fault{ExecHang: true, ExecMatch: " " + api.CommandRelease + "$"})
+	ended := g.start(t, only(t, commands, "kubectl windows release --pool "))
+	var released string
+	entry.wait(t, "its release is requested", func(i *v1alpha1.WindowsInstance) error {
+		if op := i.Status.Operation; op == nil || op.Type != v1alpha1.OperationRelease {
+			return errors.New(describeOperation(i))
+		}
+		released = i.Status.Operation.ID
+		return nil
+	})
 	eventually(t, "the host is asked to be released", func() error {
 		if !slices.ContainsFunc(entry.host.Commands(), func(c string) bool { return strings.HasSuffix(c, " "+api.CommandRelease) }) {
 			return errors.New(describeOperation(entry.get(t)))
@@ -136,6 +145,10 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, entry, machine *siteHost
 	if op := entry.waitOperation(t, released); op.Phase != v1alpha1.OperationSucceeded || !op.HostReleased || op.ReleaseBegun {
 		t.Errorf("the release is %s: %s", op.Phase, op.Message)
 	}
+	if out, err := ended(); err != nil {
+		t.Errorf("who has requested it sees %v\n%s", err, out)
+	}
+	g.run(t, commands, "kubectl windows get ")
 	for _, h := range hosts {
 		h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
 		h.mustBeOfWMCO(t, nodes[h.name])

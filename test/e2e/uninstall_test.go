@@ -7,11 +7,9 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,68 +27,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/test/system"
 )
-
-// section returns the commands of a section of the user guide, or of a part of one that has a heading of its own.
-func section(t *testing.T, heading string) []string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "user-guide.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(text), "# "+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n#")
-	if !found {
-		t.Fatalf("the user guide has no section %s", heading)
-	}
-	var commands []string
-	for _, b := range blocksOf(section) {
-		if b.language == "" {
-			commands = append(commands, strings.Split(strings.TrimSpace(continuation.ReplaceAllString(b.text, "")), "\n")...)
-		}
-	}
-	return commands
-}
-
-// installed matches commands that install our programs.
-var installed = regexp.MustCompile(`^kubectl apply -k artifacts/(base|openshift)$`)
-
-// guided runs commands of the user guide on a cluster.
-type guided struct {
-	*system.System
-	dir string
-}
-
-// run runs the commands that begin with one of these texts.
-func (g *guided) run(t *testing.T, commands []string, begin ...string) {
-	t.Helper()
-	ran := 0
-	for _, command := range commands {
-		if !slices.ContainsFunc(begin, func(b string) bool { return strings.HasPrefix(command, b) }) {
-			continue
-		}
-		ran++
-		root, err := filepath.Abs(filepath.Join("..", ".."))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Without kubelets the Service has no pods, so it is that of the system.
-		command = installed.ReplaceAllLiteralString(command, "kubectl apply -k "+filepath.Join(g.Dir(), "overlay"))
-		command = strings.ReplaceAll(command, " artifacts/", " "+root+"/artifacts/")
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		cmd := exec.CommandContext(ctx, "bash", "-euc", command)
-		cmd.Dir = g.dir
-		path := filepath.Dir(g.KubectlPath()) + string(os.PathListSeparator) + os.Getenv("PATH")
-		cmd.Env = slices.Concat(g.KubectlCommand(ctx, g.KubeconfigPath()).Env, []string{"PATH=" + path})
-		out, err := cmd.CombinedOutput()
-		cancel()
-		if err != nil {
-			t.Fatalf("%s\n%v\n%s", command, err, out)
-		}
-	}
-	if ran != len(begin) {
-		t.Fatalf("%d commands begin with %q", ran, begin)
-	}
-}
 
 // objects are all that the cluster has, by resource and name, but what others change all the time.
 func (g *guided) objects(t *testing.T) map[string]types.UID {
