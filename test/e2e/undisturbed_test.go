@@ -14,10 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -41,9 +44,16 @@ type calm struct {
 	before   []map[string]string
 }
 
+// ofOthers are the labels and annotations of Nodes that may change at any time, and why.
+var ofOthers = map[string]string{
+	"node.alpha.kubernetes.io/ttl": "kube-controller-manager writes it, by the number of Nodes",
+	"beta.kubernetes.io/os":        "kube-controller-manager copies it from kubernetes.io/os, some time after the Node is there",
+	"beta.kubernetes.io/arch":      "as above, from kubernetes.io/arch",
+}
+
 // undisturbed remembers what hosts are like: the UIDs of instances, Nodes and pods, how often
-// host and kubelet were started, the newest operation, whether the Node is cordoned, and which
-// changes the host was told to make. mustHold compares.
+// host and kubelet were started, the newest operation, whether the Node is cordoned, its labels
+// and annotations but for [ofOthers], and which changes the host was told to make. mustHold compares.
 //
 // It sees what has happened by then: have something else happen first that comes after what
 // might disturb the hosts.
@@ -51,9 +61,39 @@ func undisturbed(t *testing.T, subjects ...subject) *calm {
 	t.Helper()
 	c := &calm{subjects: subjects}
 	for _, s := range subjects {
+		s.waitWritten(t)
 		c.before = append(c.before, s.describe(t))
 	}
 	return c
+}
+
+// waitWritten waits until the Node of a host that is configured has what our controller writes to it: that comes a moment after the
+// instance says that the host is configured.
+func (s *subject) waitWritten(t *testing.T) {
+	t.Helper()
+	eventually(t, s.name+": its Node has what is written to it", func() error {
+		instance, err := s.sys.Windows.WindowsV1alpha1().WindowsInstances(s.namespace).Get(t.Context(), s.name, metav1.GetOptions{})
+		if err != nil || instance.Status.Node == nil || !meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionConfigured) {
+			return err
+		}
+		node, err := s.sys.Kube.CoreV1().Nodes().Get(t.Context(), instance.Status.Node.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		names := []string{wmco.DesiredVersionAnnotation, "windows.openshift.io/managed-taints"}
+		if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionUpToDate) {
+			names = append(names, wmco.VersionAnnotation)
+		}
+		for _, name := range names {
+			if _, has := node.Annotations[name]; !has {
+				return fmt.Errorf("it has labels %v and annotations %v", node.Labels, node.Annotations)
+			}
+		}
+		if node.Labels[v1alpha1.NamespaceLabel] != s.namespace {
+			return fmt.Errorf("it has labels %v", node.Labels)
+		}
+		return nil
+	})
 }
 
 // mustHold fails the test if any of the hosts was disturbed.
@@ -67,11 +107,17 @@ func (c *calm) mustHold(t *testing.T) {
 }
 
 // mustHoldWithNewInstances is mustHold for hosts whose instances were lost, and made anew. subjects
-// are the hosts as before with these.
+// are the hosts as before with these, which may be in another namespace. A label of the Node says in which.
 func (c *calm) mustHoldWithNewInstances(t *testing.T, subjects ...subject) {
 	t.Helper()
 	for i, s := range subjects {
+		if s.namespace != c.subjects[i].namespace {
+			s.waitWritten(t)
+		}
 		before, now := maps.Clone(c.before[i]), s.describe(t)
+		if before[ownedBy] == c.subjects[i].namespace {
+			before[ownedBy] = s.namespace
+		}
 		for _, facts := range []map[string]string{before, now} {
 			delete(facts, "instance")
 			delete(facts, "operation")
@@ -105,6 +151,9 @@ func (s *subject) describe(t *testing.T) map[string]string {
 	return facts
 }
 
+// ownedBy is the fact that says in which namespace the instance of a Node is.
+const ownedBy = "label " + v1alpha1.NamespaceLabel
+
 func (s *subject) describeNode(t *testing.T, name string) map[string]string {
 	t.Helper()
 	node, err := s.sys.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
@@ -117,12 +166,24 @@ func (s *subject) describeNode(t *testing.T, name string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := map[string]string{
-		"Node": string(node.UID), "boot of the Node": node.Status.NodeInfo.BootID, "cordoned": fmt.Sprint(node.Spec.Unschedulable),
-	}
+	facts := nodeFacts(node)
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		facts["pod "+pod.Namespace+"/"+pod.Name] = fmt.Sprintf("%s, deleted %t", pod.UID, pod.DeletionTimestamp != nil)
+	}
+	return facts
+}
+
+func nodeFacts(node *corev1.Node) map[string]string {
+	facts := map[string]string{
+		"Node": string(node.UID), "boot of the Node": node.Status.NodeInfo.BootID, "cordoned": fmt.Sprint(node.Spec.Unschedulable),
+	}
+	for kind, entries := range map[string]map[string]string{"label ": node.Labels, "annotation ": node.Annotations} {
+		for name, value := range entries {
+			if _, may := ofOthers[name]; !may {
+				facts[kind+name] = value
+			}
+		}
 	}
 	return facts
 }
@@ -157,5 +218,22 @@ func TestUndisturbed(t *testing.T) {
 	}
 	if got := before["changes"]; got != "" {
 		t.Errorf("a host that is watched was changed: %s", got)
+	}
+	for name, tt := range map[string]struct {
+		change   func(*corev1.Node)
+		disturbs bool
+	}{
+		"nothing":                          {func(*corev1.Node) {}, false},
+		"a label":                          {func(n *corev1.Node) { n.Labels["l"] = "2" }, true},
+		"a label less":                     {func(n *corev1.Node) { delete(n.Labels, "l") }, true},
+		"an annotation":                    {func(n *corev1.Node) { n.Annotations["a"] = "2" }, true},
+		"an annotation more":               {func(n *corev1.Node) { n.Annotations["b"] = "" }, true},
+		"what kube-controller-manager has": {func(n *corev1.Node) { n.Annotations["node.alpha.kubernetes.io/ttl"] = "30" }, false},
+	} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"}}}
+		was := nodeFacts(node)
+		if tt.change(node); cmp.Equal(was, nodeFacts(node)) == tt.disturbs {
+			t.Errorf("%s: %v, and was %v", name, nodeFacts(node), was)
+		}
 	}
 }
