@@ -9,14 +9,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
-	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // hosts is the way to hosts as controllers want it.
 type hosts struct {
 	*host.Connector
 	*agentclient.Client
-	*diagnose.Checker
 }
 
 var (

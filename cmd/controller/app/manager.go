@@ -38,7 +38,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
-	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -122,7 +121,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{
-		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client, nil)}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
+		Manager: mgr, hosts: hosts{connector, client}, kube: kube, recorder: recorder, ready: known.Wait, leads: leads(lease, cluster, o.Hosts.Namespace), options: o,
 		keys: keys.NewCurrent(o.Hosts.ClusterCredentials()),
 	}
 	if err := c.configure(shipped.payload); err != nil {

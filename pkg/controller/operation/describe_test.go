@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
 // TestDescribePlan: who decides whether a change may wait reads what it costs.
@@ -79,30 +80,23 @@ func TestFailedOnTheHost(t *testing.T) {
 	}
 }
 
-// TestInTheWay: a host whose layers cannot be tried is not fit, and what is only worth knowing keeps
+// TestInTheWay: all that is wrong is said at once, and what is only worth knowing keeps
 // nobody from going on.
 func TestInTheWay(t *testing.T) {
-	finding := func(severity v1alpha1.FindingSeverity, message string) v1alpha1.CheckFinding {
-		return v1alpha1.CheckFinding{Severity: severity, Message: message}
+	finding := func(severity preflight.Severity, message string) preflight.Finding {
+		return preflight.Finding{Severity: severity, Message: message}
 	}
-	layers := []v1alpha1.CheckLayer{{Name: "DNS", Result: v1alpha1.CheckPassed, Message: "10.0.0.1"}, {Name: "Connect", Result: v1alpha1.CheckFailed, Message: "refused"}}
 	for _, tt := range []struct {
-		name   string
-		status v1alpha1.WindowsInstanceCheckStatus
-		want   []string
+		name     string
+		findings []preflight.Finding
+		want     []string
 	}{
-		{"it is fit", v1alpha1.WindowsInstanceCheckStatus{Layers: layers[:1]}, nil},
-		{"worth knowing", v1alpha1.WindowsInstanceCheckStatus{Findings: []v1alpha1.CheckFinding{finding(v1alpha1.FindingWarning, "old")}}, nil},
-		{"a layer failed", v1alpha1.WindowsInstanceCheckStatus{Layers: layers}, []string{"Connect: refused"}},
-		{
-			"it is unfit", v1alpha1.WindowsInstanceCheckStatus{Layers: layers, Findings: []v1alpha1.CheckFinding{
-				finding(v1alpha1.FindingError, "too little memory"), finding(v1alpha1.FindingWarning, "old"), finding(v1alpha1.FindingError, "no room"),
-			}},
-			[]string{"too little memory", "no room"},
-		},
+		{"it is fit", nil, nil},
+		{"worth knowing", []preflight.Finding{finding(preflight.Warning, "old")}, nil},
+		{"it is unfit", []preflight.Finding{finding(preflight.Error, "too little memory"), finding(preflight.Warning, "old"), finding(preflight.Error, "no room")}, []string{"too little memory", "no room"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, inTheWay(&tt.status)); diff != "" {
+			if diff := cmp.Diff(tt.want, inTheWay(tt.findings)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

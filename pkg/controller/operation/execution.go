@@ -52,8 +52,10 @@ type execution struct {
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
-	// inspected is what the step Facts found out, for the step Agent. Nil: the host is asked again.
-	inspected *api.Facts
+	// inspected is what the step Facts found out, for the steps Preflight and Agent. Nil: the host is asked again. It was asked and has
+	// answered at the times inspectedFrom and inspectedUntil.
+	inspected                     *api.Facts
+	inspectedFrom, inspectedUntil time.Time
 	// nodeName is what the host said last that its node is called. Empty: it was not asked by this execution.
 	nodeName string
 	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.

@@ -105,10 +105,11 @@ type scriptedHost struct {
 	refuses string
 	// factErrors are what the host cannot read of itself.
 	factErrors []api.FactError
-	findings   []v1alpha1.CheckFinding
-	routes     []api.Route
-	updates    scriptedUpdates
-	asked      []string
+	// memory is what the host has. 0: enough.
+	memory  uint64
+	routes  []api.Route
+	updates scriptedUpdates
+	asked   []string
 	// adopted is with what the host was adopted. Nil: it was not.
 	adopted *api.Adoption
 	// released says that the host was given up, and left is what it says of itself then.
@@ -245,6 +246,10 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 	}
 	return &api.Facts{
 		Agent:         api.Version{SHA256: testRevision + "0000"},
+		System:        api.SystemFacts{OS: "windows", Architecture: "amd64"},
+		User:          api.UserFacts{Administrator: true, Elevated: true},
+		Name:          api.NameFacts{Hostname: testNode},
+		Memory:        api.MemoryFacts{TotalBytes: h.memory},
 		Boot:          api.BootFacts{ID: h.id(), Time: h.started},
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      slices.Clone(h.services),
@@ -252,13 +257,6 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate},
 		Errors:        h.factErrors,
 	}, nil
-}
-
-func (h *scriptedHost) Check(ctx context.Context, _ *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_ = h.ask(ctx, "Check")
-	return &v1alpha1.WindowsInstanceCheckStatus{Passed: len(h.findings) == 0, Findings: h.findings}
 }
 
 func (h *scriptedHost) BootID(ctx context.Context, _ *v1alpha1.WindowsInstance) (string, error) {

@@ -26,9 +26,6 @@ type Hosts interface {
 	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error)
 	// Facts has our agent inspect the host, after putting the agent there if need be.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
-	// Check tries the way to the host layer by layer and judges whether the host is fit
-	// to be a node. It changes nothing there.
-	Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus
 	// BootID says which boot the host is in. It is cheap.
 	BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Restart restarts the host if it still is in the boot that the request names.

@@ -166,10 +166,8 @@ func TestOperations(t *testing.T) {
 		{name: "reconfigure", operation: v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, want: succeeded, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Succeeded Agent=Succeeded Verify=Succeeded"},
 		{
 			name: "reconfigure of an unfit host", operation: v1alpha1.Operation{Type: v1alpha1.OperationReconfigure},
-			set: func(f *fixture) {
-				f.host.findings = []v1alpha1.CheckFinding{{Severity: v1alpha1.FindingError, Message: "too little memory"}}
-			},
-			want: failed, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Failed Agent=Skipped Verify=Skipped", wantMessage: []string{"too little memory"},
+			set:  func(f *fixture) { f.host.memory = 1 << 30 },
+			want: failed, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Failed Agent=Skipped Verify=Skipped", wantMessage: []string{"1024 MiB of memory; it needs at least 2 GiB"},
 		},
 		{
 			name: "paused", operation: rebootOperation(v1alpha1.RebootForce), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },

@@ -10,51 +10,47 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
 // inspect has our agent inspect the host, and puts it there if it is not, or not as it
 // should be.
 func (e *execution) inspect(ctx context.Context) (result, error) {
-	facts, err := e.gatherFacts(ctx, "the host cannot be inspected")
+	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (*api.Facts, error) {
+		e.inspectedFrom = e.clock.Now()
+		defer func() { e.inspectedUntil = e.clock.Now() }()
+		return e.readFacts(ctx)
+	})
 	if err != nil {
-		return result{}, err
+		return result{}, e.blame(ctx, "the host cannot be inspected", err)
 	}
 	e.inspected = facts
 	return result{message: fmt.Sprintf("The host runs %s %s, and its computer name is %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
 }
 
-// preflight judges whether the host is fit to be a node.
+// preflight judges whether the host is fit to be a node, by what it has just said of itself.
 func (e *execution) preflight(ctx context.Context) (result, error) {
-	bounded, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	status := e.Hosts.Check(bounded, e.instance)
-	if ctx.Err() != nil {
-		return result{}, context.Cause(ctx)
+	if e.inspected == nil {
+		if _, err := e.inspect(ctx); err != nil {
+			return result{}, err
+		}
 	}
-	if wrong := inTheWay(status); len(wrong) > 0 {
+	findings := preflight.Evaluate(e.inspected, e.inspectedFrom, e.inspectedUntil)
+	if wrong := inTheWay(findings); len(wrong) > 0 {
 		return result{}, fmt.Errorf("the host is not fit to be a node: %s", strings.Join(wrong, "; "))
 	}
 	message := "Nothing prevents the host from being a node."
-	if n := len(status.Findings); n > 0 {
+	if n := len(findings); n > 0 {
 		message += fmt.Sprintf(" Findings worth knowing: %d, see the condition PreflightPassed.", n)
 	}
 	return result{message: message}, nil
 }
 
-// inTheWay are the layers that failed and the findings that are in the way.
-func inTheWay(status *v1alpha1.WindowsInstanceCheckStatus) []string {
-	var out []string
-	for _, f := range status.Findings {
-		if f.Severity == v1alpha1.FindingError {
+// inTheWay are the findings that are in the way.
+func inTheWay(findings []preflight.Finding) (out []string) {
+	for _, f := range findings {
+		if f.Severity == preflight.Error {
 			out = append(out, f.Message)
-		}
-	}
-	if len(out) > 0 {
-		return out // the layer that failed says the same
-	}
-	for _, layer := range status.Layers {
-		if layer.Result == v1alpha1.CheckFailed {
-			out = append(out, layer.Name+": "+layer.Message)
 		}
 	}
 	return out
