@@ -39,7 +39,8 @@ type ServiceFunc func(ctx context.Context, s ServiceStart) error
 
 // process is a service that was started in the present boot.
 type process struct {
-	pid      int    // no other process of the host has or had it
+	pid      int // no other process of the host has or had it
+	started  time.Time
 	programs string // its command line, in lower case
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when it has
@@ -126,7 +127,7 @@ func (h *inProcessHost) startProcess(s *hostSystem, name string) error {
 	}
 	ctx, cancel := context.WithCancel(h.bootContext)
 	h.lastPID++
-	p := &process{pid: h.lastPID, programs: strings.ToLower(start.CommandLine), cancel: cancel, ended: make(chan struct{})}
+	p := &process{pid: h.lastPID, started: h.opts.Clock(), programs: strings.ToLower(start.CommandLine), cancel: cancel, ended: make(chan struct{})}
 	h.processes[strings.ToLower(name)] = p
 	h.programs.Go(func() {
 		defer close(p.ended)
@@ -240,10 +241,14 @@ func (h *inProcessHost) serviceFacts() []api.Service {
 		if err != nil || service == nil {
 			continue
 		}
+		var started *time.Time
+		if p := h.process(name); p != nil && service.State == engine.ServiceRunning {
+			started = &p.started
+		}
 		facts = append(facts, api.Service{
 			Name: name, DisplayName: name, Description: service.Settings.Description, State: string(service.State),
 			StartType: string(service.Settings.StartType), Path: service.Settings.CommandLine, Account: "LocalSystem",
-			Dependencies: service.Settings.Dependencies, ExitCode: service.ExitCode,
+			Dependencies: service.Settings.Dependencies, ExitCode: service.ExitCode, StartedAt: started,
 		})
 	}
 	return facts

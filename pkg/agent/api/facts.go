@@ -199,6 +199,8 @@ type Service struct {
 	// StartType is Automatic, AutomaticDelayed, Manual, Disabled, Boot or System.
 	StartType string `json:"startType,omitempty"`
 	PID       uint32 `json:"pid,omitempty"`
+	// StartedAt is when its process was started, by the clock of the host. Nil: it does not run, or that is not known.
+	StartedAt *time.Time `json:"startedAt,omitempty"`
 	// ExitCode is the Win32 exit code of the last run; 1067 is a crash.
 	ExitCode uint32 `json:"exitCode,omitempty"`
 	// Path is the command line that starts it. It may carry file names but no

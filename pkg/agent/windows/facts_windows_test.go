@@ -45,6 +45,16 @@ func TestHostFacts(t *testing.T) {
 	}
 }
 
+// TestStartOf: a process was started before now, and no process never was.
+func TestStartOf(t *testing.T) {
+	if started := startOf(uint32(os.Getpid())); started == nil || time.Since(*started) < 0 || time.Since(*started) > time.Hour {
+		t.Errorf("this process was started at %v", started)
+	}
+	if started := startOf(0); started != nil {
+		t.Errorf("no process was started at %v", started)
+	}
+}
+
 func hasAddress(list []api.Interface, cidr string) bool {
 	for _, i := range list {
 		if slices.Contains(i.Addresses, cidr) {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -57,6 +58,7 @@ func readService(service *mgr.Service, s *api.Service) error {
 	if status.Win32ExitCode == uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) {
 		s.ExitCode = status.ServiceSpecificExitCode
 	}
+	s.StartedAt = startOf(status.ProcessId)
 
 	c, err := grow(serviceBytes, windows.ERROR_INSUFFICIENT_BUFFER, func(c *windows.QUERY_SERVICE_CONFIG, size *uint32) error {
 		return windows.QueryServiceConfig(service.Handle, c, *size, size)
@@ -83,6 +85,19 @@ func readService(service *mgr.Service, s *api.Service) error {
 		s.StartType = "AutomaticDelayed"
 	}
 	return nil
+}
+
+// startOf is when a process was started. Nil: there is none, or it cannot be opened, as some of those of Windows.
+func startOf(pid uint32) *time.Time {
+	if pid == 0 {
+		return nil
+	}
+	p, err := openProcess(pid, 0)
+	if err != nil {
+		return nil
+	}
+	defer p.close()
+	return new(fileTime(uint64(p.started)))
 }
 
 // readConfig2 reads one level of detail. It is the zero value where the service control

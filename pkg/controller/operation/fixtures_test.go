@@ -246,6 +246,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 	}
 	return &api.Facts{
 		Agent:         api.Version{SHA256: testRevision + "0000"},
+		Time:          api.TimeFacts{Now: h.clock.Now()},
 		System:        api.SystemFacts{OS: "windows", Architecture: "amd64"},
 		User:          api.UserFacts{Administrator: true, Elevated: true},
 		Name:          api.NameFacts{Hostname: testNode},

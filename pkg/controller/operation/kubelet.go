@@ -7,14 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // DefaultSettle is the usual value of [Options.Settle]. A container runtime that does not
@@ -56,38 +60,46 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	node, before, err := e.kubeletReport(ctx)
+	before, err := e.kubeletReport(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	w := &kubeletWatch{boot: boot, newest: before}
-	if node != nil {
-		w.heartbeat = heartbeat(node)
+	w := &kubeletWatch{boot: boot, newest: before.newest}
+	if before.node != nil {
+		w.heartbeat = heartbeat(before.node)
 	}
+	services := false // whether they have just been checked
 	if op.Type == v1alpha1.OperationReconfigure && !e.touched() {
 		w.reported, w.seen = true, e.clock.Now() // nothing was done that it could report after
+	} else if boot.IsZero() && e.facts != nil && unready(before.node) == "" {
+		now, lacks := e.checkServices(ctx)
+		if services = lacks == ""; services && before.since(e.facts, now) {
+			w.reported, w.seen = true, e.clock.Now()
+		}
 	}
 	var gone time.Time
 	look := func(settle time.Duration) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
-			node, report, err := e.kubeletReport(ctx)
+			report, err := e.kubeletReport(ctx)
 			if err != nil {
 				return "", err
 			}
 			now := e.clock.Now()
 			switch {
-			case node != nil || op.Type != v1alpha1.OperationReconfigure:
+			case report.node != nil || op.Type != v1alpha1.OperationReconfigure:
 				gone = time.Time{}
 			case gone.IsZero():
 				gone = now
 			case now.Sub(gone) >= registration:
 				return "", errNodeDeleted
 			}
-			lacks := w.observe(now, node, report)
+			lacks := w.observe(now, report.node, report.newest)
 			if lacks == "" && now.Sub(w.since) < settle {
 				return "It is ready so far", nil
 			}
-			if lacks == "" && op.Type != v1alpha1.OperationReboot {
+			checked := services
+			services = false
+			if lacks == "" && op.Type != v1alpha1.OperationReboot && !checked {
 				// For a while a Node looks ready although a service has just stopped.
 				if _, lacks = e.checkServices(ctx); lacks != "" {
 					w.since = time.Time{}
@@ -160,29 +172,51 @@ func (e *execution) bootTime(ctx context.Context, deadline time.Time) (time.Time
 	return facts.Boot.Time, nil
 }
 
-// kubeletReport reads the Node of the operation and what names the newest report of its kubelet: the
-// renewal of the Lease, and the heartbeat. It is compared with earlier ones for being
-// another, so that it does not matter how the clocks of the host and of others differ. The
-// Node is nil if it does not exist; another one of its name is taken for it, because a host
-// that comes back may have registered again.
-func (e *execution) kubeletReport(ctx context.Context) (*corev1.Node, string, error) {
+// kubeletReport is what the kubelet of a Node said last.
+type kubeletReport struct {
+	// node is nil if it does not exist.
+	node *corev1.Node
+	// renewed is when it renewed the Lease of the Node, by the clock of the host. Zero: never.
+	renewed time.Time
+	// newest names the report: the renewal of the Lease, and the heartbeat. It is compared with earlier ones for being
+	// another, so that it does not matter how the clocks of the host and of others differ.
+	newest string
+}
+
+// kubeletReport reads the Node of the operation and the newest report of its kubelet. Another Node
+// of its name is taken for it, because a host that comes back may have registered again.
+func (e *execution) kubeletReport(ctx context.Context) (r kubeletReport, err error) {
 	name := e.operation().Node.Name
-	node, err := e.readNode(ctx, name)
-	if err != nil || node == nil {
-		return nil, "", err
+	if r.node, err = e.readNode(ctx, name); err != nil || r.node == nil {
+		return r, err
 	}
-	report := heartbeat(node).Format(time.RFC3339Nano)
+	r.newest = heartbeat(r.node).Format(time.RFC3339Nano)
 	err = retryAPI(ctx, e.clock, "Reading the Lease of the Node", isFinal, func() error {
 		lease, err := e.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
 		if err == nil && lease.Spec.RenewTime != nil {
-			report += " " + lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+			r.renewed = lease.Spec.RenewTime.UTC()
+			r.newest += " " + r.renewed.Format(time.RFC3339Nano)
 		}
 		return err
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return nil, "", fmt.Errorf("reading the Lease of Node %s: %w", name, err)
+		return r, fmt.Errorf("reading the Lease of Node %s: %w", name, err)
 	}
-	return node, report, nil
+	return r, nil
+}
+
+// since says whether a kubelet that was started after the host was asked for the first facts, and before it was for the second ones, has made the
+// report: it renewed the Lease and said whether its Node is ready. All of these times are of the clock of the host. One that
+// was set meanwhile says nothing: no time may be later than that of the second facts.
+func (r kubeletReport) since(before, now *api.Facts) bool {
+	n := slices.IndexFunc(now.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
+	if n < 0 || now.Services[n].StartedAt == nil || r.node == nil {
+		return false
+	}
+	started := *now.Services[n].StartedAt
+	within := func(t time.Time) bool { return !t.Before(started) && !t.After(now.Time.Now) }
+	said := heartbeat(r.node) // it has whole seconds
+	return started.After(before.Time.Now) && within(r.renewed) && !said.Before(started.Truncate(time.Second)) && !said.After(now.Time.Now)
 }
 
 // registration is how long a kubelet that was just restarted may take to register its Node. One that runs

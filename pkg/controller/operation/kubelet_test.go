@@ -138,6 +138,82 @@ func TestSuccessIsWhatTheKubeletSays(t *testing.T) {
 	}
 }
 
+// TestReportOfAKubeletThatWasStarted: a report counts that the kubelet which was restarted has made before anybody looked.
+func TestReportOfAKubeletThatWasStarted(t *testing.T) {
+	t.Parallel()
+	began := time.Date(2026, 3, 14, 15, 9, 26, 535e6, time.UTC)
+	at := func(seconds float64) time.Time { return began.Add(time.Duration(seconds * float64(time.Second))) }
+	kubelet := func(started *time.Time) []api.Service {
+		return []api.Service{{Name: "containerd", StartedAt: new(at(1))}, {Name: "Kubelet", StartedAt: started}}
+	}
+	for _, tt := range []struct {
+		name      string
+		services  []api.Service
+		renewed   time.Time
+		heartbeat time.Time
+		now       time.Time
+		want      bool
+	}{
+		{"it reports as soon as it runs", kubelet(new(at(3))), at(3.1), at(3.2), at(5), true},
+		{"a heartbeat has whole seconds", kubelet(new(at(3))), at(3.1), at(3.2).Truncate(time.Second), at(5), true},
+		{"the one before has reported", kubelet(new(at(3))), at(2.9), at(3.2), at(5), false},
+		{"the one before has said that the Node is ready", kubelet(new(at(3))), at(3.1), at(1), at(5), false},
+		{"it was not restarted", kubelet(new(at(-100))), at(3.1), at(3.2), at(5), false},
+		{"it has renewed no Lease", kubelet(new(at(3))), time.Time{}, at(3.2), at(5), false},
+		{"nobody knows since when it runs", kubelet(nil), at(3.1), at(3.2), at(5), false},
+		{"there is none", kubelet(nil)[:1], at(3.1), at(3.2), at(5), false},
+		{"the clock was set back", kubelet(new(at(3))), at(3.1), at(3.2), at(1), false},
+		{"the clock was set back after a Lease", kubelet(new(at(3))), at(3600), at(3.2), at(5), false},
+		{"the clock was set back after a heartbeat", kubelet(new(at(3))), at(3.1), at(3600), at(5), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			node := readyNode("uid")
+			node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(tt.heartbeat)
+			r := kubeletReport{node: node, renewed: tt.renewed}
+			now := &api.Facts{Time: api.TimeFacts{Now: tt.now}, Services: tt.services}
+			if got := r.since(&api.Facts{Time: api.TimeFacts{Now: began}}, now); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestKubeletReportsWhileTheHostIsChanged: a kubelet that was restarted, and has reported before anybody looks, need not
+// report once more, which takes it ten seconds; after a restart of Windows its clock may be another one.
+func TestKubeletReportsWhileTheHostIsChanged(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		// started is when the kubelet was, from the begin of the operation on. Its report is a second later.
+		started time.Duration
+		impact  config.Impact
+		reboots int
+		want    v1alpha1.OperationPhase
+	}{
+		{"it was restarted", time.Second, config.ImpactRestart, 0, v1alpha1.OperationSucceeded},
+		{"it was not restarted", -time.Hour, config.ImpactRestart, 0, v1alpha1.OperationFailed},
+		{"Windows was restarted", time.Second, config.ImpactReboot, 1, v1alpha1.OperationFailed},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			f.configure()
+			f.host.impact, f.host.needsReboot, f.host.slow = tt.impact, tt.reboots, 10*time.Second
+			started := time.Now().Add(tt.started)
+			report := started.Add(time.Second)
+			f.reports(report)
+			f.kube.PrependReactor("get", "leases", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				return true, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(report))}}, nil
+			})
+			f.host.services = []api.Service{{Name: "kubelet", StartType: "Automatic", State: "Running", StartedAt: &started}}
+			began := time.Now()
+			op := f.finish()
+			if op.Phase != tt.want || tt.want == v1alpha1.OperationFailed && !strings.Contains(op.Message, "Its kubelet has not reported since") {
+				t.Errorf("it is %s after %s: %s", op.Phase, time.Since(began), op.Message)
+			}
+		})
+	}
+}
+
 // notReadyWhileWatched has the Node not ready as soon as somebody watches whether it stays so.
 func (f *fixture) notReadyWhileWatched() {
 	if !strings.HasPrefix(f.get().Status.Operation.Message, "Watching") {
