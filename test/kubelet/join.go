@@ -21,9 +21,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	listers "k8s.io/client-go/listers/core/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 )
@@ -33,8 +36,10 @@ const (
 	// renewInterval how often a kubelet says that it is not.
 	leaseSeconds  = 40
 	renewInterval = 10 * time.Second
-	// statusInterval is how often a status is written that has not changed.
-	statusInterval = 10 * time.Second
+	// statusInterval is how often a status is written that has not changed, and compareInterval how often a kubelet compares it with
+	// what its Node says: nodeStatusReportFrequency and nodeStatusUpdateFrequency of a kubelet that is not told otherwise.
+	statusInterval  = 5 * time.Minute
+	compareInterval = 10 * time.Second
 	// lookInterval is how often is looked whether it has.
 	lookInterval = 250 * time.Millisecond
 	// defaultVersion is that of a kubelet whose program does not say.
@@ -103,8 +108,11 @@ type joined struct {
 	settings kubeletv1beta1.KubeletConfiguration
 	client   kubernetes.Interface
 
-	reported time.Time // when the status was written last
-	ready    bool      // what it said
+	nodes    listers.NodeLister
+	lease    *coordinationv1.Lease // as it was renewed last; nil: it is read first
+	reported time.Time             // when the status was written last
+	compared time.Time             // when it was last found to be what the Node says
+	ready    bool                  // what it said
 	since    time.Time
 }
 
@@ -185,6 +193,7 @@ func (j *joined) run(ctx context.Context) error {
 			return err
 		}
 	}
+	j.watchNode(ctx)
 	pods, err := Start(Options{Client: j.client, Node: j.node, ReportInterval: lookInterval, Logf: j.Logf, report: j.report})
 	if err != nil {
 		return err
@@ -281,9 +290,13 @@ func (j *joined) report(ctx context.Context) bool {
 	now := time.Now()
 	reason := j.networkReady()
 	ready := reason == ""
-	if j.reported.IsZero() || ready != j.ready {
+	switch {
+	case j.reported.IsZero() || ready != j.ready:
 		j.since = now
-	} else if now.Sub(j.reported) < statusInterval {
+	case now.Sub(j.compared) < compareInterval:
+		return true
+	case now.Sub(j.reported) < statusInterval && j.said():
+		j.compared = now
 		return true
 	}
 	patch, err := mergePatch(&corev1.Node{}, &corev1.Node{Status: j.status(now, reason)})
@@ -299,8 +312,32 @@ func (j *joined) report(ctx context.Context) bool {
 	if j.reported.IsZero() || ready != j.ready {
 		j.Logf("the node is ready: %t", ready)
 	}
-	j.reported, j.ready = now, ready
+	j.reported, j.compared, j.ready = now, now, ready
 	return true
+}
+
+// watchNode watches the Node until ctx ends, as a kubelet does.
+func (j *joined) watchNode(ctx context.Context) {
+	factory := informers.NewSharedInformerFactoryWithOptions(j.client, 0, informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+		list.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, j.node).String()
+	}))
+	j.nodes = factory.Core().V1().Nodes().Lister()
+	factory.StartWithContext(ctx)
+}
+
+// said says whether the Node still says of itself what was reported. kube-controller-manager changes that when it takes a kubelet for dead.
+func (j *joined) said() bool {
+	node, err := j.nodes.Get(j.node)
+	if err != nil {
+		return true // it was deleted, or is not known yet
+	}
+	want := corev1.ConditionFalse
+	if j.ready {
+		want = corev1.ConditionTrue
+	}
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == want
+	})
 }
 
 func (j *joined) status(now time.Time, notReady string) corev1.NodeStatus {
@@ -342,9 +379,17 @@ func (j *joined) info() corev1.NodeSystemInfo {
 	}
 }
 
-// renew says in the Lease of the Node that it is alive.
-func (j *joined) renew(ctx context.Context) error {
+// renew says in the Lease of the Node that it is alive. The Lease is read only if it is not as it was left, see
+// k8s.io/component-helpers/apimachinery/lease.
+func (j *joined) renew(ctx context.Context) (err error) {
 	leases := j.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if lease := j.lease; lease != nil {
+		lease.Spec.RenewTime = new(metav1.NowMicro())
+		if j.lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{}); err == nil {
+			return nil
+		}
+		j.lease = nil
+	}
 	node, err := j.client.CoreV1().Nodes().Get(ctx, j.node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil // somebody has removed it; a kubelet makes it again when it is restarted
@@ -366,9 +411,12 @@ func (j *joined) renew(ctx context.Context) error {
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &j.node, new(int32(leaseSeconds))
 	lease.Spec.RenewTime = new(metav1.NowMicro())
 	if missing {
-		_, err = leases.Create(ctx, lease, metav1.CreateOptions{})
+		lease, err = leases.Create(ctx, lease, metav1.CreateOptions{})
 	} else {
-		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+		lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		j.lease = lease
 	}
 	return err
 }
