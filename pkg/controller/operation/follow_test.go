@@ -83,7 +83,7 @@ func TestFollowAtAPace(t *testing.T) {
 				for i := range 30 {
 					report(i + 1)
 					synctest.Wait()
-					time.Sleep(100 * time.Millisecond)
+					<-time.After(100 * time.Millisecond)
 				}
 				return nil
 			}, func(n int) error {
