@@ -98,7 +98,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.WindowsNodePool{}).
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
-		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
+		Watches(&v1alpha1.WindowsInstance{}, gathered(poolOf)).
 		Owns(&appsv1.ControllerRevision{}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(s.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
