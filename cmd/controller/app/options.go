@@ -139,7 +139,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConcurrentProbes, "concurrent-probes", o.ConcurrentProbes, "How many hosts that are new or answered last time are probed at one time.")
 	fs.IntVar(&o.ConcurrentSlowProbes, "concurrent-slow-probes", o.ConcurrentSlowProbes, "How many hosts that did not answer in time last time are probed at one time, besides the others.")
 	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one probe of a host may take as a whole, with the transfer of the agent if the host does not have it.")
-	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as drains, reboots and configurations, run at the same time; further ones wait. Uncordons do not count, nor does what has waited for a slot or for a host to restart.")
+	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as drains, reboots and configurations, run at the same time; further ones wait. Uncordons do not count, nor does what has waited for a slot, or long for its host.")
 	fs.DurationVar(&o.NodeSettleTime, "node-settle-time", o.NodeSettleTime, "For how long a Node must stay ready after a configuration or a restart that disturbs its pods, before that has succeeded and the next host follows; 0: it need not.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth.")
 

@@ -179,7 +179,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		var done *api.Result
 		var recordErr error
 		instance := e.instance
-		err := follow(ctx, e.clock, e.progressPace, func(ctx context.Context, report func(api.Event)) (err error) {
+		err := follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(api.Event)) (err error) {
 			done, err = call(ctx, instance, report)
 			return err
 		}, func(event api.Event) error {
@@ -337,7 +337,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 		}
 		var recordErr error
 		instance := e.instance
-		err := follow(ctx, e.clock, e.progressPace, func(ctx context.Context, report func(transfer.Progress)) error {
+		err := follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(transfer.Progress)) error {
 			return e.Hosts.Deliver(ctx, instance, files, report)
 		}, func(p transfer.Progress) error {
 			if p.Sent > sent {

@@ -19,23 +19,27 @@ const (
 	// Each costs the API servers about as much as one that others depend on: a hundred hosts at once would tell so much that they get slower,
 	// and so tell more.
 	progressRate = 10
+	// maxProgressInterval is how old a progress is at most that people see, however many operations run.
+	maxProgressInterval = 5 * time.Second
 )
 
-// pace is how often at most an operation writes what only tells people how far it is: once in the given time, and less often while many run. Those
-// that have waited for a slot do not count: nearly all of them still do.
-func (r *Reconciler) pace(least time.Duration) time.Duration {
-	running := r.runner.Load(laneLimited).Running
-	return max(least, time.Duration(running)*time.Second/progressRate)
+// pace spaces what operations tell of their progress. It is safe for concurrent use.
+type pace struct {
+	telling atomic.Int64 // how many do
 }
 
-// progressPace is how often at most the progress of an operation is written.
-func (r *Reconciler) progressPace() time.Duration { return r.pace(progressInterval) }
+// interval is how often at most one of them writes it: less often while many do.
+func (p *pace) interval() time.Duration {
+	return min(max(progressInterval, time.Duration(p.telling.Load())*time.Second/progressRate), maxProgressInterval)
+}
 
 // follow runs something in a goroutine of its own and writes how far it is, at most once
-// in an interval, which may change, and the first and the last report always. Reports that were not written yet are
+// in the interval of p, and the first and the last report always. Reports that were not written yet are
 // dropped for newer ones. When one cannot be written, the context of run is canceled, and the
 // error is that of the write. follow returns when run has.
-func follow[T any](ctx context.Context, c clock.Clock, interval func() time.Duration, run func(ctx context.Context, report func(T)) error, write func(T) error) error {
+func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx context.Context, report func(T)) error, write func(T) error) error {
+	p.telling.Add(1)
+	defer p.telling.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -68,7 +72,7 @@ func follow[T any](ctx context.Context, c clock.Clock, interval func() time.Dura
 		if ended {
 			return runErr
 		}
-		pause := c.NewTimer(interval())
+		pause := c.NewTimer(p.interval())
 		select {
 		case <-pause.C():
 		case <-done:

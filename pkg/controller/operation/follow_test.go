@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
@@ -48,7 +47,7 @@ func TestFollow(t *testing.T) {
 	for _, tt := range tests {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var written []int
-			err := follow(t.Context(), clock.RealClock{}, func() time.Duration { return time.Second }, tt.run, func(n int) error {
+			err := follow(t.Context(), clock.RealClock{}, &pace{}, tt.run, func(n int) error {
 				written = append(written, n)
 				if n == tt.failAt {
 					return errOver
@@ -66,24 +65,29 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowAtAPace: between the first report and the last one there are as many as the interval allows, which may change.
+// TestFollowAtAPace: what only tells people how far operations are is ten writes a second, however many run, but what they see is not older than
+// five seconds. The first report and the last one are always written.
 func TestFollowAtAPace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		interval time.Duration
-		want     []int
+		others int64
+		want   []int
 	}{
-		{960 * time.Millisecond, []int{1, 10, 20, 29, 30}},
-		{1960 * time.Millisecond, []int{1, 20, 30}},
-		{time.Minute, []int{1, 30}},
+		{0, []int{1, 11, 21, 31, 41, 51, 61, 71, 80}},
+		{24, []int{1, 26, 51, 76, 80}},
+		{1000, []int{1, 51, 80}},
 	} {
-		inBubble(t, tt.interval.String(), func(t *testing.T) {
+		inBubble(t, strconv.FormatInt(tt.others, 10), func(t *testing.T) {
+			var p pace
+			p.telling.Add(tt.others)
 			var written []int
-			err := follow(t.Context(), clock.RealClock{}, func() time.Duration { return tt.interval }, func(_ context.Context, report func(int)) error {
-				for i := range 30 {
+			err := follow(t.Context(), clock.RealClock{}, &p, func(_ context.Context, report func(int)) error {
+				for i := range 80 {
+					if i > 0 {
+						<-time.After(99 * time.Millisecond)
+					}
 					report(i + 1)
 					synctest.Wait()
-					<-time.After(100 * time.Millisecond)
 				}
 				return nil
 			}, func(n int) error {
@@ -93,30 +97,8 @@ func TestFollowAtAPace(t *testing.T) {
 			if err != nil || !slices.Equal(written, tt.want) {
 				t.Errorf("got %v, and these were written: %v; want %v", err, written, tt.want)
 			}
-		})
-	}
-}
-
-// TestManyOperationsTellLess: what only tells people how far operations are is ten writes a second, however many run.
-func TestManyOperationsTellLess(t *testing.T) {
-	t.Parallel()
-	for running, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 10: time.Second, 25: 2500 * time.Millisecond, 80: 8 * time.Second} {
-		inBubble(t, strconv.Itoa(running), func(t *testing.T) {
-			r := &Reconciler{runner: newRunner(DefaultConcurrent)}
-			r.runner.execute = func(ctx context.Context, _ types.NamespacedName, _ string, _ <-chan struct{}, _ func()) { <-ctx.Done() }
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- r.runner.Start(ctx) }()
-			for n := range running {
-				r.runner.submit(types.NamespacedName{Name: strconv.Itoa(n)}, "op", false, false)
-			}
-			synctest.Wait()
-			if got := r.progressPace(); got != want {
-				t.Errorf("it is %s, want %s", got, want)
-			}
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
+			if left := p.telling.Load(); left != tt.others {
+				t.Errorf("%d go on telling, want %d", left, tt.others)
 			}
 		})
 	}

@@ -71,10 +71,11 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	services := false // whether they have just been checked
 	if op.Type == v1alpha1.OperationReconfigure && !e.touched() {
 		w.reported, w.seen = true, e.clock.Now() // nothing was done that it could report after
-	} else if boot.IsZero() && e.facts != nil && unready(before.node) == "" {
+	} else if since := e.lastChange(); !since.IsZero() && unready(before.node) == "" {
 		now, lacks := e.checkServices(ctx)
-		if services = lacks == ""; services && before.since(e.facts, now) {
-			w.reported, w.seen = true, e.clock.Now()
+		services = lacks == ""
+		if age, ok := before.ofKubeletStartedWithin(e.clock.Now().Sub(since), now); services && ok {
+			w.reported, w.seen = true, e.clock.Now().Add(-age)
 		}
 	}
 	var gone time.Time
@@ -205,18 +206,32 @@ func (e *execution) kubeletReport(ctx context.Context) (r kubeletReport, err err
 	return r, nil
 }
 
-// since says whether a kubelet that was started after the host was asked for the first facts, and before it was for the second ones, has made the
-// report: it renewed the Lease and said whether its Node is ready. All of these times are of the clock of the host. One that
-// was set meanwhile says nothing: no time may be later than that of the second facts.
-func (r kubeletReport) since(before, now *api.Facts) bool {
-	n := slices.IndexFunc(now.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
-	if n < 0 || now.Services[n].StartedAt == nil || r.node == nil {
-		return false
+// lastChange is when the step began that has changed the host, if that was the last thing that was done to it. Zero: Windows was restarted, whose clock may
+// be set then, or services were restarted after the kubelet for what needs the Node, or nobody knows.
+func (e *execution) lastChange() time.Time {
+	op := e.operation()
+	apply, network := op.FindStep(v1alpha1.StepApply), op.FindStep(v1alpha1.StepNetwork)
+	if op.Type != v1alpha1.OperationReconfigure || op.BootID != "" || apply == nil || apply.StartedAt == nil || network == nil || network.State != v1alpha1.StepSkipped {
+		return time.Time{}
 	}
-	started := *now.Services[n].StartedAt
-	within := func(t time.Time) bool { return !t.Before(started) && !t.After(now.Time.Now) }
-	said := heartbeat(r.node) // it has whole seconds
-	return started.After(before.Time.Now) && within(r.renewed) && !said.Before(started.Truncate(time.Second)) && !said.After(now.Time.Now)
+	return apply.StartedAt.Time
+}
+
+// renewal is for how long a kubelet that works does not renew the Lease of its Node, and a little more.
+const renewal = 12 * time.Second
+
+// ofKubeletStartedWithin says whether a kubelet that was started within a time before the host was asked for facts has made the
+// report, and how old that is: it renewed the Lease and said whether its Node is ready. All of these times are of the clock of the host. One that
+// was set meanwhile says nothing: no time may be later than that of the facts.
+func (r kubeletReport) ofKubeletStartedWithin(since time.Duration, facts *api.Facts) (age time.Duration, ok bool) {
+	n := slices.IndexFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
+	if n < 0 || facts.Services[n].StartedAt == nil || r.node == nil {
+		return 0, false
+	}
+	now, started, said := facts.Time.Now, *facts.Services[n].StartedAt, heartbeat(r.node)
+	age = now.Sub(r.renewed)
+	return age, now.Sub(started) <= since && !r.renewed.Before(started) && age >= 0 && age < renewal &&
+		!said.Before(started.Truncate(time.Second)) && !said.After(now) // it has whole seconds
 }
 
 // registration is how long a kubelet that was just restarted may take to register its Node. One that runs

@@ -162,6 +162,7 @@ func TestReportOfAKubeletThatWasStarted(t *testing.T) {
 		{"it has renewed no Lease", kubelet(new(at(3))), time.Time{}, at(3.2), at(5), false},
 		{"nobody knows since when it runs", kubelet(nil), at(3.1), at(3.2), at(5), false},
 		{"there is none", kubelet(nil)[:1], at(3.1), at(3.2), at(5), false},
+		{"it has not reported for a while", kubelet(new(at(3))), at(3.1), at(3.2), at(16), false},
 		{"the clock was set back", kubelet(new(at(3))), at(3.1), at(3.2), at(1), false},
 		{"the clock was set back after a Lease", kubelet(new(at(3))), at(3600), at(3.2), at(5), false},
 		{"the clock was set back after a heartbeat", kubelet(new(at(3))), at(3.1), at(3600), at(5), false},
@@ -171,8 +172,9 @@ func TestReportOfAKubeletThatWasStarted(t *testing.T) {
 			node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(tt.heartbeat)
 			r := kubeletReport{node: node, renewed: tt.renewed}
 			now := &api.Facts{Time: api.TimeFacts{Now: tt.now}, Services: tt.services}
-			if got := r.since(&api.Facts{Time: api.TimeFacts{Now: began}}, now); got != tt.want {
-				t.Errorf("got %t, want %t", got, tt.want)
+			age, got := r.ofKubeletStartedWithin(tt.now.Sub(began), now)
+			if got != tt.want || got && age != tt.now.Sub(tt.renewed) {
+				t.Errorf("got %t, %s old, want %t", got, age, tt.want)
 			}
 		})
 	}

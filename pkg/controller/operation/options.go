@@ -57,7 +57,7 @@ type Options struct {
 	Recorder record.EventRecorder
 	// Concurrent is how many operations run at the same time; those beyond
 	// wait as Pending. Uncordons and cancellations, which take no time, do not count, and neither do those that
-	// have waited for a slot, for updates of Windows, or for their host to restart: they go on without.
+	// have waited for a slot, for updates of Windows, or long for their host: they go on without.
 	// Usually [DefaultConcurrent].
 	Concurrent int
 	// Settle is for how long a Node must stay ready after a change or a restart that disturbs

@@ -214,25 +214,39 @@ func TestSlotIsWaitedForWithoutAWorker(t *testing.T) {
 }
 
 // TestHostIsWaitedForWithoutAWorker: hosts that do not come back from a restart, or whose kubelet does not, which may take an hour, do not keep
-// others from being worked on.
+// others from being worked on. Where nothing else bounds how many of them are out of service, workers do for a while.
 func TestHostIsWaitedForWithoutAWorker(t *testing.T) {
 	t.Parallel()
-	for step, set := range map[string]func(*fixture){
-		v1alpha1.StepBoot:      func(f *fixture) { f.host.dead = true },
-		v1alpha1.StepNodeReady: func(f *fixture) { f.silent.Store(true) },
+	dead, silent := func(f *fixture) { f.host.dead = true }, func(f *fixture) { f.silent.Store(true) }
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		step      string
+		set       func(*fixture)
+		// keeps is for how long no other one begins.
+		keeps time.Duration
+	}{
+		{"a restart that the controller wants", byController(rebootOperation(v1alpha1.RebootGraceful)), v1alpha1.StepBoot, dead, 0},
+		{"its kubelet does not report", byController(rebootOperation(v1alpha1.RebootGraceful)), v1alpha1.StepNodeReady, silent, 0},
+		{"a restart that a person asked for", rebootOperation(v1alpha1.RebootForce), v1alpha1.StepBoot, dead, workerPatience},
+		{"its kubelet does not report, and a person asked for it", rebootOperation(v1alpha1.RebootForce), v1alpha1.StepNodeReady, silent, workerPatience},
 	} {
-		inBubble(t, step, func(t *testing.T) {
-			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)), brokenNeighbor())
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(tt.operation), brokenNeighbor())
 			f.concurrent = 1
-			set(f)
+			tt.set(f)
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("it to wait", func() bool {
-				s := f.get().Status.Operation.FindStep(step)
+				s := f.get().Status.Operation.FindStep(tt.step)
 				return s != nil && s.State == v1alpha1.StepRunning
 			})
+			began := time.Now()
 			r.runner.submit(testNodeKey, "op-2", false, false)
 			f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
+			if took := time.Since(began); took < tt.keeps || took > tt.keeps+time.Minute {
+				t.Errorf("it has kept its worker for %s, want %s", took, tt.keeps)
+			}
 		})
 	}
 }

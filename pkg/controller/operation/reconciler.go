@@ -31,6 +31,7 @@ type Reconciler struct {
 	drainer drainer
 	runner  *runner
 	metrics *metrics
+	pace    pace
 	// wake has the instances whose execution has ended.
 	wake chan event.GenericEvent
 }

@@ -121,12 +121,28 @@ func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout tim
 	}
 }
 
+// workerPatience is for how long an operation keeps its worker that nothing else bounds: nobody admits what a person asks for, nor
+// what costs nothing.
+const workerPatience = 5 * time.Minute
+
+// boundedElsewhere says whether something else than workers bounds how many such hosts are out of service: it has a slot, or it was no Node before.
+func (e *execution) boundedElsewhere() bool {
+	op := e.operation()
+	ours := op.ByController() && (op.Type == v1alpha1.OperationReboot || op.Type == v1alpha1.OperationRestartServices) // by package rollout
+	if ours || op.AdmittedImpact != "" && op.AdmittedImpact != v1alpha1.ImpactNone {
+		return true
+	}
+	join := op.FindStep(v1alpha1.StepJoin)
+	return op.Type == v1alpha1.OperationReconfigure && (e.joins() || join != nil && join.State == v1alpha1.StepSucceeded)
+}
+
 // waitUntil asks again and again until done says that what is waited for has happened. What
 // it lacks it says in words, which are shown while it is waited for; at the deadline
-// they are the error. Once the host was prepared the operation goes on without a worker: hosts that do not come back from a restart, or whose
-// kubelet does not, would keep others waiting for an hour. Before, the files that it is sent are still to come, and bounds of these count workers.
+// they are the error. What takes long is waited for without a worker: hosts that do not come back from a restart, or whose
+// kubelet does not, would keep others waiting for an hour.
 func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
-	looked := e.clock.Now()
+	began := e.clock.Now()
+	looked := began
 	for delay := pollBackoff.DelayFunc(); ; {
 		lacks, err := done(ctx)
 		if err != nil || lacks == "" {
@@ -139,8 +155,8 @@ func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting s
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if e.current != v1alpha1.StepPlan {
-			e.yield()
+		if e.current != v1alpha1.StepPlan && (e.boundedElsewhere() || e.clock.Now().Sub(began) >= workerPatience) {
+			e.yield() // not before the files that it is sent: bounds of these count workers
 		}
 		if !e.clock.Now().Before(deadline) {
 			return errors.New(lacks)

@@ -90,7 +90,7 @@ func credentialsCondition(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.
 	case len(text) > 0:
 	case looked:
 		out.Status, out.Reason, text = metav1.ConditionTrue, v1alpha1.ReasonKeyRotated, []string{"All hosts accept the key of their Secret."}
-	case before != nil:
+	case before != nil && before.Status == metav1.ConditionTrue:
 		return before.DeepCopy() // the controller has begun a moment ago, and nothing speaks against it
 	default:
 		out.Reason, text = v1alpha1.ReasonNotTried, []string{"Which keys the Secrets of the hosts have was not read yet."}
