@@ -430,7 +430,7 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 			return errors.New(describeConditions(i))
 		}
 		return mustHave(c.Message, "goes on to trust all authorities that it has", "hosts cannot be given the authorities of registry.example.com:5000: ControllerConfig machine-config-controller",
-			"correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config", "the host goes on with the mirrors and credentials that it has", "Secret openshift-config/pull-secret does not exist")
+			"correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config", "the host goes on with the credentials and mirrors that it has", "Secret openshift-config/pull-secret does not exist")
 	})
 	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName) + newAuthority(t, "kube-apiserver-to-kubelet-signer")
 	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, clients)

@@ -258,9 +258,17 @@ func (e *evaluation) updateFailed(last *v1alpha1.Operation) {
 		reason, outcome = v1alpha1.ReasonUpdateCanceled, "was canceled by "+orUnknown(last.CancelRequestedBy)
 	}
 	e.setFailure(v1alpha1.ConditionUpToDate, reason, fmt.Sprintf("The host works with revision %s; the desired one is %s. Operation %s %s before it changed the host: %s "+
-		"The controller tries again within half an hour. To try now: kubectl windows reconfigure %s -n %s",
+		"The controller tries again within half an hour. To try now: kubectl windows reconfigure %s -n %s%s",
 		v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)),
-		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace))
+		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace, e.warned()))
+}
+
+// warned is the part of a message that says what is wrong with what hosts are configured with, also while a host does not follow.
+func (e *evaluation) warned() string {
+	if len(e.warnings) == 0 {
+		return ""
+	}
+	return " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxInputs))
 }
 
 // revisionCurrent records whether a host that is configured has the desired revision.
@@ -286,15 +294,13 @@ func (e *evaluation) revisionCurrent() {
 	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && !last.Withdrawn() && e.unharmed() && !e.adoptedSince(last):
 		e.updateFailed(last)
 	case e.status.CurrentRevision != e.status.DesiredRevision:
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.%s", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)), e.warned())
 	default:
 		text := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 		if waiting := slices.Concat(e.waiting, e.awaited()); len(waiting) > 0 {
 			text += fmt.Sprintf(" Not configured yet: %s.", strings.Join(waiting, ", "))
 		}
-		if len(e.warnings) > 0 {
-			text += " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxInputs))
-		}
+		text += e.warned()
 		if left := e.drift(); left != "" {
 			text += fmt.Sprintf("%s To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}

@@ -192,6 +192,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"The host has revision 111111111111. Warnings: This is one; that is another."}, v1alpha1.InstanceReady},
 		{"many settings of the cluster do not hold", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, warnings: []string{strings.Repeat("x", 4<<10), "that is another"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"; that is another."}, v1alpha1.InstanceReady},
+		{"a setting of the cluster does not hold, and the host does not follow yet", snapshot{instance: changed, observation: setUpWith(revision2, ""), node: ready, warnings: []string{"this is one"}},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"the desired one is 111111111111. Warnings: This is one."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: changed, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; the desired one is 111111111111"}, v1alpha1.InstanceReady},
 		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, v1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},

@@ -103,5 +103,5 @@ func (e *evaluation) unconfirmed() {
 	} else {
 		text += "To have it get what is desired: "
 	}
-	e.set(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonConfirmationNeeded, text+fmt.Sprintf("kubectl windows reconfigure %s -n %s", name, namespace))
+	e.set(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonConfirmationNeeded, text+fmt.Sprintf("kubectl windows reconfigure %s -n %s%s", name, namespace, e.warned()))
 }

@@ -27,7 +27,7 @@ var parts = map[part]struct {
 	},
 	mirrorFiles: {
 		keep: func(c *document.Cluster) { c.KeepMirrors = true },
-		says: "the host goes on with the mirrors and credentials that it has, whatever was changed since",
+		says: "the host goes on with the credentials and mirrors that it has for registries that are mirrored, whatever was changed in them since",
 	},
 }
 

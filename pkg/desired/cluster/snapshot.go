@@ -93,26 +93,37 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	switch loses := mayLose(h.Instance, r.Revision); {
 	case loses && len(s.kept) > 0:
 		return nil, &InputError{Findings: slices.Concat(s.kept, s.left.findings())}
-	case loses && len(s.left) > 0:
+	case len(s.left) > 0 && hasOther(h.Instance, r.Revision):
 		s.left.apply(&inputs)
 		if r, err = document.Build(inputs); err != nil {
 			return nil, err
 		}
-		said = s.left.warnings()
+		said = slices.Concat(s.left.warnings(), without(s.kept))
 	default:
-		for _, f := range slices.Concat(s.kept, s.left.findings()) {
-			said = append(said, "the host does without it: "+f.String())
-		}
+		said = without(slices.Concat(s.kept, s.left.findings()))
 	}
 	r.Warnings = slices.Concat(said, s.warnings, payloadWarnings, r.Warnings)
 	return r, nil
+}
+
+// without says what a host does without.
+func without(findings []Finding) (said []string) {
+	for _, f := range findings {
+		said = append(said, "the host does without it: "+f.String())
+	}
+	return said
+}
+
+// hasOther says whether a host has a configuration, and another one than that with the revision.
+func hasOther(instance *v1alpha1.WindowsInstance, revision string) bool {
+	return instance.Status.CurrentRevision != "" && instance.Status.CurrentRevision != revision
 }
 
 // mayLose says whether a host could lose what cannot be read at present by the configuration with that revision, which has
 // nothing of it. One that has that configuration already, or is configured for the first time, has nothing to lose.
 func mayLose(instance *v1alpha1.WindowsInstance, revision string) bool {
 	status := &instance.Status
-	if status.CurrentRevision == "" || status.CurrentRevision == revision {
+	if !hasOther(instance, revision) {
 		return false
 	}
 	joins := status.Operation.Active() && status.Operation.Type == v1alpha1.OperationReconfigure

@@ -99,7 +99,7 @@ type Cluster struct {
 	// PullSecret has the credentials of registries.
 	PullSecret PullSecret
 	// KeepMirrors: nobody can read the credentials of mirrors at present. Hosts go on with the files of mirrored registries that they
-	// have, whatever mirrors there are, and get no others.
+	// have, for registries that still are mirrored, and get no others.
 	KeepMirrors bool
 	// PauseImage is the image that holds the network of a pod. Empty: [DefaultPauseImage].
 	PauseImage string

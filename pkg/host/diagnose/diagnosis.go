@@ -254,14 +254,19 @@ func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.Wi
 // for people, with which, and where it has them.
 func HostKeyUnlikeWMCO(presented host.Key, known string, instance *v1alpha1.WindowsInstance) Diagnosis {
 	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged,
-		"%s presents host key %s at the first contact; the Windows Machine Config Operator (WMCO) has met the host at this address with %s. %skubectl windows trust-host-key %s -n %s, or without the plugin: %s",
-		host.Endpoint(instance), presented.Describe(), known, verifyFirst(presented), instance.Name, instance.Namespace, acceptCommand(instance, presented))
+		"%s presents host key %s at the first contact; the Windows Machine Config Operator (WMCO) has met the host at this address with %s. Either the host has the address of a former one, whose record was left: then remove that; or it "+
+			"was reinstalled, or another machine answers in its place; nothing was done on it. %skubectl windows trust-host-key %s -n %s, or without the plugin: %s",
+		host.Endpoint(instance), presented.Describe(), known, verifyFingerprint(presented), instance.Name, instance.Namespace, acceptCommand(instance, presented))
 }
 
 // verifyFirst is what to do before a key is accepted, up to the command for that.
 func verifyFirst(presented host.Key) string {
-	return fmt.Sprintf("Either the host was reinstalled or another machine answers in its place; nothing was done on it. "+
-		"First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: ", hostKeyFile(presented.Type()))
+	return "Either the host was reinstalled or another machine answers in its place; nothing was done on it. " + verifyFingerprint(presented)
+}
+
+// verifyFingerprint is how to find out whether a key is that of the host, up to the command that accepts it.
+func verifyFingerprint(presented host.Key) string {
+	return fmt.Sprintf("First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: ", hostKeyFile(presented.Type()))
 }
 
 // HostKeyUnconfirmed says what to do about an object of which it is not known any more which key
