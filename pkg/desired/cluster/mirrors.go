@@ -53,6 +53,10 @@ func (e *elsewhere) warnings() []string {
 	if len(e.mirrors) == 0 {
 		return nil
 	}
+	command := strings.Join(e.sets[:min(len(e.sets), maxMirrors)], " ")
+	if more := len(e.sets) - maxMirrors; more > 0 {
+		command += fmt.Sprintf(" (%d of %d sets)", maxMirrors, len(e.sets))
+	}
 	return []string{fmt.Sprintf("Windows hosts look for images %s, because containerd appends their whole path to a mirror: copy the images there, and name that as their mirror: oc edit %s",
-		words.Enumerate(e.mirrors, maxMirrors), strings.Join(e.sets[:min(len(e.sets), maxMirrors)], " "))}
+		words.Enumerate(e.mirrors, maxMirrors), command)}
 }

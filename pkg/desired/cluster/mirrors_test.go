@@ -4,6 +4,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -53,5 +54,21 @@ func TestMirrorsElsewhere(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestManyMirrorsElsewhere: that not all sets are named is said.
+func TestManyMirrorsElsewhere(t *testing.T) {
+	objects := openShiftCluster()
+	for n := range 12 {
+		tags := &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("set-%02d", n)}}
+		tags.Spec.ImageTagMirrors = []configv1.ImageTagMirrors{{Source: fmt.Sprintf("a.io/%d", n), Mirrors: []configv1.ImageMirror{"b.io/other"}}}
+		objects = append(objects, tags)
+	}
+	warnings := build(t, read(t, settings(), objects), cluster.Host{Instance: instance()}).Warnings
+	if !slices.ContainsFunc(warnings, func(w string) bool {
+		return strings.HasSuffix(w, " imagetagmirrorset/set-09 (10 of 12 sets)") && strings.Contains(w, "and 2 more")
+	}) {
+		t.Errorf("warnings: %q", warnings)
 	}
 }

@@ -28,7 +28,7 @@ func Untested(servers Servers) string {
 	case newer(servers.Lowest, NewestTested):
 		return text("newer", "install a newer release of this project")
 	case newer(OldestTested, servers.Lowest):
-		return text("older", "upgrade the cluster")
+		return text("older", "upgrade the cluster, or use an older release of this project")
 	}
 	return ""
 }

@@ -22,7 +22,7 @@ func isUntested(warning string) bool { return strings.Contains(warning, "was tes
 // TestUntestedVersions: on a cluster that is older or newer than those of the tests hosts are configured as on others, and it is said
 // in the same words for each patch.
 func TestUntestedVersions(t *testing.T) {
-	const older, later = "older than those that this release was tested with (1.36 to 1.37): hosts are configured all the same; upgrade the cluster",
+	const older, later = "older than those that this release was tested with (1.36 to 1.37): hosts are configured all the same; upgrade the cluster, or use an older release of this project",
 		"newer than those that this release was tested with (1.36 to 1.37): hosts are configured all the same; install a newer release of this project"
 	tested := build(t, read(t, settings(), openShiftCluster()), cluster.Host{Instance: instance()}).Revision
 	for server, want := range map[string]string{
