@@ -315,6 +315,11 @@ func (h *inProcessHost) PowerOff() error {
 func (h *inProcessHost) powerOff() {
 	h.mu.Lock()
 	h.on = false
+	h.mu.Unlock()
+	if h.front != nil {
+		h.front.Cut()
+	}
+	h.mu.Lock()
 	h.endBoot()
 	h.mu.Unlock()
 	if h.front != nil {

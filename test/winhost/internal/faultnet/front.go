@@ -116,6 +116,12 @@ func (f *Front) Up() error {
 // Down switches the front off: the port is closed, every connection ends, and Down
 // returns when their handlers have.
 func (f *Front) Down() {
+	f.Cut()
+	f.conns.Wait()
+}
+
+// Cut is Down without waiting for what serves the connections: nobody hears any more how programs end that lose their power.
+func (f *Front) Cut() {
 	f.mu.Lock()
 	if f.up {
 		f.up = false
@@ -130,7 +136,6 @@ func (f *Front) Down() {
 	for _, c := range open {
 		_ = c.Close()
 	}
-	f.conns.Wait()
 }
 
 // Close switches the front off for good and gives its port back.
