@@ -59,6 +59,7 @@ func TestOpenShift(t *testing.T) {
 		t.Errorf("nothing is to be done, and the plan says %+v", plan)
 	}
 	t.Run("metrics", func(t *testing.T) { openShiftMetrics(t, o, h) })
+	t.Run("version", func(t *testing.T) { openShiftVersion(t, h) })
 	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
 	openShiftInputs(t, o, h, "")
 	t.Run("clone", func(t *testing.T) { openShiftClone(t, o, h) })
@@ -227,6 +228,7 @@ func TestOpenShiftMachine(t *testing.T) {
 	}
 	mustSay(t, service.Settings.CommandLine, "--hybrid-overlay-vxlan-port 9898") // as the platform has the usual one
 	o.waitRunning(t, namespace, h.name)
+	h.mustRestartForItsNode(t)
 
 	// Its Node exists, so the approver would not have it join.
 	mustHaveJoined, before := h.watchJoin(t), h.get(t).Status.Operation.ID
