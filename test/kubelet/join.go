@@ -329,7 +329,8 @@ func (j *joined) watchNode(ctx context.Context) {
 func (j *joined) said() bool {
 	node, err := j.nodes.Get(j.node)
 	if err != nil {
-		return true // it was deleted, or is not known yet
+		j.Logf("%v", err) // it was deleted, or is not known yet
+		return true
 	}
 	want := corev1.ConditionFalse
 	if j.ready {

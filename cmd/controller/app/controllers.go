@@ -96,15 +96,23 @@ func (c *controllers) add(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.desired == nil {
-		return nil // hosts are only watched
-	}
 	promauto.With(ctrlmetrics.Registry).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "windows_inputs_wrong",
-		Help: "Inputs of the configuration of hosts that are missing in the cluster or cannot be used. Hosts stay as they are because of them, wholly or in part.",
-	}, func() float64 { return float64(c.desired.InputsWrong()) })
+		Help: "Inputs of the configuration of hosts that are missing in the cluster or cannot be used. Hosts stay as they are because of them, wholly or in part. 0 where hosts are only watched.",
+	}, c.inputsWrong)
+	if c.desired == nil {
+		return nil
+	}
 	// Last: whoever wants to know of changes has said so by now.
 	return c.Add(c.desired)
+}
+
+// inputsWrong says how many inputs are wrong.
+func (c *controllers) inputsWrong() float64 {
+	if c.desired == nil {
+		return 0
+	}
+	return float64(c.desired.InputsWrong())
 }
 
 // addSources adds what makes pools and instances.
