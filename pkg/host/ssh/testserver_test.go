@@ -30,7 +30,7 @@ import (
 )
 
 // patience bounds every wait of the tests. It is only ever used up by a failure.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // script is how a server misbehaves. The zero value does not.
 type script struct {
