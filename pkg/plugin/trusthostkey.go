@@ -5,7 +5,6 @@ package plugin
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -198,5 +197,5 @@ func describeKey(key ssh.PublicKey) string { return key.Type() + " " + ssh.Finge
 
 // keyLine is a key as spec.hostKeys has it.
 func keyLine(key ssh.PublicKey) string {
-	return key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
+	return key.Type() + " " + hostkey.Base64(key)
 }

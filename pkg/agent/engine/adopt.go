@@ -5,8 +5,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -201,8 +199,7 @@ func (a *application) takeSettings(r *api.Adoption) error {
 		return fmt.Errorf("inspect certificate store %s: %w", config.StoreRoot, err)
 	}
 	for block, rest := pem.Decode(imported); block != nil; block, rest = pem.Decode(rest) {
-		sum := sha256.Sum256(block.Bytes)
-		if fingerprint := hex.EncodeToString(sum[:]); containsFold(trusted, fingerprint) {
+		if fingerprint := config.Fingerprint(block.Bytes); containsFold(trusted, fingerprint) {
 			a.Certs[certificateKey(config.StoreRoot, fingerprint)] = certificateRecord{
 				Store: config.StoreRoot, Fingerprint: fingerprint, OnChange: config.OnChange{Impact: config.ImpactNone},
 			}

@@ -42,11 +42,8 @@ func (c *Current) Of(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsN
 // Changed gets an event when Secrets have other keys. Its object says nothing.
 func (c *Current) Changed() <-chan event.GenericEvent { return c.changed }
 
-// set is for a Secret that was looked at. A nil Current knows nobody who asks.
+// set is for a Secret that was looked at.
 func (c *Current) set(secret types.NamespacedName, fingerprints []string) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	before, known := c.fingerprints[secret]
 	c.fingerprints[secret] = fingerprints
@@ -62,9 +59,6 @@ func (c *Current) set(secret types.NamespacedName, fingerprints []string) {
 
 // keep forgets the Secrets of a namespace but some.
 func (c *Current) keep(namespace string, names []types.NamespacedName) {
-	if c == nil {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for secret := range c.fingerprints {

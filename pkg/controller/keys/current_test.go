@@ -17,7 +17,6 @@ func TestCurrent(t *testing.T) {
 	second, is := keyPair(t)
 	one := instanceWith("win-1", "unknown", "")
 	f := newFixture(t, secretWith(clusterKey, first), one)
-	f.Current = NewCurrent(clusterKey)
 	expect := func(when string, known, changed bool, want ...string) {
 		t.Helper()
 		f.reconcile(clusterKey)

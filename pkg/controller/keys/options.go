@@ -17,7 +17,7 @@ type Options struct {
 	Cluster types.NamespacedName
 	// ProbeTimeout is the most that a probe of a host takes, which may give it a key. Required.
 	ProbeTimeout time.Duration
-	// Current is told which keys Secrets have. Nil: nobody wants to know.
+	// Current is told which keys Secrets have. Required.
 	Current *Current
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder

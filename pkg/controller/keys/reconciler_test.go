@@ -95,7 +95,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			return c.Apply(ctx, o, options...)
 		},
 	}).Build()
-	f.Reconciler = newReconciler(c, Options{Cluster: clusterKey, ProbeTimeout: time.Minute, Recorder: f.recorder, Registerer: f.registry})
+	f.Reconciler = newReconciler(c, Options{Cluster: clusterKey, ProbeTimeout: time.Minute, Current: NewCurrent(clusterKey), Recorder: f.recorder, Registerer: f.registry})
 	return f
 }
 

@@ -5,8 +5,6 @@ package operation
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -152,21 +151,13 @@ func staleHostKeys(list *corev1.ConfigMap, addresses []string, has host.Key) map
 	return changes
 }
 
-// keyType is the type of a key in base64, which begins with it. Empty: it is no key.
+// keyType is the type of a key in base64. Empty: it is no key.
 func keyType(text string) string {
-	wire, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil || len(wire) < 4 {
+	key, err := hostkey.ParseBase64(strings.TrimSpace(text))
+	if err != nil {
 		return ""
 	}
-	n := binary.BigEndian.Uint32(wire)
-	if uint64(n) > uint64(len(wire)-4) {
-		return ""
-	}
-	name := string(wire[4 : 4+n])
-	if _, err := host.ParseKey(name + " " + text); err != nil {
-		return ""
-	}
-	return name
+	return key.Type()
 }
 
 // correctHostKeysFor is correctHostKeys for all addresses by which WMCO goes to the host of a Node that is released, whose entry is that. The Machine

@@ -17,6 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -323,11 +324,11 @@ func (e *execution) late(ctx context.Context, what string, err error) error {
 // with the host the reboot fails. All others, those that are no node's included, are left to
 // Windows and to whoever installed them: that one ran before the restart does not mean that
 // it has to run after it.
-var essential = []string{"containerd", "kubelet"}
+var essential = []string{wmco.ContainerdService, wmco.KubeletService}
 
 // servicesOfNode are the other ones of a node. Whether they run is said, and not waited for.
 var servicesOfNode = []string{
-	"kube-proxy", "hybrid-overlay-node", "csi-proxy", "windows_exporter", "cloud-node-manager", "windows-instance-config-daemon",
+	wmco.KubeProxyService, wmco.HybridOverlayService, wmco.CSIProxyService, wmco.WindowsExporterService, wmco.CloudNodeManagerService, wmco.WICDService,
 }
 
 // stopped returns those of the named services that exist, start with the host and do not run.

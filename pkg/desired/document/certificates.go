@@ -4,9 +4,7 @@
 package document
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"slices"
@@ -61,8 +59,7 @@ func certificates(bundle []byte) (found []config.Certificate, whole bool, damage
 			damaged = append(damaged, fmt.Sprintf("%s is left out: it is a %q", names[number-1], block.Type))
 			continue
 		}
-		sum := sha256.Sum256(block.Bytes)
-		fingerprint := hex.EncodeToString(sum[:])
+		fingerprint := config.Fingerprint(block.Bytes)
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			damaged = append(damaged, fmt.Sprintf("%s, the certificate with the SHA-256 fingerprint %s, is left out: %v", names[number-1], fingerprint, err))

@@ -4,9 +4,7 @@
 package config
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -310,7 +308,7 @@ func checkCertificate(c Certificate) error {
 	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 		return fmt.Errorf("cannot be parsed: %w", err)
 	}
-	if sum := sha256.Sum256(block.Bytes); hex.EncodeToString(sum[:]) != c.Fingerprint {
+	if Fingerprint(block.Bytes) != c.Fingerprint {
 		return errors.New("the fingerprint is that of another one")
 	}
 	return nil
