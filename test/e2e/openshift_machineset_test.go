@@ -57,8 +57,8 @@ func (m *ocpMachines) create(t *testing.T, replicas int32) {
 	m.openShiftSite.create(t, set)
 }
 
-// openShiftMachines scales a MachineSet from nothing, has all hosts get another key, has a Machine be replaced, and scales
-// it to nothing. entry is a host that has the key as well.
+// openShiftMachines scales a MachineSet from nothing, has all hosts get another key, has a Machine be replaced by a person and another
+// one by a MachineHealthCheck, has the autoscaler add one and remove one, and scales it to nothing. entry is a host that has the key as well.
 func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *siteHost) {
 	t.Helper()
 	replaced := refusingMachine(t, o, p)
@@ -98,8 +98,15 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	second := m.bring(t)
 	m.mustLeave(t, first, 1)
 
+	third := m.dies(t, second, 2)
+	m.autoscale(t, 2)
+	fourth := m.bring(t)
+	m.waitPool(t, 2)
+	m.autoscalerRemoves(t, third, 3, 1)
+	m.waitPool(t, 1)
+
 	m.scale(t, 0)
-	m.mustLeave(t, second, 2)
+	m.mustLeave(t, fourth, 4)
 	m.waitPool(t, 0)
 	replaced(t)
 }
@@ -249,6 +256,15 @@ func (m *ocpMachines) uids(t *testing.T) string {
 // like that which it has taken the place of.
 func (m *ocpMachines) mustLeave(t *testing.T, h *siteHost, n int) {
 	t.Helper()
+	m.mustBeForgotten(t, h, n)
+	if difference := h.state(t).difference(h.before, "ProgramData/ssh/administrators_authorized_keys"); difference != "" {
+		t.Errorf("%s is not as it came:\n%s", h.name, difference)
+	}
+}
+
+// mustBeForgotten waits until the nth Machine is gone, with its instance and its Node.
+func (m *ocpMachines) mustBeForgotten(t *testing.T, h *siteHost, n int) {
+	t.Helper()
 	node := m.platform.node(h.name, n)
 	eventually(t, h.name+" leaves", func() error {
 		i, err := h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{})
@@ -259,9 +275,6 @@ func (m *ocpMachines) mustLeave(t *testing.T, h *siteHost, n int) {
 	})
 	if _, err := h.Kube.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("Node %s is still there: %v", node, err)
-	}
-	if difference := h.state(t).difference(h.before, "ProgramData/ssh/administrators_authorized_keys"); difference != "" {
-		t.Errorf("%s is not as it came:\n%s", h.name, difference)
 	}
 }
 

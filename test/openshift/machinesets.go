@@ -4,8 +4,10 @@
 package openshift
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
+// DeleteAnnotation of a Machine has it go first when there are to be fewer of its MachineSet. The cluster autoscaler sets it.
+const DeleteAnnotation = "machine.openshift.io/delete-machine"
+
 // machineSetController stands in for that of the Machine API: a MachineSet has as many Machines as it asks for, and another one for
-// each that is deleted. Which of several go is not decided as there.
+// each that is deleted. Those go first that are annotated so; which others do is not decided as there.
 type machineSetController struct {
 	client client.Client
 	// live is asked how many Machines there are: of those that it has just made the cache does not know.
@@ -50,6 +55,7 @@ func (m machineSetController) reconcile(ctx context.Context, request reconcile.R
 			running++
 		}
 	}
+	slices.SortStableFunc(machines, func(a, b *machinev1beta1.Machine) int { return cmp.Compare(mayGo(a), mayGo(b)) })
 	wanted := int(ptr.Deref(set.Spec.Replicas, 1))
 	for n := len(machines); n < wanted; n++ {
 		if err := m.client.Create(ctx, machineOf(set)); err != nil {
@@ -64,6 +70,14 @@ func (m machineSetController) reconcile(ctx context.Context, request reconcile.R
 	before := client.MergeFrom(set.DeepCopy())
 	set.Status.Replicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas, set.Status.ObservedGeneration = int32(wanted), running, running, set.Generation
 	return reconcile.Result{}, client.IgnoreNotFound(m.client.Status().Patch(ctx, set, before))
+}
+
+// mayGo is 1 for a Machine that is to go before others.
+func mayGo(machine *machinev1beta1.Machine) int {
+	if _, asked := machine.Annotations[DeleteAnnotation]; asked {
+		return 1
+	}
+	return 0
 }
 
 // machineOf is the next Machine of a MachineSet, under a name as the real one gives them.

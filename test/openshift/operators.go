@@ -73,6 +73,7 @@ func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 		machineConfigOperator{client: mgr.GetClient()}.setup(mgr),
 		machineSetController{client: mgr.GetClient(), live: mgr.GetAPIReader()}.setup(mgr),
 		machineController{client: mgr.GetClient(), kube: clients}.setup(mgr),
+		healthCheckController{client: mgr.GetClient()}.setup(mgr),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("making the stand-ins for operators: %w", err)
