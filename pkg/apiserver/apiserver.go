@@ -102,7 +102,8 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		return nil, fmt.Errorf("installing the API group: %w", err)
 	}
 	if err := server.AddPreShutdownHook("drain-streams", func() error {
-		return drainStreams(c.Extra.Streams, shutdownDelay, c.Extra.DrainTimeout)
+		drainStreams(c.Extra.Streams, shutdownDelay, c.Extra.DrainTimeout)
+		return nil // an error would end the server at once, and the requests of others with it
 	}); err != nil {
 		return nil, fmt.Errorf("adding the shutdown hook: %w", err)
 	}
@@ -120,12 +121,14 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 // drainStreams ends the streams when the server stops. Readiness has failed by
 // now; for the shutdown delay kube-apiserver may still send requests here, so they
 // are served until it is over.
-func drainStreams(streams *limits.Streams, delay, timeout time.Duration) error {
+func drainStreams(streams *limits.Streams, delay, timeout time.Duration) {
 	time.Sleep(delay)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if n := streams.Open(); n > 0 {
 		klog.InfoS("Ending streams", "streams", n)
 	}
-	return streams.Drain(ctx)
+	if err := streams.Drain(ctx); err != nil {
+		klog.ErrorS(err, "Streams were broken off")
+	}
 }

@@ -140,7 +140,7 @@ func (r *LogREST) open(ctx context.Context, name string, o *windows.WindowsInsta
 	s.close = sync.OnceFunc(func() { _ = log.Close() }) // the error says that the connection was closed before
 	memory, untrack := r.track(instance.Namespace, userOrUnknown(ctx))
 	s.memory = memory
-	admitted.OnDrain(s.drain)
+	admitted.OnDrain(s.drain, s.breakOff)
 	if request.Follow && r.maxFollow > 0 {
 		s.timer = time.AfterFunc(r.maxFollow, log.Stop)
 	}
@@ -196,6 +196,12 @@ func (s *logStreamer) InputStream(context.Context, string, string) (io.ReadClose
 func (s *logStreamer) drain() {
 	s.draining.Store(true)
 	s.stream.Stop()
+}
+
+// breakOff ends the stream at once, which its client notices.
+func (s *logStreamer) breakOff() {
+	s.close()
+	s.cut()
 }
 
 // revoke ends the stream because it must not go on.

@@ -54,6 +54,7 @@ type scriptedStream struct {
 	stopped  chan struct{} // closed by Stop
 	closed   chan struct{} // closed by Close
 	done     sync.WaitGroup
+	deaf     bool // it does not end when it is told to
 }
 
 func newScriptedStream() *scriptedStream {
@@ -64,6 +65,9 @@ func newScriptedStream() *scriptedStream {
 func (s *scriptedStream) Stop() {
 	s.stopOnce.Do(func() {
 		close(s.stopped)
+		if s.deaf {
+			return
+		}
 		s.done.Go(func() {
 			_, _ = io.WriteString(s.host, "# cursor: abc\n")
 			_ = s.host.Close()
@@ -290,6 +294,26 @@ func TestFarewell(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDrainBreaksOff: a download that does not end while the server stops is broken off, so that it holds up nothing else.
+func TestDrainBreaksOff(t *testing.T) {
+	stream := newScriptedStream()
+	stream.deaf = true
+	r, streams := logServer(stream, endless)
+	cut := make(chan struct{})
+	ctx := context.WithValue(as("jane"), cutKey{}, sync.OnceFunc(func() { close(cut) }))
+	reader, _, _, _ := openLog(t, r, ctx, &windows.WindowsInstanceLogOptions{Query: []string{"a"}})
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := streams.Drain(canceled); err == nil {
+		t.Error("all have ended")
+	}
+	<-cut
+	if _, err := io.Copy(io.Discard, reader); err == nil {
+		t.Error("a download that was broken off ends as if it were whole")
+	}
+	closeReader(t, reader)
 }
 
 // smallReads reads a few bytes at a time.

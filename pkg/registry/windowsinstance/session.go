@@ -163,7 +163,7 @@ type session struct {
 // open makes a session of one that was admitted.
 func (s *sessions) open(admitted *limits.Stream, info SessionInfo) *session {
 	drain := make(chan struct{})
-	admitted.OnDrain(sync.OnceFunc(func() { close(drain) }))
+	admitted.OnDrain(sync.OnceFunc(func() { close(drain) }), nil) // the server does not wait for it any longer
 	memory, untrack := s.track(info.Instance.Namespace, info.User)
 	return &session{sessions: s, info: info, drain: drain, revoked: make(chan error, 1), memory: memory, untrack: untrack}
 }

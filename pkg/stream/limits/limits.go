@@ -102,6 +102,7 @@ func New(limits map[Kind]Limits) *Streams {
 type Stream struct {
 	streams *Streams
 	stop    func() // ends it in good order; nil when nothing does
+	cut     func() // breaks it off; nil when nothing does
 	give    func() // back what it has of the limits
 }
 
@@ -139,10 +140,11 @@ func (s *Streams) Admit(kind Kind, at types.NamespacedName, user string, connect
 	return admitted, nil
 }
 
-// OnDrain has stop end the stream in good order when the server stops, or now when it does already.
-func (s *Stream) OnDrain(stop func()) {
+// OnDrain has stop end the stream in good order when the server stops, or now when it does already. If it has not ended in time
+// after that, cut breaks it off; nil: nothing does.
+func (s *Stream) OnDrain(stop, cut func()) {
 	s.streams.mu.Lock()
-	s.stop = stop
+	s.stop, s.cut = stop, cut
 	draining := s.streams.draining
 	s.streams.mu.Unlock()
 	if draining {
@@ -172,20 +174,12 @@ func (s *Streams) Open() int {
 }
 
 // Drain admits no stream any more, asks all to end in good order, and waits until
-// they have, or ctx is done.
+// they have. Those that have not when ctx is done are broken off, which the error says.
 func (s *Streams) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining = true
-	var stops []func()
-	for stream := range s.open {
-		if stream.stop != nil {
-			stops = append(stops, stream.stop)
-		}
-	}
 	s.mu.Unlock()
-	for _, stop := range stops {
-		stop()
-	}
+	s.each(func(stream *Stream) func() { return stream.stop })
 	for {
 		s.mu.Lock()
 		left, changed := len(s.open), s.changed
@@ -195,9 +189,25 @@ func (s *Streams) Drain(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			s.each(func(stream *Stream) func() { return stream.cut })
 			return fmt.Errorf("%d streams did not end in time: %w", left, ctx.Err())
 		case <-changed:
 		}
+	}
+}
+
+// each calls, outside of the lock, what of has of each open stream.
+func (s *Streams) each(of func(*Stream) func()) {
+	s.mu.Lock()
+	var calls []func()
+	for stream := range s.open {
+		if call := of(stream); call != nil {
+			calls = append(calls, call)
+		}
+	}
+	s.mu.Unlock()
+	for _, call := range calls {
+		call()
 	}
 }
 

@@ -52,7 +52,7 @@ func TestStreamLimits(t *testing.T) {
 						t.Fatal(err)
 					}
 					if tracked {
-						admitted.OnDrain(func() {})
+						admitted.OnDrain(func() {}, nil)
 					}
 					ends = append(ends, admitted.Release)
 				}
@@ -186,7 +186,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		admitted.OnDrain(func() { asked <- struct{}{} })
+		admitted.OnDrain(func() { asked <- struct{}{} }, func() { t.Error("a stream was broken off that has time") })
 		ends = append(ends, admitted.Release)
 	}
 	drained := make(chan error, 1)
@@ -228,7 +228,7 @@ func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 		t.Fatalf("got %v with a stream being opened", err)
 	}
 	stopped := false
-	admitted.OnDrain(func() { stopped = true })
+	admitted.OnDrain(func() { stopped = true }, nil)
 	if !stopped {
 		t.Error("the stream was not told to end")
 	}
@@ -244,10 +244,14 @@ func TestDrainGivesUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admitted.OnDrain(func() {})
+	cut := 0
+	admitted.OnDrain(func() {}, func() { cut++ })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err = s.Drain(ctx)
+	if cut != 1 {
+		t.Errorf("the stream was broken off %d times", cut)
+	}
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
@@ -278,7 +282,7 @@ func TestStreamsConcurrently(t *testing.T) {
 						break
 					}
 				}
-				admitted.OnDrain(func() {})
+				admitted.OnDrain(func() {}, nil)
 				open.Add(-1)
 				admitted.Release()
 			}
