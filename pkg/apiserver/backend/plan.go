@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,8 +96,14 @@ func unplannable(name string, err error) error {
 	if missing, ok := errors.AsType[*cluster.InputError](err); ok {
 		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, missing)
 	}
-	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || isUnanswered(err) {
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("the desired configuration of the host %s cannot be read: %v", name, err))
 	}
 	return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, fmt.Errorf("its desired configuration is not possible: %w", err))
+}
+
+// isUnanswered says whether the API server of the cluster was asked, and has not answered.
+func isUnanswered(err error) bool {
+	_, network := errors.AsType[net.Error](err) // so is a [*url.Error], whatever is behind it
+	return network || errors.Is(err, context.Canceled)
 }

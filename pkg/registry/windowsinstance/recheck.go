@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// maxCached is how many times in a row it may be what the watch cache has that says so: nothing changes while
-	// etcd is away, but one of several replicas may be cut off from it alone.
+	// maxCached is how many times in a row it may be what was read last that says so: nothing changes while
+	// etcd is away, but one of several replicas may be cut off from it alone. The watch cache cannot say it: without etcd
+	// it ends, and what is read from it is read from etcd.
 	maxCached = 60
 	// storagePatience is how long etcd may take to answer.
 	storagePatience = 10 * time.Second
@@ -44,14 +45,14 @@ func (r *rechecks) watch(ctx context.Context, relieved <-chan error, asked ...re
 // still asks whether the user of the request may still do the verb with the instance, and whether its host is
 // still the one that the stream was opened to.
 func (r *rechecks) still(verb string, began *v1alpha1.WindowsInstance) recheck.Question {
-	cached := 0
+	last := &lastRead{instance: began}
 	return func(ctx context.Context) error {
 		// The request that a handler of a stream gets does not have it.
 		ctx = genericapirequest.WithNamespace(ctx, began.Namespace)
 		err := ensureAuthorized(ctx, r.authorizer, verb)
 		if err == nil {
 			var now *v1alpha1.WindowsInstance
-			if now, err = r.instance(ctx, began.Name, &cached); err == nil {
+			if now, err = r.instance(ctx, last); err == nil {
 				now, err = known(now)
 			}
 			if err == nil {
@@ -68,19 +69,28 @@ func (r *rechecks) still(verb string, began *v1alpha1.WindowsInstance) recheck.Q
 	}
 }
 
-// instance reads an instance, from the watch cache when etcd does not answer, up to maxCached times in a row.
-func (r *rechecks) instance(ctx context.Context, name string, cached *int) (*v1alpha1.WindowsInstance, error) {
+// lastRead is what was read of an instance, and how many times in a row etcd has not answered since.
+type lastRead struct {
+	instance *v1alpha1.WindowsInstance
+	times    int
+}
+
+// instance reads an instance again. It is what was read last when etcd does not answer, up to maxCached times in a row.
+func (r *rechecks) instance(ctx context.Context, last *lastRead) (*v1alpha1.WindowsInstance, error) {
 	bounded, cancel := context.WithTimeout(ctx, storagePatience)
 	defer cancel()
-	instance, err := getServed(bounded, r.instances, name)
-	if err == nil || recheck.IsRefusal(err) {
-		*cached = 0
-		return instance, err
-	}
-	if *cached++; *cached > maxCached {
+	instance, err := getServed(bounded, r.instances, last.instance.Name)
+	switch {
+	case err == nil:
+		*last = lastRead{instance: instance}
+		return instance, nil
+	case recheck.IsRefusal(err):
 		return nil, err
 	}
-	return getServedLately(ctx, r.instances, name)
+	if last.times++; last.times > maxCached {
+		return nil, err
+	}
+	return last.instance, nil
 }
 
 // sameHost returns a Conflict if the host of an instance may be another one than it was.

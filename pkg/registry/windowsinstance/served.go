@@ -19,17 +19,7 @@ import (
 // getServed reads an instance in the version that is served, which is what those who
 // reach hosts work with.
 func getServed(ctx context.Context, instances rest.Getter, name string) (*v1alpha1.WindowsInstance, error) {
-	return getServedWith(ctx, instances, name, &metav1.GetOptions{})
-}
-
-// getServedLately is getServed by what the watch cache has, which is a moment old, and answers while etcd is
-// away.
-func getServedLately(ctx context.Context, instances rest.Getter, name string) (*v1alpha1.WindowsInstance, error) {
-	return getServedWith(ctx, instances, name, &metav1.GetOptions{ResourceVersion: "0"})
-}
-
-func getServedWith(ctx context.Context, instances rest.Getter, name string, options *metav1.GetOptions) (*v1alpha1.WindowsInstance, error) {
-	obj, err := instances.Get(ctx, name, options)
+	obj, err := instances.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ type memory struct {
 	refuse error
 	// vanish is what somebody else deletes once it was listed.
 	vanish string
-	// away is what reading ends with, but from the watch cache.
+	// away is what reading ends with.
 	away error
 }
 
@@ -84,7 +84,7 @@ func (m *memory) Create(_ context.Context, key string, obj, out runtime.Object, 
 }
 
 func (m *memory) Get(_ context.Context, key string, o storage.GetOptions, out runtime.Object) error {
-	if m.away != nil && o.ResourceVersion != "0" {
+	if m.away != nil {
 		return m.away
 	}
 	instance := m.objects[key]
