@@ -26,6 +26,7 @@ import (
 type Embedded struct {
 	etcd     *embed.Etcd
 	dir      string
+	quota    int64 // in bytes
 	lock     *os.File
 	endpoint string
 	// temporary is a directory with the sockets, empty if they are in the data directory.
@@ -53,9 +54,9 @@ func startEmbedded(ctx context.Context, dir string, quota int64, tick <-chan tim
 	if err != nil {
 		return nil, err
 	}
-	e := &Embedded{lock: lock, dir: dir, cancel: func() {}}
+	e := &Embedded{lock: lock, dir: dir, quota: quota, cancel: func() {}}
 	if err = removeLeftovers(dir); err == nil {
-		err = e.start(ctx, dir, quota)
+		err = e.start(ctx)
 	}
 	if err != nil {
 		e.Close()
@@ -69,7 +70,8 @@ func startEmbedded(ctx context.Context, dir string, quota int64, tick <-chan tim
 	return e, nil
 }
 
-func (e *Embedded) start(ctx context.Context, dir string, quota int64) error {
+func (e *Embedded) start(ctx context.Context) error {
+	dir := e.dir
 	sockets, err := e.socketsFor(dir)
 	if err != nil {
 		return err
@@ -81,7 +83,7 @@ func (e *Embedded) start(ctx context.Context, dir string, quota int64) error {
 	config := embed.NewConfig()
 	config.Dir = dir
 	config.Name = "windows-apiserver"
-	config.QuotaBackendBytes = quota
+	config.QuotaBackendBytes = e.quota
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	config.InitialCluster = config.InitialClusterFromName(config.Name)

@@ -29,6 +29,9 @@ const (
 	defragmentThreshold = 100 << 20
 	// spareRoom is what a defragmentation leaves free on the volume, for what etcd writes meanwhile.
 	spareRoom = 128 << 20
+	// leastRoom is the part of the quota that must not be in use for writes to be taken again: with less, the next
+	// ones would fill it at once, and each defragmentation holds up all that is read.
+	leastRoom = 64
 	// spaceInterval is how often it is looked whether the database is full.
 	spaceInterval = 30 * time.Second
 )
@@ -84,6 +87,9 @@ func (e *Embedded) endAlarm(ctx context.Context, alarm *etcdserverpb.AlarmMember
 	}
 	if _, err := client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("removing old revisions from the embedded etcd: %w", err)
+	}
+	if used := e.etcd.Server.Backend().SizeInUse(); used > e.quota-e.quota/leastRoom {
+		return fmt.Errorf("the objects that the embedded etcd has are %d MiB, and it may have %d MiB", used>>20, e.quota>>20)
 	}
 	if err := e.defragment(); err != nil {
 		return err

@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +60,42 @@ func TestFullEtcdTakesWritesAgain(t *testing.T) {
 	tick <- time.Now()
 	tick <- time.Now() // the look before is over
 	mustTakeWrites(t, c)
+}
+
+// TestFullOfObjects: where objects are what it is full of, it says so, does not defragment again and again, and takes writes as soon as
+// enough of them are deleted.
+func TestFullOfObjects(t *testing.T) {
+	e, err := startEmbedded(t.Context(), t.TempDir(), smallQuota, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	c := client(t, e)
+	for n := 0; err == nil; n++ {
+		_, err = c.Put(t.Context(), fmt.Sprintf("key%d", n), value)
+	}
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatal(err)
+	}
+	alarms := e.etcd.Server.Alarms()
+	if len(alarms) != 1 {
+		t.Fatalf("alarms: %v", alarms)
+	}
+	if err := e.endAlarm(t.Context(), alarms[0]); err == nil || !strings.Contains(err.Error(), "the objects that the embedded etcd has are") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Put(t.Context(), "key", value); !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Errorf("a write ends with %v", err)
+	}
+	if _, err := c.Delete(t.Context(), "key1", clientv3.WithRange("key3")); err != nil {
+		t.Fatalf("nothing can be deleted: %v", err)
+	}
+	if err := e.endAlarm(t.Context(), alarms[0]); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Put(t.Context(), "key", value); err != nil {
+		t.Errorf("after objects were deleted: %v", err)
+	}
 }
 
 func TestFullEtcdTakesWritesAfterARestart(t *testing.T) {
