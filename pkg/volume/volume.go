@@ -8,6 +8,7 @@ package volume
 
 import (
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,4 +20,16 @@ func Free(dir string) (int64, error) {
 		return 0, fmt.Errorf("reading how much space is free in %s: %w", dir, err)
 	}
 	return int64(volume.Bavail) * int64(volume.Bsize), nil //nolint:unconvert // it has another type on s390x
+}
+
+// FreeFiles is how many files may still be created on the volume with a directory: [math.MaxInt64] if it has no fixed number.
+func FreeFiles(dir string) (int64, error) {
+	var volume unix.Statfs_t
+	if err := unix.Statfs(dir, &volume); err != nil {
+		return 0, fmt.Errorf("reading how many files may be created in %s: %w", dir, err)
+	}
+	if volume.Files == 0 {
+		return math.MaxInt64, nil
+	}
+	return int64(volume.Ffree), nil //nolint:gosec // there are not as many
 }

@@ -16,6 +16,9 @@ func TestFree(t *testing.T) {
 	if free, err := Free(dir); err != nil || free <= 0 {
 		t.Errorf("got %d, %v", free, err)
 	}
+	if files, err := FreeFiles(dir); err != nil || files <= 0 {
+		t.Errorf("got %d files, %v", files, err)
+	}
 	missing := filepath.Join(dir, "missing")
 	if _, err := Free(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("got %v", err)

@@ -233,7 +233,7 @@ func TestRecordingBegins(t *testing.T) {
 		if _, optional := recorder.(*optionalRecorder); optional == required {
 			t.Errorf("required %v: it is a %T", required, recorder)
 		}
-		if err := errors.Join(recorder.Resize(80, 24), recorder.Output([]byte("hello\n")), finish()); err != nil {
+		if err := errors.Join(recorder.Resize(80, 24), recorder.Output([]byte("hello\n")), finish(true)); err != nil {
 			t.Error(err)
 		}
 		files, err := filepath.Glob(filepath.Join(s.recording.Directory, "*"))
@@ -250,7 +250,7 @@ func TestRecordingBegins(t *testing.T) {
 			}
 		}
 		// What cannot be written any more ends a session that must be recorded, and is told of otherwise, once.
-		err = errors.Join(recorder.Output([]byte("more")), finish())
+		err = errors.Join(recorder.Output([]byte("more")), finish(true))
 		if (err != nil) != required || (len(events.notRecorded) > 0) == required || len(events.notRecorded) > 1 {
 			t.Errorf("required %v: got %v, told %v", required, err, events.notRecorded)
 		}

@@ -60,14 +60,14 @@ func (r *ExecREST) serveExec(w http.ResponseWriter, request *http.Request, sessi
 	}
 	command, err := r.opener.OpenSession(ctx, info.Instance, info.ExecOptions)
 	if err != nil {
-		if closeErr := finish(); closeErr != nil {
-			klog.FromContext(ctx).Error(closeErr, "Closing the recording of a session that did not begin")
+		if closeErr := finish(false); closeErr != nil {
+			klog.FromContext(ctx).Error(closeErr, "Removing the recording of a session that did not begin")
 		}
 		return err
 	}
 	session.serve(ctx, quoteCommand(info.Command), func() stream.Result {
 		result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: session.drain, Revoked: session.revoked, Backlog: &session.memory.Backlog, Recorder: recorder}, command)
-		if err := finish(); err != nil {
+		if err := finish(true); err != nil {
 			session.notRecorded(ctx, err)
 		}
 		return result

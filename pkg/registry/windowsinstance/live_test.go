@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -153,6 +154,24 @@ func TestExec(t *testing.T) {
 	}
 	if s.tracked.Load() > 0 || s.streams.Open() > 0 {
 		t.Error("the session is still counted")
+	}
+}
+
+// TestExecThatDoesNotBegin: what never began leaves no recording.
+func TestExecThatDoesNotBegin(t *testing.T) {
+	s := newStorage(t, base.Deleters{}, newInstance(loggedIn))
+	s.asked.decision = authorizer.DecisionAllow
+	config, u, ended := serveLive(t, s.Exec, "exec", &windows.WindowsInstanceExecOptions{Command: []string{"cmd", "/c"}, Stdout: true})
+	executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard}); err == nil || len(s.hosts.opened) != 1 {
+		t.Errorf("got %v, opened %q", err, s.hosts.opened)
+	}
+	recording := within(t, ended, "the end of the session")["windows.openshift.io/session-recording"]
+	if _, err := os.Stat(recording); recording == "" || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its recording %q: %v", recording, err)
 	}
 }
 

@@ -246,9 +246,10 @@ func quoteCommand(command []string) string {
 
 // record begins the recording of a session. Without an error the returned recorder
 // may be nil: nothing is to be recorded, or nothing can be and need not. finish must be
-// called in any case; it reports a recording that was required and is not complete.
-func (s *session) record(ctx context.Context) (recorder stream.Recorder, finish func() error, err error) {
-	nothing := func() error { return nil }
+// called in any case; it reports a recording that was required and is not complete, and removes that of a session that
+// has not begun.
+func (s *session) record(ctx context.Context) (recorder stream.Recorder, finish func(began bool) error, err error) {
+	nothing := func(bool) error { return nil }
 	if s.recording.Directory == "" {
 		return nil, nothing, nil
 	}
@@ -265,12 +266,18 @@ func (s *session) record(ctx context.Context) (recorder stream.Recorder, finish 
 		return nil, nothing, nil
 	}
 	audit.AddAuditAnnotation(ctx, auditSessionRecording, recording.Path())
+	end := func(began bool) error {
+		if began {
+			return recording.Close()
+		}
+		return recording.Discard()
+	}
 	if s.recording.Required {
-		return recording, recording.Close, nil
+		return recording, end, nil
 	}
 	optional := &optionalRecorder{recording: recording, failed: func(err error) { s.notRecorded(ctx, err) }}
-	return optional, func() error {
-		optional.check(recording.Close())
+	return optional, func(began bool) error {
+		optional.check(end(began))
 		return nil
 	}, nil
 }

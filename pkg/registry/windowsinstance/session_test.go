@@ -96,7 +96,7 @@ func TestRecordingThatCannotBegin(t *testing.T) {
 			if err != nil && (!apierrors.IsInternalError(err) || strings.Contains(err.Error(), missing)) {
 				t.Errorf("got %v", err)
 			}
-			if err == nil && finish() != nil {
+			if err == nil && finish(true) != nil {
 				t.Error("finish failed")
 			}
 			if len(events.notRecorded) != test.notEvents {

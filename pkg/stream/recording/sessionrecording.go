@@ -40,6 +40,10 @@ const spaceInterval = 1 << 20
 // open sessions in one namespace must not keep those of others from being recorded.
 const perFree = 3
 
+// leastSize is what a recording counts as at least, in bytes: file systems with a fixed number of files have one for each 16 KiB of a
+// volume, unless they are made otherwise (inode_ratio of mke2fs.conf), so that many small ones use it up as well.
+const leastSize = 16 << 10
+
 // Directory is where recordings go. It must exist.
 type Directory struct {
 	Path string
@@ -140,14 +144,14 @@ func (d Directory) create(h Header, now func() time.Time) (*Recording, error) {
 }
 
 // checkSpace returns how much recordings may still use of the volume, or an error when that has not the space that is
-// to stay free.
+// to stay free, or not as many files as fit into that.
 func (d Directory) checkSpace() (left int64, err error) {
 	free, err := d.freeSpace()
 	if err != nil {
 		return 0, err
 	}
 	if free < d.MinFree {
-		return 0, fmt.Errorf("%s has %d MiB free, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
+		return 0, fmt.Errorf("%s has %d MiB free, or few files, and %d MiB are to stay free: remove or move away old recordings", d.Path, free>>20, d.MinFree>>20)
 	}
 	return free - d.MinFree, nil
 }
@@ -156,7 +160,18 @@ func (d Directory) freeSpace() (int64, error) {
 	if d.free != nil {
 		return d.free()
 	}
-	return volume.Free(d.Path)
+	free, err := volume.Free(d.Path)
+	if err != nil {
+		return 0, err
+	}
+	files, err := volume.FreeFiles(d.Path)
+	if err != nil {
+		return 0, err
+	}
+	if files < free/leastSize {
+		free = files * leastSize
+	}
+	return free, nil
 }
 
 // checkShare returns an error when the recordings of a namespace leave too little to those of others.
@@ -171,7 +186,7 @@ func (d Directory) checkShare(namespace string, left int64) error {
 	return nil
 }
 
-// sizeOf is how large the recordings of a namespace are together, in bytes.
+// sizeOf is how large the recordings of a namespace are together, in bytes, each leastSize at least.
 func (d Directory) sizeOf(namespace string) (int64, error) {
 	files, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -184,7 +199,7 @@ func (d Directory) sizeOf(namespace string) (int64, error) {
 		}
 		switch info, err := f.Info(); {
 		case err == nil:
-			size += info.Size()
+			size += max(info.Size(), leastSize)
 		case !errors.Is(err, fs.ErrNotExist): // somebody has just removed it
 			return 0, err
 		}
@@ -334,3 +349,6 @@ func (r *Recording) Close() error {
 	}
 	return r.err
 }
+
+// Discard removes the recording of a session that did not begin.
+func (r *Recording) Discard() error { return errors.Join(r.Close(), os.Remove(r.path)) }

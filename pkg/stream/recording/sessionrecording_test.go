@@ -220,6 +220,33 @@ func TestMinFree(t *testing.T) {
 	_ = r.Close() // has the same error
 }
 
+// TestManySmallRecordings: many recordings of one namespace with next to nothing in them count as the files that they are, of which
+// a volume has a fixed number.
+func TestManySmallRecordings(t *testing.T) {
+	const files = 100
+	directory := Directory{Path: t.TempDir()}
+	directory.free = func() (int64, error) {
+		taken, err := os.ReadDir(directory.Path)
+		return int64(files-len(taken)) * leastSize, err
+	}
+	made := 0
+	for ; made < files; made++ {
+		r, err := directory.Create(Header{Namespace: "a", Name: "win-1"})
+		if err != nil {
+			if !strings.Contains(err.Error(), "the recordings of namespace a in") {
+				t.Error(err)
+			}
+			break
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made < files/2 || made > files*7/8 {
+		t.Errorf("%d of %d files were made", made, files)
+	}
+}
+
 // TestNamespaceLeavesSpace: sessions of one namespace that print without end, one or many at a time, leave space for
 // the recordings of others.
 func TestNamespaceLeavesSpace(t *testing.T) {
