@@ -31,5 +31,5 @@ func FreeFiles(dir string) (int64, error) {
 	if volume.Files == 0 {
 		return math.MaxInt64, nil
 	}
-	return int64(volume.Ffree), nil //nolint:gosec // there are not as many
+	return int64(volume.Ffree), nil
 }
