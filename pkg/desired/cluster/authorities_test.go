@@ -11,7 +11,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,10 +35,7 @@ func (a authorities) cluster() []client.Object {
 			c.Spec.AdditionalTrustBundle = []byte(a.additional)
 		}
 	}
-	objects = append(objects, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-config-operator", Name: "kubeconfig-data"},
-		BinaryData: map[string][]byte{"ca-bundle.crt": []byte(a.server)},
-	})
+	objects = replaced(objects, bootstrapCA(a.server))
 	if a.injected == "" {
 		return replaced(lacking(objects, cluster.TrustedCAConfigMap), &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})
 	}

@@ -18,6 +18,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -120,18 +121,27 @@ providers:
 // networkOperator is who has what is known of networks.
 const networkOperator = "the network operator needs it as well: create it again as it was, for example from a backup"
 
+// bootstrapCASince is the version of Kubernetes from which on each cluster of OpenShift has what [reader.readBootstrapCA] reads: 4.16.
+var bootstrapCASince = utilversion.MajorMinor(1, 29)
+
 // readBootstrapCA reads the CA of the API server from where OpenShift's own nodes have it. It
-// follows a rotation at once, and has no other authorities as what pods get.
+// follows a rotation at once, and has no other authorities as what pods get. Where that is away, hosts would restart their services
+// for another bundle, and again once it is back; those that join do so with what pods get.
 func (r *reader) readBootstrapCA(ctx context.Context) error {
 	if !r.openShift {
 		return nil
 	}
-	object := &corev1.ConfigMap{}
-	if found, err := r.get(ctx, "ConfigMap", machineConfigNamespace, bootstrapCAConfigMap, object); !found {
+	object, known := &corev1.ConfigMap{}, len(r.findings)
+	if _, err := r.get(ctx, "ConfigMap", machineConfigNamespace, bootstrapCAConfigMap, object); err != nil || len(r.findings) > known {
 		return err
 	}
 	// Unlike those of all other ConfigMaps with certificates they are binary.
 	r.cluster.APIServerCA = object.BinaryData[trustedCAKey]
+	if len(r.cluster.APIServerCA) == 0 && !newer(bootstrapCASince, r.servers.Lowest) {
+		r.keep(fmt.Sprintf("ConfigMap %s/%s has no certificates below %s of its binaryData, or does not exist: hosts that join verify the API server by ConfigMap %s/%s meanwhile",
+			machineConfigNamespace, bootstrapCAConfigMap, trustedCAKey, r.settings.Namespace, rootCAConfigMap),
+			"the Machine Config Operator writes it: oc get clusteroperator machine-config; oc logs -n openshift-machine-config-operator deployment/machine-config-operator")
+	}
 	return nil
 }
 

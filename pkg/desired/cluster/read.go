@@ -38,6 +38,11 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	rd.cluster.Debug = s.Debug
 	in := document.Inputs{AgentPath: s.AgentPath}
 	var errs []error
+	if s.ServerVersion != nil {
+		var err error
+		rd.servers, err = s.ServerVersion(ctx)
+		errs = append(errs, err)
+	}
 	// Later ones know what those before them found.
 	for _, read := range []func(context.Context) error{
 		rd.readInfrastructure, rd.checkOtherOperator, rd.readWorkers, rd.readBootstrapCA, rd.readClusterInfo, rd.readRootCA, rd.readKubeadm, rd.readNetwork, rd.readServiceCIDR,
@@ -47,25 +52,20 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	}
 	key, err := rd.readDigestKey(ctx)
 	errs = append(errs, err)
-	var servers Servers
-	if s.ServerVersion != nil {
-		servers, err = s.ServerVersion(ctx)
-		errs = append(errs, err)
-	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if text := Untested(servers); text != "" {
+	if text := Untested(rd.servers); text != "" {
 		rd.warnings = slices.Insert(rd.warnings, 0, text)
 	}
 	rd.decide()
 	candidates := rd.candidates()
-	n, _ := choose(kubelets(candidates), servers, nil)
+	n, _ := choose(kubelets(candidates), rd.servers, nil)
 	switch {
 	case len(candidates) == 0:
 		rd.find("there is no payload", "set --payload to one that hack/build-payload.sh made")
 	case n < 0:
-		rd.findings = append(rd.findings, tooNew(candidates, servers))
+		rd.findings = append(rd.findings, tooNew(candidates, rd.servers))
 	default:
 		rd.findings = append(rd.findings, candidates[n].lacking()...)
 		in.Payload, rd.cluster.CredentialProvider = candidates[n].payload, candidates[n].provider
@@ -82,13 +82,16 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 			Problem: oneLine(err), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
-	return &Snapshot{common: in, kept: rd.kept, left: rd.left, warnings: rd.warnings, metricsKept: rd.metricsKept, candidates: candidates, servers: servers}, nil
+	return &Snapshot{common: in, kept: rd.kept, left: rd.left, warnings: rd.warnings, metricsKept: rd.metricsKept, candidates: candidates, servers: rd.servers}, nil
 }
 
 // reader collects what it reads.
 type reader struct {
 	client.Reader
 	settings Settings
+
+	// servers are the API servers.
+	servers Servers
 
 	openShift bool
 	// unclear: what says whether this is OpenShift may not be read.

@@ -232,7 +232,7 @@ func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 	}
 	return []client.Object{
 		digestKey(), network, controllerConfig, pool, workers(openshift.Worker{Platform: platform}), takenBack, other,
-		configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA}),
+		configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA}), bootstrapCA(realCA),
 		configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": realCA}),
 		infrastructure(platform, "https://api-int.c.example.com:6443"),
 		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{NetworkType: "OVNKubernetes", ServiceNetwork: []string{"172.30.0.0/16"}}},
@@ -247,6 +247,14 @@ func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 		}},
 		secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": `{"auths":{"mirror.example.com":{"auth":"dXNlcjpodW50ZXIy"}}}`}),
 		secret(namespace, cluster.ExporterSecret, servingPair()),
+	}
+}
+
+// bootstrapCA is where workers of OpenShift have the authorities of the API server from.
+func bootstrapCA(bundle string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-config-operator", Name: "kubeconfig-data"},
+		BinaryData: map[string][]byte{"ca-bundle.crt": []byte(bundle)},
 	}
 }
 
@@ -1015,27 +1023,70 @@ func mayLose() map[string]v1alpha1.WindowsInstanceStatus {
 // TestInputsThatHostsDoWithout: what is damaged and a host can be a node without leaves configured hosts as they are, and
 // those that join become nodes without it.
 func TestInputsThatHostsDoWithout(t *testing.T) {
-	const want = "the network operator has not put the proxy of Proxy cluster into effect yet"
-	snapshot := read(t, settings(), replaced(openShiftCluster(), &configv1.Proxy{
+	notYet := &configv1.Proxy{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster", CreationTimestamp: metav1.Now()}, Spec: configv1.ProxySpec{HTTPSProxy: "http://user:hunter2@proxy.example.com:3128"},
-	}))
-	joining := build(t, snapshot, cluster.Host{Instance: instance()})
-	if !slices.ContainsFunc(joining.Warnings, func(w string) bool { return strings.HasPrefix(w, "the host does without it: "+want) }) {
-		t.Errorf("a host that joins: %q", joining.Warnings)
 	}
-	for name, status := range wantsNothing(joining.Revision) {
-		host := instance()
-		host.Status = status
-		if got := build(t, snapshot, cluster.Host{Instance: host}); got.Revision != joining.Revision {
-			t.Errorf("%s it is to have revision %s, want %s", name, got.Revision, joining.Revision)
-		}
+	pods := newCA()
+	ofPods := func() []client.Object {
+		return replaced(openShiftCluster(), configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": pods}))
 	}
-	for name, status := range mayLose() {
+	for _, tt := range []struct {
+		name    string
+		objects []client.Object
+		want    string
+		// server is the authority of the API server that hosts that join get.
+		server string
+	}{
+		{"a proxy that is not in effect yet", replaced(openShiftCluster(), notYet), "the network operator has not put the proxy of Proxy cluster into effect yet", realCA},
+		{
+			"no authority of workers for the API server", lacking(ofPods(), "kubeconfig-data"),
+			"ConfigMap openshift-machine-config-operator/kubeconfig-data has no certificates below ca-bundle.crt of its binaryData, or does not exist", pods,
+		},
+		{
+			"an authority of workers that is empty", replaced(ofPods(), bootstrapCA("")),
+			"ConfigMap openshift-machine-config-operator/kubeconfig-data has no certificates below ca-bundle.crt of its binaryData, or does not exist", pods,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			snapshot := read(t, settings(), tt.objects)
+			joining := build(t, snapshot, cluster.Host{Instance: instance()})
+			if !slices.ContainsFunc(joining.Warnings, func(w string) bool { return strings.HasPrefix(w, "the host does without it: "+tt.want) }) {
+				t.Errorf("a host that joins: %q", joining.Warnings)
+			}
+			if givenBy(joining).server != tt.server {
+				t.Error("a host that joins verifies the API server by another authority")
+			}
+			for name, status := range wantsNothing(joining.Revision) {
+				host := instance()
+				host.Status = status
+				if got := build(t, snapshot, cluster.Host{Instance: host}); got.Revision != joining.Revision {
+					t.Errorf("%s it is to have revision %s, want %s", name, got.Revision, joining.Revision)
+				}
+			}
+			for name, status := range mayLose() {
+				host := instance()
+				host.Status = status
+				_, err := snapshot.Build(cluster.Host{Instance: host})
+				if wrong := new(cluster.InputError); !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+// TestWorkersOfOlderClusters: before Kubernetes 1.29 the Machine Config Operator publishes no authority of workers, and hosts verify the API server
+// by that of pods.
+func TestWorkersOfOlderClusters(t *testing.T) {
+	for server, stays := range map[string]bool{"v1.28.9": false, "v1.29.0": true, "": true} {
+		s := settings()
+		s.Payloads[0].Files[0].Version = "v1.28.1"
+		s.ServerVersion = serverVersion(t, server)
 		host := instance()
-		host.Status = status
-		_, err := snapshot.Build(cluster.Host{Instance: host})
-		if wrong := new(cluster.InputError); !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", name, err)
+		host.Status.CurrentRevision = "r1"
+		_, err := read(t, s, lacking(openShiftCluster(), "kubeconfig-data")).Build(cluster.Host{Instance: host})
+		if stays != (err != nil) {
+			t.Errorf("with an API server %q: %v", server, err)
 		}
 	}
 }
@@ -1294,11 +1345,7 @@ func TestOtherOperatorWithoutPods(t *testing.T) {
 // usual place of a ConfigMap.
 func TestAuthoritiesOfNodes(t *testing.T) {
 	nodes := newCA()
-	given := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-config-operator", Name: "kubeconfig-data"},
-		BinaryData: map[string][]byte{"ca-bundle.crt": []byte(nodes)},
-	}
-	r := build(t, read(t, settings(), append(openShiftCluster(), given)), cluster.Host{Instance: instance()})
+	r := build(t, read(t, settings(), replaced(openShiftCluster(), bootstrapCA(nodes))), cluster.Host{Instance: instance()})
 	for _, f := range r.Bundle.Document.Files {
 		if f.Path == wmco.BootstrapCAPath && *f.Source.Text != nodes {
 			t.Error("hosts verify the API server with what pods do")
