@@ -34,9 +34,6 @@ import (
 const (
 	// controllerName names the controller in logs and metrics.
 	controllerName = "windows-trusted-ca"
-	// injectLabel asks OpenShift for the authorities that the cluster trusts, in ca-bundle.crt; see "Certificate
-	// injection using Operators" in the documentation of OpenShift.
-	injectLabel = "config.openshift.io/inject-trusted-cabundle"
 	// infrastructureName is the name of the one Infrastructure of a cluster of OpenShift.
 	infrastructureName = "cluster"
 )
@@ -113,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	err = r.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{injectLabel: "true"},
+		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{cluster.InjectTrustedCALabel: "true"},
 	}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, fmt.Errorf("making ConfigMap %s: %w", key, err)

@@ -39,7 +39,7 @@ func (a authorities) cluster() []client.Object {
 	if a.injected == "" {
 		return replaced(lacking(objects, cluster.TrustedCAConfigMap), &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})
 	}
-	return replaced(objects, configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": a.injected}))
+	return replaced(objects, trustedCA("true", a.injected))
 }
 
 // given is what a host is given of authorities.
@@ -159,6 +159,30 @@ func TestNoAuthorities(t *testing.T) {
 			}
 			if wrong := new(cluster.InputError); !errors.As(err, &wrong) || len(wrong.Findings) != 1 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v, want something about %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestTrustedCAThatNobodyWrites: without its label the network operator does not write trusted-ca any more, which is said where hosts need it:
+// with a proxy, unless somebody has said that it is theirs.
+func TestTrustedCAThatNobodyWrites(t *testing.T) {
+	const want = "ConfigMap windows/trusted-ca has no label config.openshift.io/inject-trusted-cabundle, so the network operator does not write other authorities of the proxy there"
+	noProxy := &configv1.Proxy{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	for name, tt := range map[string]struct {
+		objects []client.Object
+		warns   bool
+	}{
+		"it has the label":           {openShiftCluster(), false},
+		"no label":                   {replaced(openShiftCluster(), trustedCA("", realCA)), true},
+		"somebody's own":             {replaced(openShiftCluster(), trustedCA("false", realCA)), false},
+		"no label, without a proxy":  {replaced(replaced(openShiftCluster(), trustedCA("", realCA)), noProxy), false},
+		"no label, not on OpenShift": {append(kubeadmCluster(), trustedCA("", realCA)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := build(t, read(t, settings(), tt.objects), cluster.Host{Instance: instance()})
+			if got := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.HasPrefix(w, want) }); got != tt.warns {
+				t.Errorf("got the warnings %q", r.Warnings)
 			}
 		})
 	}

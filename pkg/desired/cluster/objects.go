@@ -18,6 +18,9 @@ const (
 	// TrustedCAConfigMap has certificates that hosts trust besides their own, in PEM
 	// below ca-bundle.crt. In OpenShift it counts only while the cluster has a proxy.
 	TrustedCAConfigMap = "trusted-ca"
+	// InjectTrustedCALabel of it is "true" where OpenShift is asked to write the authorities that the cluster trusts there; see "Certificate
+	// injection using Operators" in the documentation of OpenShift.
+	InjectTrustedCALabel = "config.openshift.io/inject-trusted-cabundle"
 	// ExporterSecret has the certificate that hosts serve metrics with, as a Secret of type
 	// kubernetes.io/tls. One that has [noMetrics] below [metricsKey] says that they serve none.
 	ExporterSecret = "windows-machine-config-operator-tls"

@@ -259,15 +259,22 @@ func (r *reader) readTrustedCA(ctx context.Context) error {
 	if r.openShift && r.cluster.Proxy == (document.Proxy{}) {
 		return nil
 	}
-	data, err := r.configMap(ctx, r.settings.Namespace, TrustedCAConfigMap)
+	object := &corev1.ConfigMap{}
+	found, err := r.get(ctx, "ConfigMap", r.settings.Namespace, TrustedCAConfigMap, object)
 	if err != nil {
 		return err
 	}
-	text := data[trustedCAKey]
+	text := object.Data[trustedCAKey]
+	// Nobody puts it back: without it the ConfigMap may be somebody's own.
+	if _, labeled := object.Labels[InjectTrustedCALabel]; found && r.openShift && !labeled {
+		label := fmt.Sprintf("oc label configmap %s -n %s %s=", TrustedCAConfigMap, r.settings.Namespace, InjectTrustedCALabel)
+		r.warnings = append(r.warnings, fmt.Sprintf("ConfigMap %s/%s has no label %s, so the network operator does not write other authorities of the proxy there: %strue; if you maintain it yourself: %sfalse",
+			r.settings.Namespace, TrustedCAConfigMap, InjectTrustedCALabel, label, label))
+	}
 	if r.openShift && !strings.Contains(text, "-----BEGIN CERTIFICATE-----") {
 		// Hosts would stop to trust the proxy.
 		r.find(fmt.Sprintf("ConfigMap %s/%s has no certificates below %s, which the network operator writes there where there is a proxy", r.settings.Namespace, TrustedCAConfigMap, trustedCAKey),
-			"see whether the operator works: oc get clusteroperator network; its label must be config.openshift.io/inject-trusted-cabundle=true")
+			"see whether the operator works: oc get clusteroperator network; its label must be "+InjectTrustedCALabel+"=true")
 		return nil
 	}
 	from := bundle{whose: "that hosts trust", where: fmt.Sprintf("ConfigMap %s/%s, key %s", r.settings.Namespace, TrustedCAConfigMap, trustedCAKey), remedy: "correct it"}

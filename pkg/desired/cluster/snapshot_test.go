@@ -233,7 +233,7 @@ func openShiftClusterOn(platform configv1.PlatformType) []client.Object {
 	return []client.Object{
 		digestKey(), network, controllerConfig, pool, workers(openshift.Worker{Platform: platform}), takenBack, other,
 		configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA}), bootstrapCA(realCA),
-		configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": realCA}),
+		trustedCA("true", realCA),
 		infrastructure(platform, "https://api-int.c.example.com:6443"),
 		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{NetworkType: "OVNKubernetes", ServiceNetwork: []string{"172.30.0.0/16"}}},
 		&configv1.Proxy{ObjectMeta: named, Status: configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", NoProxy: "localhost"}},
@@ -256,6 +256,15 @@ func bootstrapCA(bundle string) *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-config-operator", Name: "kubeconfig-data"},
 		BinaryData: map[string][]byte{"ca-bundle.crt": []byte(bundle)},
 	}
+}
+
+// trustedCA is the ConfigMap of what hosts trust, with a value of the label by which the network operator writes it. Empty: it has no label.
+func trustedCA(inject, bundle string) *corev1.ConfigMap {
+	c := configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": bundle})
+	if inject != "" {
+		c.Labels = map[string]string{"config.openshift.io/inject-trusted-cabundle": inject}
+	}
+	return c
 }
 
 // fakeCluster is a cluster with objects and without the kinds that no object is of, where they
