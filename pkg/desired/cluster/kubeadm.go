@@ -22,8 +22,11 @@ type clusterConfiguration struct {
 }
 
 // readClusterInfo reads URL and CA of the API server from where kubeadm publishes them
-// for nodes that join.
+// for nodes that join. Whoever has made that ConfigMap in OpenShift, no node there goes by it.
 func (r *reader) readClusterInfo(ctx context.Context) error {
+	if r.openShift {
+		return nil
+	}
 	data, err := r.configMap(ctx, metav1.NamespacePublic, clusterInfoConfigMap)
 	if data == nil {
 		return err
@@ -43,8 +46,11 @@ func (r *reader) readClusterInfo(ctx context.Context) error {
 }
 
 // readKubeadm reads from the configuration by which kubeadm created the cluster what nodes
-// have to know of it.
+// have to know of it. As with readClusterInfo, OpenShift has another one.
 func (r *reader) readKubeadm(ctx context.Context) error {
+	if r.openShift {
+		return nil
+	}
 	data, err := r.configMap(ctx, metav1.NamespaceSystem, kubeadmConfigMap)
 	if data == nil {
 		return err

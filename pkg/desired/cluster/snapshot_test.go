@@ -1362,6 +1362,28 @@ func TestAuthoritiesOfNodes(t *testing.T) {
 	}
 }
 
+// TestOpenShiftIsNotOfKubeadm: ConfigMaps of the names that those of kubeadm have change nothing for the hosts of OpenShift, whatever is in them.
+func TestOpenShiftIsNotOfKubeadm(t *testing.T) {
+	want := build(t, read(t, settings(), openShiftCluster()), cluster.Host{Instance: instance()})
+	info := clusterInfo("https://10.0.0.1:6443")
+	info.Data["kubeconfig"] = strings.ReplaceAll(info.Data["kubeconfig"], base64.StdEncoding.EncodeToString([]byte(realCA)), base64.StdEncoding.EncodeToString([]byte(newCA())))
+	for name, stray := range map[string]*corev1.ConfigMap{
+		"another authority":       info,
+		"no kubeconfig":           configMap("kube-public", "cluster-info", nil),
+		"another domain":          configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": clusterConfiguration}),
+		"no ClusterConfiguration": configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": "{"}),
+	} {
+		snapshot, err := cluster.Read(t.Context(), newCluster(t, append(openShiftCluster(), stray), nil), settings())
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := build(t, snapshot, cluster.Host{Instance: instance()}); got.Revision != want.Revision {
+			t.Errorf("%s changes hosts", name)
+		}
+	}
+}
+
 // Everything that is read has to be granted, see artifacts/rbac.
 func TestReadsNothingElse(t *testing.T) {
 	azure := openShiftClusterOn(configv1.AzurePlatformType)
