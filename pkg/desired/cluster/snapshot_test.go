@@ -586,6 +586,8 @@ func TestWorkersConfigureKubelets(t *testing.T) {
 		KubeletConfig: map[string]any{
 			"clusterDNS": []string{"172.30.0.53"}, "maxPods": 111, "kubeAPIQPS": 70, "containerLogMaxSize": "20Mi", "serializeImagePulls": true,
 			"tlsMinVersion": "VersionTLS13", "imageGCHighThresholdPercent": 77, "imageGCLowThresholdPercent": 70, "evictionHard": map[string]string{"nodefs.available": "12%"},
+			"evictionSoft": map[string]string{"nodefs.available": "14%"}, "evictionSoftGracePeriod": map[string]string{"nodefs.available": "2m"}, "evictionMinimumReclaim": map[string]string{"nodefs.available": "1Gi"},
+			"evictionMaxPodGracePeriod": 60, "evictionPressureTransitionPeriod": "1m", "podsPerCore": 20,
 		},
 	}))
 	in := read(t, settings(), objects)
@@ -601,7 +603,8 @@ func TestWorkersConfigureKubelets(t *testing.T) {
 	c := kubelet(nil)
 	if !slices.Equal(c.ClusterDNS, []string{"172.30.0.53"}) || c.MaxPods != 111 || *c.KubeAPIQPS != 70 || c.ContainerLogMaxSize != "20Mi" || !*c.SerializeImagePulls ||
 		c.TLSMinVersion != "VersionTLS13" || *c.ImageGCHighThresholdPercent != 77 || c.EvictionHard["nodefs.available"] != "12%" || c.EvictionHard["imagefs.available"] != "15%" ||
-		c.SystemReserved["memory"] != "3Gi" {
+		c.SystemReserved["memory"] != "3Gi" || c.EvictionSoft["nodefs.available"] != "14%" || c.EvictionSoftGracePeriod["nodefs.available"] != "2m" || c.EvictionMinimumReclaim["nodefs.available"] != "1Gi" ||
+		c.EvictionMaxPodGracePeriod != 60 || c.EvictionPressureTransitionPeriod.Duration != time.Minute || c.PodsPerCore != 20 {
 		t.Errorf("the kubelet has %+v", c)
 	}
 	pool := &v1alpha1.WindowsNodePool{}
@@ -610,7 +613,8 @@ func TestWorkersConfigureKubelets(t *testing.T) {
 		SystemReserved: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("4Gi")},
 	}
 	c = kubelet(pool)
-	if c.MaxPods != 22 || c.EvictionHard["nodefs.available"] != "5%" || c.SystemReserved["memory"] != "4Gi" || c.SystemReserved["cpu"] != "1" || *c.KubeAPIQPS != 70 {
+	// How many pods it has is decided by the pool then, whatever its processors are.
+	if c.MaxPods != 22 || c.PodsPerCore != 0 || c.EvictionSoft["nodefs.available"] != "14%" || c.EvictionHard["nodefs.available"] != "5%" || c.SystemReserved["memory"] != "4Gi" || c.SystemReserved["cpu"] != "1" || *c.KubeAPIQPS != 70 {
 		t.Errorf("the kubelet of the pool has %+v", c)
 	}
 }

@@ -110,17 +110,23 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		// Windows keeps its resolver in the registry, not in a file.
 		ResolverConfig:        new(""),
 		MaxPods:               cmp.Or(o.MaxPods, workers.MaxPods, DefaultMaxPods),
+		PodsPerCore:           podsPerCore(o),
 		SerializeImagePulls:   cmp.Or(workers.SerializeImagePulls, new(false)),
 		MaxParallelImagePulls: workers.MaxParallelImagePulls,
 		RuntimeRequestTimeout: metav1.Duration{Duration: 10 * time.Minute},
 
 		// Resources. There are no cgroups on Windows; the thresholds still reduce what can be
 		// allocated.
-		CgroupsPerQOS:          new(false),
-		EnforceNodeAllocatable: []string{"none"},
-		EvictionHard:           with(with(defaultEvictionHard, workers.EvictionHard), o.EvictionHard),
-		SystemReserved:         with(with(defaultSystemReserved, workers.SystemReserved), o.SystemReserved),
-		KubeReserved:           with(nil, o.KubeReserved),
+		CgroupsPerQOS:                    new(false),
+		EnforceNodeAllocatable:           []string{"none"},
+		EvictionHard:                     with(with(defaultEvictionHard, workers.EvictionHard), o.EvictionHard),
+		EvictionSoft:                     workers.EvictionSoft,
+		EvictionSoftGracePeriod:          workers.EvictionSoftGracePeriod,
+		EvictionMinimumReclaim:           workers.EvictionMinimumReclaim,
+		EvictionMaxPodGracePeriod:        workers.EvictionMaxPodGracePeriod,
+		EvictionPressureTransitionPeriod: workers.EvictionPressureTransitionPeriod,
+		SystemReserved:                   with(with(defaultSystemReserved, workers.SystemReserved), o.SystemReserved),
+		KubeReserved:                     with(nil, o.KubeReserved),
 
 		// Images.
 		ImageMinimumGCAge:           workers.ImageMinimumGCAge,
@@ -138,6 +144,15 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 			FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true},
 		},
 	}
+}
+
+// podsPerCore is how many pods a host may run for each of its processors, if fewer than its limit. Zero: as many as that. Who sets
+// the limit of a pool means it.
+func podsPerCore(o KubeletOptions) int32 {
+	if o.MaxPods != 0 {
+		return 0
+	}
+	return o.Workers.PodsPerCore
 }
 
 // with returns the defaults, overridden by values. Nil: there are none at all.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -31,6 +32,7 @@ func check(c *kubeletv1beta1.KubeletConfiguration) error {
 		}
 	}
 	wrong(c.MaxPods < 0, "maxPods %d is negative", c.MaxPods)
+	wrong(c.PodsPerCore < 0, "podsPerCore %d is negative", c.PodsPerCore)
 	wrong(ptr.Deref(c.KubeAPIQPS, 0) < 0, "kubeAPIQPS %d is negative", ptr.Deref(c.KubeAPIQPS, 0))
 	wrong(c.KubeAPIBurst < 0, "kubeAPIBurst %d is negative", c.KubeAPIBurst)
 	high, low := ptr.Deref(c.ImageGCHighThresholdPercent, defaultImageGCHigh), ptr.Deref(c.ImageGCLowThresholdPercent, defaultImageGCLow)
@@ -45,8 +47,19 @@ func check(c *kubeletv1beta1.KubeletConfiguration) error {
 		size, err := resource.ParseQuantity(c.ContainerLogMaxSize)
 		wrong(err != nil || size.Sign() <= 0, "containerLogMaxSize %q is not a size", c.ContainerLogMaxSize)
 	}
-	for _, signal := range slices.Sorted(maps.Keys(c.EvictionHard)) {
-		wrong(!isThreshold(c.EvictionHard[signal]), "evictionHard has %q for %s, which is neither a percentage nor a quantity", c.EvictionHard[signal], signal)
+	values := func(setting string, bySignal map[string]string, valid func(string) bool, what string) {
+		for _, signal := range slices.Sorted(maps.Keys(bySignal)) {
+			wrong(!valid(bySignal[signal]), "%s has %q for %s, which is "+what, setting, bySignal[signal], signal)
+		}
+	}
+	values("evictionHard", c.EvictionHard, isThreshold, "neither a percentage nor a quantity")
+	values("evictionSoft", c.EvictionSoft, isThreshold, "neither a percentage nor a quantity")
+	values("evictionSoftGracePeriod", c.EvictionSoftGracePeriod, isPeriod, "no time, such as 90s")
+	values("evictionMinimumReclaim", c.EvictionMinimumReclaim, isReclaim, "neither a percentage nor a quantity")
+	for _, signal := range slices.Sorted(maps.Keys(c.EvictionSoft)) {
+		_, has := c.EvictionSoftGracePeriod[signal]
+		value := c.EvictionSoft[signal]
+		wrong(!has && value != "0%" && value != "100%", "evictionSoft has a threshold for %s, and evictionSoftGracePeriod none", signal) // the two are none
 	}
 	return errors.Join(errs...)
 }
@@ -59,4 +72,20 @@ func isThreshold(text string) bool {
 	}
 	quantity, err := resource.ParseQuantity(text)
 	return err == nil && quantity.Sign() > 0
+}
+
+// isPeriod says whether something is a time for which a soft threshold is passed.
+func isPeriod(text string) bool {
+	period, err := time.ParseDuration(text)
+	return err == nil && period >= 0
+}
+
+// isReclaim says whether something is an amount to reclaim at least. No percentage is zero, but a quantity may be.
+func isReclaim(text string) bool {
+	quantity, err := resource.ParseQuantity(text)
+	if percentage, is := strings.CutSuffix(text, "%"); is {
+		value, err := strconv.ParseFloat(percentage, 32)
+		return err == nil && value > 0
+	}
+	return err == nil && quantity.Sign() >= 0
 }

@@ -47,42 +47,52 @@ func (w *Worker) readConfiguration(files files) error {
 		return err
 	}
 	w.Kubelet = kubeletv1beta1.KubeletConfiguration{
-		ClusterDNS:                  c.ClusterDNS,
-		ClusterDomain:               c.ClusterDomain,
-		MaxPods:                     c.MaxPods,
-		KubeAPIQPS:                  c.KubeAPIQPS,
-		KubeAPIBurst:                c.KubeAPIBurst,
-		ContainerLogMaxSize:         c.ContainerLogMaxSize,
-		ContainerLogMaxFiles:        c.ContainerLogMaxFiles,
-		SerializeImagePulls:         c.SerializeImagePulls,
-		MaxParallelImagePulls:       c.MaxParallelImagePulls,
-		ImageMinimumGCAge:           c.ImageMinimumGCAge,
-		ImageMaximumGCAge:           c.ImageMaximumGCAge,
-		ImageGCHighThresholdPercent: c.ImageGCHighThresholdPercent,
-		ImageGCLowThresholdPercent:  c.ImageGCLowThresholdPercent,
-		EvictionHard:                ofWindows(c.EvictionHard),
-		SystemReserved:              reserved,
+		ClusterDNS:                       c.ClusterDNS,
+		ClusterDomain:                    c.ClusterDomain,
+		MaxPods:                          c.MaxPods,
+		PodsPerCore:                      c.PodsPerCore,
+		KubeAPIQPS:                       c.KubeAPIQPS,
+		KubeAPIBurst:                     c.KubeAPIBurst,
+		ContainerLogMaxSize:              c.ContainerLogMaxSize,
+		ContainerLogMaxFiles:             c.ContainerLogMaxFiles,
+		SerializeImagePulls:              c.SerializeImagePulls,
+		MaxParallelImagePulls:            c.MaxParallelImagePulls,
+		ImageMinimumGCAge:                c.ImageMinimumGCAge,
+		ImageMaximumGCAge:                c.ImageMaximumGCAge,
+		ImageGCHighThresholdPercent:      c.ImageGCHighThresholdPercent,
+		ImageGCLowThresholdPercent:       c.ImageGCLowThresholdPercent,
+		EvictionHard:                     enoughMemory(ofWindows(c.EvictionHard)),
+		EvictionSoft:                     enoughMemory(ofWindows(c.EvictionSoft)),
+		EvictionSoftGracePeriod:          ofWindows(c.EvictionSoftGracePeriod),
+		EvictionMinimumReclaim:           ofWindows(c.EvictionMinimumReclaim),
+		EvictionMaxPodGracePeriod:        c.EvictionMaxPodGracePeriod,
+		EvictionPressureTransitionPeriod: c.EvictionPressureTransitionPeriod,
+		SystemReserved:                   reserved,
 	}
 	return errors.Join(check(&w.Kubelet), w.takeTLS(&c))
 }
 
-// ofWindows returns the thresholds of the signals that Windows has, that of memory at least [leastMemory]. A percentage stays: what
-// it is of, only the host knows. Nil: none of them is set.
-func ofWindows(thresholds map[string]string) map[string]string {
+// ofWindows returns what is set about the signals that Windows has. Nil: nothing.
+func ofWindows(bySignal map[string]string) map[string]string {
 	var kept map[string]string
 	for _, signal := range windowsSignals {
-		if value, ok := thresholds[signal]; ok {
+		if value, ok := bySignal[signal]; ok {
 			if kept == nil {
 				kept = map[string]string{}
 			}
 			kept[signal] = value
 		}
 	}
-	// What is no threshold, such as 0, stays, so that it is refused.
-	if least, err := resource.ParseQuantity(kept[memorySignal]); err == nil && least.Sign() > 0 && least.Cmp(leastMemory) < 0 {
-		kept[memorySignal] = leastMemory.String()
-	}
 	return kept
+}
+
+// enoughMemory has the threshold of memory be at least [leastMemory], if there is one. A percentage stays: what it is of, only the host knows.
+func enoughMemory(thresholds map[string]string) map[string]string {
+	// What is no threshold, such as 0, stays, so that it is refused.
+	if least, err := resource.ParseQuantity(thresholds[memorySignal]); err == nil && least.Sign() > 0 && least.Cmp(leastMemory) < 0 {
+		thresholds[memorySignal] = leastMemory.String()
+	}
+	return thresholds
 }
 
 // reservations are the variables of [nodeSizing] by the resource that they reserve.

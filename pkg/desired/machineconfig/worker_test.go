@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	"github.com/vincent-petithory/dataurl"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cliflag "k8s.io/component-base/cli/flag"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
@@ -111,7 +112,11 @@ func TestParseKubelet(t *testing.T) {
 		KubeletConfig: map[string]any{
 			"maxPods": 100, "imageGCHighThresholdPercent": 75, "imageGCLowThresholdPercent": 70, "containerLogMaxFiles": 7,
 			"evictionHard":  map[string]string{"memory.available": "1Gi", "nodefs.available": "12%", "nodefs.inodesFree": "5%", "imagefs.available": "20%"},
-			"tlsMinVersion": "VersionTLS13", "tlsCipherSuites": []string{"TLS_AES_128_GCM_SHA256"},
+			"tlsMinVersion": "VersionTLS13", "tlsCipherSuites": []string{"TLS_AES_128_GCM_SHA256"}, "podsPerCore": 20,
+			"evictionSoft":                     map[string]string{"memory.available": "400Mi", "nodefs.available": "15%", "nodefs.inodesFree": "7%", "imagefs.available": "100%"},
+			"evictionSoftGracePeriod":          map[string]string{"memory.available": "90s", "nodefs.available": "2m", "nodefs.inodesFree": "4m"},
+			"evictionMinimumReclaim":           map[string]string{"memory.available": "0Mi", "nodefs.available": "500Mi", "pid.available": "1"},
+			"evictionPressureTransitionPeriod": "30s", "evictionMaxPodGracePeriod": 60,
 		},
 		SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
 		LogLevel:       5,
@@ -124,7 +129,10 @@ func TestParseKubelet(t *testing.T) {
 		ClusterDNS: []string{"172.30.0.10"}, ClusterDomain: "cluster.local", MaxPods: 100, KubeAPIQPS: ptr.To[int32](50), KubeAPIBurst: 100,
 		ContainerLogMaxSize: "50Mi", ContainerLogMaxFiles: ptr.To[int32](7), SerializeImagePulls: ptr.To(false),
 		ImageGCHighThresholdPercent: ptr.To[int32](75), ImageGCLowThresholdPercent: ptr.To[int32](70),
-		EvictionHard:  map[string]string{"memory.available": "1Gi", "nodefs.available": "12%", "imagefs.available": "20%"},
+		EvictionHard: map[string]string{"memory.available": "1Gi", "nodefs.available": "12%", "imagefs.available": "20%"},
+		EvictionSoft: map[string]string{"memory.available": "500Mi", "nodefs.available": "15%", "imagefs.available": "100%"}, EvictionSoftGracePeriod: map[string]string{"memory.available": "90s", "nodefs.available": "2m"},
+		EvictionMinimumReclaim: map[string]string{"memory.available": "0Mi", "nodefs.available": "500Mi"}, PodsPerCore: 20,
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 30 * time.Second}, EvictionMaxPodGracePeriod: 60,
 		TLSMinVersion: "VersionTLS13", TLSCipherSuites: []string{"TLS_AES_128_GCM_SHA256"},
 		SystemReserved: map[string]string{"memory": "3Gi", "cpu": "1", "ephemeral-storage": "2Gi"},
 	}
@@ -369,6 +377,13 @@ func TestParseRefuses(t *testing.T) {
 		"more than all":                   {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "101%"}), `evictionHard has "101%" for nodefs.available`},
 		"memory that is none":             {kubelet(t, "evictionHard", map[string]string{"memory.available": "much"}), `evictionHard has "much" for memory.available`},
 		"memory of nothing":               {kubelet(t, "evictionHard", map[string]string{"memory.available": "0"}), `evictionHard has "0" for memory.available`},
+		"fewer pods than none for a core": {kubelet(t, "podsPerCore", -1), "podsPerCore -1 is negative"},
+		"a soft threshold without a time": {kubelet(t, "evictionSoft", map[string]string{"nodefs.available": "12%"}), `evictionSoft has a threshold for nodefs.available, and evictionSoftGracePeriod none`},
+		"a soft threshold of nothing":     {kubelet(t, "evictionSoft", map[string]string{"nodefs.available": "0"}), `evictionSoft has "0" for nodefs.available`},
+		"a time that is none":             {kubelet(t, "evictionSoftGracePeriod", map[string]string{"nodefs.available": "90"}), `evictionSoftGracePeriod has "90" for nodefs.available`},
+		"a time before now":               {kubelet(t, "evictionSoftGracePeriod", map[string]string{"nodefs.available": "-1s"}), `evictionSoftGracePeriod has "-1s" for nodefs.available`},
+		"nothing to reclaim":              {kubelet(t, "evictionMinimumReclaim", map[string]string{"nodefs.available": "0%"}), `evictionMinimumReclaim has "0%" for nodefs.available`},
+		"less than nothing to reclaim":    {kubelet(t, "evictionMinimumReclaim", map[string]string{"nodefs.available": "-1"}), `evictionMinimumReclaim has "-1" for nodefs.available`},
 		"a threshold of nothing":          {kubelet(t, "evictionHard", map[string]string{"nodefs.available": "0"}), `evictionHard has "0" for nodefs.available`},
 	} {
 		t.Run(name, func(t *testing.T) {
