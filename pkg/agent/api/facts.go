@@ -210,15 +210,21 @@ type Service struct {
 	Dependencies []string `json:"dependencies,omitempty"`
 }
 
+// Where DeviceLessNICDisabled is in the registry, below HKEY_LOCAL_MACHINE: where the agent reads it is
+// where people are told to set it.
+const (
+	DeviceLessNICKey   = `SYSTEM\CurrentControlSet\Services\hns\State`
+	DeviceLessNICValue = "DeviceLessNicDisabled"
+)
+
 // NetworkFacts are the adapters, listeners and settings of interest.
 type NetworkFacts struct {
 	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Listening are the TCP listeners on PortsOfInterest of package agent.
 	Listening []Listener `json:"listening,omitempty"`
 	// DeviceLessNICDisabled is the setting of the Host Networking Service that
-	// a host with a static address needs before Windows Server 2022 (value
-	// DeviceLessNicDisabled of the registry key Services\hns\State). Nil when
-	// it is not set.
+	// a host with a static address needs before Windows Server 2022 ([DeviceLessNICValue]
+	// of the registry key [DeviceLessNICKey]). Nil when it is not set.
 	DeviceLessNICDisabled *bool `json:"deviceLessNICDisabled,omitempty"`
 	// HNSNetworks are the networks of the Host Networking Service, to which pods are
 	// attached. Only "inspect" collects them.

@@ -49,7 +49,7 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 	agent.Collect(f, "network", &f.Network.Interfaces, interfaces)
 	agent.Collect(f, "network/listening", &f.Network.Listening, listeners)
 	f.Collect("network/deviceLessNICDisabled", func() error {
-		v, err := readValue(`SYSTEM\CurrentControlSet\Services\hns\State`, "DeviceLessNicDisabled", registry.Key.GetIntegerValue)
+		v, err := readValue(api.DeviceLessNICKey, api.DeviceLessNICValue, registry.Key.GetIntegerValue)
 		if err == nil {
 			on := v != 0
 			f.Network.DeviceLessNICDisabled = &on

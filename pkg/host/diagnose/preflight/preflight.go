@@ -222,7 +222,7 @@ func checkPorts(facts *api.Facts) []Finding {
 }
 
 // checkStaticAddress: before Windows Server 2022 a static address is lost when the
-// virtual switch takes the adapter over, unless a setting of TCP/IP prevents it.
+// virtual switch takes the adapter over, unless a setting of the Host Networking Service prevents it.
 func checkStaticAddress(facts *api.Facts) []Finding {
 	disabled := facts.Network.DeviceLessNICDisabled
 	if facts.System.OS != "windows" || facts.System.Build >= build2022 || facts.System.Build == 0 ||
@@ -237,7 +237,7 @@ func checkStaticAddress(facts *api.Facts) []Finding {
 	if i < 0 {
 		return nil
 	}
-	return problem("StaticAddressAtRisk", "adapter %q has a static address, which this Windows version loses when the node's network is created; set the DWORD DeviceLessNicDisabled to 1 in HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters and restart, or use DHCP", facts.Network.Interfaces[i].Name)
+	return problem("StaticAddressAtRisk", "adapter %q has a static address, which this Windows version loses when the node's network is created; run in PowerShell: New-ItemProperty HKLM:\\%s -Name %s -PropertyType DWORD -Value 1 -Force; then restart the host. Or use DHCP", facts.Network.Interfaces[i].Name, api.DeviceLessNICKey, api.DeviceLessNICValue)
 }
 
 func checkErrors(facts *api.Facts) []Finding {

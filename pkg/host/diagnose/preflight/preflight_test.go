@@ -150,6 +150,19 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
+// TestStaticAddressCommand: what the finding says to run sets what the agent reads. With another key the
+// host would be refused for ever.
+func TestStaticAddressCommand(t *testing.T) {
+	facts := goodFacts()
+	facts.System.Build = build2019
+	facts.Network.Interfaces = []api.Interface{{Name: "Ethernet0", Up: true, DHCP: ptrTo(false), Addresses: []string{"10.0.0.9/24"}, Gateways: []string{"10.0.0.1"}}}
+	got := Evaluate(facts, testNow, testNow)
+	const want = `adapter "Ethernet0" has a static address, which this Windows version loses when the node's network is created; run in PowerShell: New-ItemProperty HKLM:\SYSTEM\CurrentControlSet\Services\hns\State -Name DeviceLessNicDisabled -PropertyType DWORD -Value 1 -Force; then restart the host. Or use DHCP`
+	if len(got) != 1 || got[0].Message != want {
+		t.Errorf("got  %+v\nwant %s", got, want)
+	}
+}
+
 func TestClock(t *testing.T) {
 	for _, test := range []struct {
 		name   string
