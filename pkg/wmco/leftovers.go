@@ -6,6 +6,7 @@ package wmco
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
 )
@@ -42,4 +43,10 @@ func KubeletKeeps() []string {
 }
 
 // AdoptedRevision names what WMCO has configured a host with, by [VersionAnnotation] of its Node. Empty: the Node does not have it.
-func AdoptedRevision(version string) string { return "wmco-" + cmp.Or(version, "unknown") }
+func AdoptedRevision(version string) string { return adoptedPrefix + cmp.Or(version, "unknown") }
+
+// IsAdoptedRevision says whether a host has a revision that WMCO has configured: it was adopted, and was not updated since.
+func IsAdoptedRevision(revision string) bool { return strings.HasPrefix(revision, adoptedPrefix) }
+
+// adoptedPrefix is what revisions begin with that WMCO has configured. Ours are digests.
+const adoptedPrefix = "wmco-"

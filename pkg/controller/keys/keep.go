@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // leftFor is how long credentials are kept after hosts that may accept them have left their Secret: whoever gives a pool another
@@ -79,7 +81,8 @@ func fingerprintsOf(credentials []host.KeptCredential) []string {
 // keep returns what is to be kept of a Secret that has now, each with one key, is used by instances, and was kept as before. Of further
 // keys of the Secret those are kept that hosts accept: whoever takes one away overwrites the only copy of it, too. Former credentials go
 // once all hosts have had the key for a while, grace: a host may be getting another one at this moment that the Secret
-// had, and its status says so later. They stay longer when hosts have left that may accept them. Of a compromised key the public
+// had, and its status says so later. They stay longer when hosts have left that may accept them, and as long as the boot of a host
+// may bring one back, see [mayGoBack]. Of a compromised key the public
 // part is kept, so that hosts lose it: there may be some that got the present one by hand. Where the Secret still has it besides
 // others, it is no key that hosts are to have. Of a Secret that is replaced more than
 // [host.MaxKept] times while hosts do not get its keys, those go first that no host is known to accept.
@@ -117,7 +120,7 @@ func keep(before host.Kept, now []host.KeptCredential, compromised []string, ins
 		after.Current = own
 	}
 	done := p.current == p.total()
-	over := done && before.RotatedAt != nil && !at.Before(before.RotatedAt.Add(grace))
+	over := done && before.RotatedAt != nil && !at.Before(before.RotatedAt.Add(grace)) && !slices.ContainsFunc(instances, mayGoBack)
 	needed := 0 // how many of those that follow a host accepts
 	for _, k := range before.Credentials {
 		if accepted.Has(k.Fingerprint) {
@@ -144,6 +147,20 @@ func keep(before host.Kept, now []host.KeptCredential, compromised []string, ins
 		after.RotatingTo = first
 	}
 	return after
+}
+
+// mayGoBack says whether the host of an instance may accept a former key again when Windows starts the next time, and nothing else: user
+// data of WMCO authorizes that of the first day then, in the place of all others. The service of our agent replaces it once more, but a
+// Machine that is only watched, or was adopted and waits for its first update, has no such service.
+func mayGoBack(i *v1alpha1.WindowsInstance) bool {
+	if owner := metav1.GetControllerOfNoCopy(i); owner == nil || owner.Kind != "Machine" {
+		return false
+	}
+	switch reasonOf(i, v1alpha1.ConditionConfigured) {
+	case v1alpha1.ReasonForeignNode, v1alpha1.ReasonManagedByWMCO, v1alpha1.ReasonNotManaged:
+		return true
+	}
+	return i.Status.CurrentRevision == "" || wmco.IsAdoptedRevision(i.Status.CurrentRevision)
 }
 
 // acceptedBy returns the keys that the hosts of instances are known to accept, or are getting.

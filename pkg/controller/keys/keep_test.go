@@ -137,6 +137,60 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// TestKeepForMachines: user data of WMCO authorizes the key of the first day at each boot, in the place of all others. Where no service of our
+// agent replaces it once more, a copy of it is needed for as long.
+func TestKeepForMachines(t *testing.T) {
+	const grace = 8 * time.Minute
+	at := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	long := keptOf("", "B", "A")
+	since := at.Add(-leftFor)
+	long.RotatedAt, long.Hosts = &since, 2
+	machine := func(i *v1alpha1.WindowsInstance) {
+		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: i.Name, UID: "m", Controller: new(true)}}
+	}
+	revision := func(r string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = r }
+	}
+	configured := func(reason string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionUnknown, Reason: reason})
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		change []func(*v1alpha1.WindowsInstance)
+		want   string
+	}{
+		{"adopted, and not updated", []func(*v1alpha1.WindowsInstance){machine, revision("wmco-10.17.0")}, "B A"},
+		{"adopted, of a version that nobody knows", []func(*v1alpha1.WindowsInstance){machine, revision("wmco-unknown")}, "B A"},
+		{"not configured so far", []func(*v1alpha1.WindowsInstance){machine}, "B A"},
+		{"a node of others", []func(*v1alpha1.WindowsInstance){machine, configured(v1alpha1.ReasonForeignNode)}, "B A"},
+		{"perhaps released", []func(*v1alpha1.WindowsInstance){machine, revision("r1"), configured(v1alpha1.ReasonForeignNode)}, "B A"},
+		{"a node of WMCO", []func(*v1alpha1.WindowsInstance){machine, configured(v1alpha1.ReasonManagedByWMCO)}, "B A"},
+		{"only watched, with the digest of the agent", []func(*v1alpha1.WindowsInstance){machine, revision("d1"), configured(v1alpha1.ReasonNotManaged)}, "B A"},
+		{"configured by us", []func(*v1alpha1.WindowsInstance){machine, revision("r1")}, "B"},
+		{"configured by us, with a later problem", []func(*v1alpha1.WindowsInstance){machine, revision("r1"), configured(v1alpha1.ReasonInputsMissing)}, "B"},
+		{"adopted, and no Machine", []func(*v1alpha1.WindowsInstance){revision("wmco-10.17.0")}, "B"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			one, other := instanceWith("win-1", "B", ""), instanceWith("win-2", "B", "")
+			for _, change := range test.change {
+				change(one)
+			}
+			after := keep(long, credentialsOf("B"), nil, []*v1alpha1.WindowsInstance{one, other}, at, grace)
+			if got := strings.Join(fingerprintsOf(after.Credentials), " "); got != test.want {
+				t.Errorf("%q is kept, want %q", got, test.want)
+			}
+			if test.want == "B A" { // a compromised one is not logged in with, for nothing
+				after = keep(after, credentialsOf("B"), []string{"A"}, []*v1alpha1.WindowsInstance{one, other}, at, grace)
+				if i := slices.IndexFunc(after.Credentials, func(k host.KeptCredential) bool { return k.Fingerprint == "A" }); i >= 0 && after.Credentials[i].LogsIn() {
+					t.Error("a compromised key is kept")
+				}
+			}
+		})
+	}
+}
+
 // TestKeepWhatHostsLeft: a key is not lost with the instances of its Secret, nor when they have another one for some time.
 func TestKeepWhatHostsLeft(t *testing.T) {
 	const grace = 8 * time.Minute

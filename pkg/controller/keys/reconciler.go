@@ -24,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // fieldManager owns what this controller applies. It must never change.
@@ -71,6 +72,8 @@ type secretState struct {
 	secret        *corev1.Secret
 	before, after host.Kept
 	progress      progress
+	// goBack are the hosts that may accept a former key again after a boot.
+	goBack []string
 }
 
 // Reconcile keeps the keys of the Secrets in a namespace.
@@ -194,6 +197,11 @@ func (r *Reconciler) look(ctx context.Context, name types.NamespacedName, text [
 	r.sayCompromised(secret, r.credentials.Compromised(name, secret.Data, compromised))
 	after := keep(before, now, compromised, instances, r.now().UTC(), 2*r.ProbeTimeout)
 	state := &secretState{secret: secret, before: before, after: after, progress: progressOf(instances, sound...)}
+	for _, i := range instances {
+		if mayGoBack(i) {
+			state.goBack = append(state.goBack, i.Name)
+		}
+	}
 	if len(after.Credentials) == 0 && after.RotatingTo == "" {
 		e.after = nil
 		return e, state, nil
@@ -311,6 +319,9 @@ func (r *Reconciler) report(s secretState) {
 	case s.after.RotatingTo != "" && s.after.RotatingTo != s.before.RotatingTo:
 		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotating, "%d of %d hosts have none of its keys, and get %s. A key that they had is kept until all of them have it.",
 			s.progress.former, s.progress.total(), s.after.RotatingTo)
+	case s.after.RotatingTo == "" && s.before.RotatingTo != "" && len(s.goBack) > 0:
+		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. Copies of former ones stay until these Machines are configured here, because user data may authorize one again when they boot: %s",
+			s.progress.total(), words.Enumerate(s.goBack, maxNamed))
 	case s.after.RotatingTo == "" && s.before.RotatingTo != "":
 		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. Former ones are not needed any longer.", s.progress.total())
 	}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 var clusterKey = types.NamespacedName{Namespace: "operator", Name: "cloud-private-key"}
@@ -225,6 +226,46 @@ windows_credentials_hosts{key="unknown",namespace="operator",secret="cloud-priva
 	expect("nor was for a week")
 	if n := testutil.CollectAndCount(f.hosts); n != 0 {
 		t.Errorf("the metric has %d lines", n)
+	}
+}
+
+// TestCopiesForMachines: a copy stays for a Machine that may accept the former key again after a boot, and goes when its host is configured.
+func TestCopiesForMachines(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	machine := instanceWith("win-1", was, "")
+	machine.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "win-1", UID: "m", Controller: new(true)}}
+	machine.Status.CurrentRevision = wmco.AdoptedRevision("10.17.0")
+	f := newFixture(t, secretWith(clusterKey, first), machine)
+	f.reconcile(clusterKey)
+	f.replace(clusterKey, second, nil)
+	f.reconcile(clusterKey)
+	f.expectEvent("Normal KeyRotationStarted")
+	f.set(machine, is, "")
+	f.reconcile(clusterKey)
+	f.expectEvent("Normal KeyRotated All 1 hosts have the key of the Secret. Copies of former ones stay until these Machines are configured here, because user data may authorize one again when they boot: win-1")
+	later := time.Now().Add(leftFor)
+	f.now = func() time.Time { return later }
+	if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
+		t.Errorf("while it waits for its update (-want +got)\n%s", diff)
+	}
+	// It was restarted, and accepts the former key only: it gets the new one once more.
+	f.set(machine, was, is)
+	if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
+		t.Errorf("after a restart (-want +got)\n%s", diff)
+	}
+	f.set(machine, is, "")
+	f.reconcile(clusterKey)
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Status.CurrentRevision = "r1"
+	if err := f.client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	later = later.Add(2 * f.ProbeTimeout)
+	if diff := cmp.Diff([]string{is}, f.reconcile(clusterKey)); diff != "" {
+		t.Errorf("after its update (-want +got)\n%s", diff)
 	}
 }
 
