@@ -34,9 +34,9 @@ func fit(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.Windows
 }
 
 func annotatedNode(name string, annotations map[string]string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{corev1.LabelOSStable: "windows"}, Annotations: annotations,
-	}}
+	node := newNode(name, types.UID("uid-"+name), corev1.ConditionTrue)
+	node.Annotations = annotations
+	return node
 }
 
 var (
@@ -259,5 +259,8 @@ func TestNodeChanges(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+	if !nodeChanges.Update(event.UpdateEvent{ObjectOld: newNode("a", "", corev1.ConditionTrue), ObjectNew: newNode("a", "", corev1.ConditionUnknown)}) {
+		t.Error("that it is not ready any more is not decided about")
 	}
 }

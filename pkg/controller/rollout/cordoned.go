@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -39,6 +40,22 @@ func nodeOf(i *v1alpha1.WindowsInstance, nodes map[string]*corev1.Node) *corev1.
 		return node
 	}
 	return nil
+}
+
+// observe notes what the Node of a host says itself, nil if it is gone. The condition of the instance may be older, as after the start
+// of a process, which has not looked at any host yet: a Node that has gone down meanwhile must not count as one that works.
+func (h *host) observe(node *corev1.Node) {
+	if node == nil {
+		h.ready, h.lost = false, h.lost || h.node && !h.leaving
+		return
+	}
+	h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
+}
+
+// nodeReady says whether a Node is ready.
+func nodeReady(node *corev1.Node) bool {
+	c := object.NodeReady(node)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 // cameBack says whether a restart that did not succeed has left the Node of an instance cordoned, and that is ready again; and from

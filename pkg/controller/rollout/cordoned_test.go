@@ -20,7 +20,8 @@ const byController = "op-1 Reboot (asked for by windows-controller)"
 
 // cordonedNode is the Node of the host that [works] returns.
 func cordonedNode(by string) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a", Labels: map[string]string{corev1.LabelOSStable: "windows"}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	node := newNode("a", "uid-a", corev1.ConditionTrue)
+	node.Spec.Unschedulable = true
 	if by != "" {
 		node.Annotations = map[string]string{drain.CordonedByAnnotation: by}
 	}
@@ -82,7 +83,7 @@ func TestScheduleACordonedNode(t *testing.T) {
 			i.Status.Operation.ID, i.Status.Node = "op-1", &v1alpha1.NodeReference{Name: "a", UID: "uid-a"}
 			i.Status.RestartedAt = at(-time.Hour)
 		})
-		f := newScheduled(t, nil, pool, cordoned, edited(works(), func(i *v1alpha1.WindowsInstance) { i.Name = "b" }), cordonedNode(byController))
+		f := newScheduled(t, nil, pool, cordoned, edited(works(), func(i *v1alpha1.WindowsInstance) { i.Name, i.Status.Node = "b", &v1alpha1.NodeReference{Name: "b"} }), cordonedNode(byController))
 		now := clocktesting.NewFakePassiveClock(testNow)
 		f.clock = now
 		f.pass()

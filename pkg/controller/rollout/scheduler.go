@@ -204,7 +204,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
 		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(byName[h.pool])
 		node := nodeOf(instance, nodes)
-		h.cordoned = node != nil && node.Spec.Unschedulable
+		h.observe(node)
 		if written, ok := s.unseen(instance); ok {
 			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
 			h.renews = written.renews

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,6 +55,7 @@ func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects .
 		t.Fatal(err)
 	}
 	f := &scheduled{t: t, says: says, events: record.NewFakeRecorder(100)}
+	objects = append(objects, nodesOf(objects)...)
 	f.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WindowsInstance{}).WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
@@ -91,6 +93,34 @@ func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects .
 		}
 	})
 	return f
+}
+
+// nodesOf are the Nodes of instances that are not among the objects. They are ready.
+func nodesOf(objects []client.Object) []client.Object {
+	has := sets.New[string]()
+	for _, o := range objects {
+		if node, ok := o.(*corev1.Node); ok {
+			has.Insert(node.Name)
+		}
+	}
+	var missing []client.Object
+	for _, o := range objects {
+		i, ok := o.(*v1alpha1.WindowsInstance)
+		if !ok || i.Status.Node == nil || has.Has(i.Status.Node.Name) {
+			continue
+		}
+		has.Insert(i.Status.Node.Name)
+		missing = append(missing, newNode(i.Status.Node.Name, i.Status.Node.UID, corev1.ConditionTrue))
+	}
+	return missing
+}
+
+// newNode is the Node of a Windows host, which says whether it is ready.
+func newNode(name string, uid types.UID, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid, Labels: map[string]string{corev1.LabelOSStable: string(corev1.Windows)}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}},
+	}
 }
 
 // pass makes a pass, and waits until all hosts have answered that it asked.
@@ -172,6 +202,33 @@ func TestScheduleWithACacheThatIsBehind(t *testing.T) {
 			t.Errorf("a has %+v, b %+v", a, b)
 		}
 	})
+}
+
+// TestScheduleWhileANodeIsDown: what a Node says of itself counts before the condition of its instance has it, as in the first pass of
+// a process: one more host out of service would be more than the pool allows.
+func TestScheduleWhileANodeIsDown(t *testing.T) {
+	for name, tt := range map[string]struct {
+		node  *corev1.Node
+		waits string
+	}{
+		"it is ready":                {newNode("b", "", corev1.ConditionTrue), ""},
+		"it is not ready":            {newNode("b", "", corev1.ConditionUnknown), "b is out of service (its Node is not ready)"},
+		"it does not say it":         {&corev1.Node{ObjectMeta: newNode("b", "", "").ObjectMeta}, "b is out of service (its Node is not ready)"},
+		"another one has taken over": {newNode("b", "another", corev1.ConditionTrue), "b is out of service (its Node is gone)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				down := needsUpdate("b")
+				down.Status.CurrentRevision = "r2"
+				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain}, needsUpdate("a"), down, tt.node)
+				f.pass()
+				f.pass()
+				if op, got := f.operation("a"), f.blockedBy(poolKey{"ns", "p"}).text; (op == nil) != (tt.waits != "") || !strings.Contains(got, tt.waits) {
+					t.Errorf("a has %+v, the pool says %q", op, got)
+				}
+			})
+		})
+	}
 }
 
 // TestScheduleAfterAConflict: somebody else has written, so that it is decided anew.

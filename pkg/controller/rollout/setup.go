@@ -145,12 +145,12 @@ var decisive = predicate.Funcs{
 	},
 }
 
-// nodeChanges lets pass that a Node is cordoned or not, asks for something, or is another one.
+// nodeChanges lets pass that a Node is ready or not, is cordoned or not, asks for something, or is another one.
 var nodeChanges = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*corev1.Node)
 		after, okAfter := e.ObjectNew.(*corev1.Node)
-		return okBefore && okAfter && (before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		return okBefore && okAfter && (before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable || nodeReady(before) != nodeReady(after) ||
 			before.Annotations[drain.CordonedByAnnotation] != after.Annotations[drain.CordonedByAnnotation] ||
 			object.AsksForConfiguration(before) != object.AsksForConfiguration(after) || object.AsksForRestart(before) != object.AsksForRestart(after))
 	},
