@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -181,17 +183,48 @@ func unconfirmedSince(ctx context.Context, c *client, pool *v1alpha1.WindowsNode
 }
 
 func newRolloutRestart(e *env) *cobra.Command {
+	var now time.Time
 	p := &poolChange{e: e, did: "restarted", spec: func(pool *v1alpha1.WindowsNodePool) (map[string]any, error) {
 		if pool.Spec.Paused {
 			return nil, fmt.Errorf("windowsnodepool/%s is paused: kubectl windows rollout resume %s -n %s", pool.Name, pool.Name, pool.Namespace)
 		}
-		return map[string]any{"restarts": map[string]any{"after": time.Now().UTC().Format(time.RFC3339)}}, nil
+		return map[string]any{"restarts": map[string]any{"after": now.UTC().Format(time.RFC3339)}}, nil
 	}}
+	p.read = func(ctx context.Context, c *client, pool *v1alpha1.WindowsNodePool) (err error) {
+		now, err = c.serverTime(ctx, pool)
+		return err
+	}
 	return p.command("restart", "Restart Windows on all hosts of a pool, one after the other",
-		`Have Windows restarted on every host of a pool that was last restarted before now: its Node is cordoned
-and drained, and uncordoned when it is ready again. The pool bounds how many hosts are out of service at a
-time, and when (spec.updateStrategy); hosts that it updates on request are updated as well. It returns at once;
-to follow it: kubectl windows rollout status POOL.`)
+		`Have Windows restarted on every host of a pool that was last restarted before now, by the clock of the API
+server: its Node is cordoned and drained, and uncordoned when it is ready again. The pool bounds how many hosts
+are out of service at a time, and when (spec.updateStrategy); hosts that it updates on request are updated as
+well. It returns at once; to follow it: kubectl windows rollout status POOL.`)
+}
+
+// serverTime is what time it is for the server that keeps a pool. The clock of this machine may differ: hosts would be restarted that were
+// just now, or none before a time to come.
+func (c *client) serverTime(ctx context.Context, pool *v1alpha1.WindowsNodePool) (time.Time, error) {
+	url := c.windows.RESTClient().Get().Namespace(pool.Namespace).Resource(poolsResource).Name(pool.Name).URL()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url.String(), nil)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("finding out what time it is: %w", err)
+	}
+	to, err := rest.HTTPClientFor(c.config)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("making a client: %w", err)
+	}
+	response, err := to.Do(request)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("finding out what time it is for the API server: %w", err)
+	}
+	if err := response.Body.Close(); err != nil {
+		return time.Time{}, fmt.Errorf("finding out what time it is for the API server: %w", err)
+	}
+	now, err := http.ParseTime(response.Header.Get("Date")) // RFC 9110: every server that has a clock sends it
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the API server does not say what time it is (HTTP header Date): %w. Set spec.restarts.after of the pool yourself: kubectl edit wnp %s -n %s", err, pool.Name, pool.Namespace)
+	}
+	return now, nil
 }
 
 // pool is the pool that a user names.

@@ -45,6 +45,9 @@ func hostOfPool(name string) *v1alpha1.WindowsInstance {
 	return i
 }
 
+// serverTime is what time it is for the API server, whose clock is ahead.
+const serverTime = "Fri, 01 Mar 2126 12:00:30 GMT"
+
 // servePool serves one pool. watched is closed when somebody watches it.
 func (a *api) servePool(pool *v1alpha1.WindowsNodePool) (watched <-chan struct{}) {
 	watch := make(chan struct{})
@@ -57,6 +60,7 @@ func (a *api) servePool(pool *v1alpha1.WindowsNodePool) (watched <-chan struct{}
 			once()
 			<-r.Context().Done()
 		case strings.HasSuffix(r.URL.Path, "/p"):
+			w.Header().Set("Date", serverTime)
 			answer(w, pool)
 		default:
 			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "", "windowsnodepools not found")
@@ -168,7 +172,7 @@ func TestRolloutChanges(t *testing.T) {
 			rolledBack(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(p.Status.RolledBack.Time)
 		}, "", "windowsnodepool/p is not paused, nothing was rolled back or undone, and none of its hosts waits for a confirmation\n"},
-		{"restart", "restart windowsnodepools/p --dry-run=server", nil, `"spec":{"restarts":{"after":"20`, "windowsnodepool/p restarted (server dry run)\n"},
+		{"restart", "restart windowsnodepools/p --dry-run=server", nil, `"spec":{"restarts":{"after":"2126-03-01T12:00:30Z"}}`, "windowsnodepool/p restarted (server dry run)\n"},
 		{"restart what is paused", "restart p", paused, "", "windowsnodepool/p is paused: kubectl windows rollout resume p -n hosts\n"},
 		{"a pool that does not exist", "restart q", nil, "", "windowsnodepools not found"},
 		{"a host", "restart node/p", nil, "", "name a WindowsNodePool"},
