@@ -210,13 +210,31 @@ func (p *pass) consider(h *host) {
 		p.waitUntil(h, h.uncordonDue, "Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready")
 	case h.uncordon:
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseCameBack})
-	case h.restart == v1alpha1.CauseRestartAnnotated && h.restartDue.After(p.now):
-		p.waitUntil(h, h.restartDue, "Its Node asks for a restart ("+wmco.RebootRequiredAnnotation+"), and Windows is restarted")
 	case h.restart != "" && h.restartDue.After(p.now):
 		p.later(h.restartDue)
+		if what := h.toRestart(); what != "" {
+			p.waitUntil(h, h.restartDue, what)
+		}
 	case h.restart != "":
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactReboot, start: true, cause: h.restart})
 	}
+}
+
+// toRestart says what comes when a restart is due. Empty: what nobody waits for, as updates of Windows are installed again and again.
+func (h *host) toRestart() string {
+	switch h.restart {
+	case v1alpha1.CauseRestartAnnotated:
+		return "Its Node asks for a restart (" + wmco.RebootRequiredAnnotation + "), and Windows is restarted"
+	case v1alpha1.CauseRestartRequested:
+		return "The pool asks for a restart (spec.restarts.after), and Windows is restarted"
+	case v1alpha1.CauseRestartPending:
+		return "Windows waits for a restart, and is restarted"
+	case v1alpha1.CauseWindowsUpdates:
+		if h.lacksUpdates {
+			return "Updates of Windows could not be installed, and are tried again"
+		}
+	}
+	return ""
 }
 
 // candidate is a host that may be disturbed if everything allows it.
@@ -392,7 +410,8 @@ func (p *pass) next() int {
 	kept := p.queue[:0]
 	for _, c := range p.queue {
 		if why := p.keeps(c); why.kind != "" {
-			if _, waits := p.waits[c.key]; !waits { // what it waits for with its update is said first
+			// What it waits for with its update is said first, and what can be done about it before a time that has to come.
+			if known, waits := p.waits[c.key]; !waits || known.kind == waitsForTime {
 				p.wait(c.host, why)
 			}
 			if slotOf(c.impact) == slotDisruption {
