@@ -194,17 +194,22 @@ func (r reason) describeUnconfirmed(in poolKey, pool string) string {
 // describeBroken says which hosts an update broke, and how it goes on.
 func (r reason) describeBroken(in poolKey, pool string) string {
 	first := r.hosts[0]
-	did := "changed"
-	if first.broken.Type == v1alpha1.OperationReboot {
-		did = "restarted"
-	}
-	text := fmt.Sprintf("Operation %s %s host %s %s.", first.broken.ID, did, first.key.Name, outcomeOf(first.broken))
+	text := first.brokenText()
 	if len(r.hosts) > 1 {
 		text = fmt.Sprintf("Updates broke %d hosts of %s: %s.", len(r.hosts), pool, r.names(in))
 	}
 	return fmt.Sprintf("%s No further host of %s is updated or restarted while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures). "+
 		"What is wrong: kubectl windows describe %s -n %s. Correct the configuration, which reaches broken hosts first, or to update a host anyway: kubectl windows reconfigure NAME -n %s",
 		text, pool, r.most, first.key.Name, in.namespace, in.namespace)
+}
+
+// brokenText says which operation broke a host, and how.
+func (h *host) brokenText() string {
+	did := "changed"
+	if h.broken.Type == v1alpha1.OperationReboot {
+		did = "restarted"
+	}
+	return fmt.Sprintf("Operation %s %s host %s %s.", h.broken.ID, did, h.key.Name, outcomeOf(h.broken))
 }
 
 // names are the hosts that are waited for, of those that may be known in a namespace.

@@ -6,7 +6,6 @@ package rollout
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -66,7 +65,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(pool, synced, failed, outdated, back, refused, unkept)
+	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troublesOfHosts(pool, instances, failed)...), outdated)
 	paused := pausedCondition(pool)
 	updated := updatedCondition(pool, current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
@@ -130,58 +129,6 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 		c.Reason, c.Message = v1alpha1.ReasonUpdateOutstanding, updated.Message+" The others are not fit to be updated now: see their conditions."
 	}
 	return c
-}
-
-// maxFailed bounds how many instances that failed a message names.
-const maxFailed = 10
-
-// degradedCondition sums up what somebody has to act on: what the source has
-// trouble with, and instances that failed. Hosts that work as they did because an update
-// failed are named, and do not degrade the pool.
-func degradedCondition(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, failed, outdated []string, back *v1alpha1.PoolRollback, refused, unkept string) metav1.Condition {
-	condition := metav1.Condition{
-		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
-		Message: "Nothing needs your attention.",
-	}
-	var messages []string
-	if refused != "" { // first, as somebody waits for the answer
-		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonUndoRefused
-		messages = append(messages, refused)
-	}
-	if unkept != "" {
-		if condition.Status == metav1.ConditionFalse {
-			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonRevisionNotKept
-		}
-		messages = append(messages, unkept)
-	}
-	if synced != nil && synced.Status == metav1.ConditionFalse {
-		if condition.Status == metav1.ConditionFalse {
-			condition.Status, condition.Reason = metav1.ConditionTrue, synced.Reason
-		}
-		messages = append(messages, synced.Message)
-	}
-	if back != nil && !back.ByPerson() {
-		if condition.Status == metav1.ConditionFalse {
-			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
-		}
-		messages = append(messages, back.Message+" "+resumes(pool.Namespace, pool.Name))
-	}
-	if len(failed) > 0 {
-		if condition.Status == metav1.ConditionFalse {
-			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInstancesFailed
-		}
-		messages = append(messages, "Instances that need attention: "+words.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+". See their conditions.")
-	}
-	if len(outdated) > 0 {
-		if condition.Status == metav1.ConditionFalse {
-			condition.Reason = v1alpha1.ReasonUpdatesFailed
-		}
-		messages = append(messages, "Instances whose update failed, and which work as before: "+words.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
-	}
-	if len(messages) > 0 {
-		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
-	}
-	return condition
 }
 
 // describeUnkept says that the template of a pool cannot be kept as a revision, what follows from that, and what to do. Empty: it is kept,

@@ -246,6 +246,80 @@ func TestUpdating(t *testing.T) {
 	}
 }
 
+// TestDegradedByHosts: whatever stops a pool needs somebody, who learns which hosts it is about.
+func TestDegradedByHosts(t *testing.T) {
+	down := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Minute)
+	named := func(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+		return edited(works(edit...), func(i *v1alpha1.WindowsInstance) { i.Name = name })
+	}
+	updated := func(phase v1alpha1.OperationPhase, impact v1alpha1.ChangeImpact) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{
+				ID: "reconfigure-1", Type: v1alpha1.OperationReconfigure, Phase: phase, Origin: v1alpha1.OriginController, Revision: "r2", Impact: impact, AdmittedImpact: impact,
+				HostChanged: true, Node: &v1alpha1.OperationNode{Name: i.Name}, FinishedAt: at(-2 * time.Minute),
+			}
+		}
+	}
+	restarted := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation = &v1alpha1.Operation{
+			ID: "reboot-1", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed, Origin: v1alpha1.OriginController, Cause: v1alpha1.CauseRestartRequested, BootID: "1", FinishedAt: at(-2 * time.Minute),
+		}
+	}
+	lacks := func(i *v1alpha1.WindowsInstance) {
+		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{Failed: []v1alpha1.FailedUpdate{{Name: "KB1", Security: true}}}
+	}
+	repaired := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation = &v1alpha1.Operation{
+			ID: "repair-1", Type: v1alpha1.OperationRestartServices, Phase: v1alpha1.OperationSucceeded, Origin: v1alpha1.OriginController, Cause: v1alpha1.CauseNodeNotReady,
+			RequestedAt: *at(-3 * time.Minute), FinishedAt: at(-2 * time.Minute), Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepRestartServices, State: v1alpha1.StepSucceeded}},
+		}
+	}
+	harmless := updated(v1alpha1.OperationFailed, v1alpha1.ImpactNone)
+	for _, tt := range []struct {
+		name         string
+		spec         v1alpha1.WindowsNodePoolSpec
+		hosts        []*v1alpha1.WindowsInstance
+		reason, want string
+	}{
+		{"all work", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("a"), named("b", updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain))}, v1alpha1.ReasonAsExpected, ""},
+		{"a Node is down by itself", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("a", down)}, v1alpha1.ReasonAsExpected, ""},
+		{
+			"one went down after its update", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("a"), named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain))}, v1alpha1.ReasonHostsBroken,
+			"Operation reconfigure-1 changed host b and its Node is not ready any more. No further host is updated or restarted while more than 0 are broken (spec.updateStrategy.rollingUpdate.maxFailures). Find out why: kubectl windows describe b -n ns",
+		},
+		{
+			"as many as may", v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{RollingUpdate: v1alpha1.PoolRollingUpdate{MaxFailures: new(int32(1))}}},
+			[]*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain))}, v1alpha1.ReasonHostsBroken, "its Node is not ready any more. Find out why",
+		},
+		{"one that goes", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain), deleting)}, v1alpha1.ReasonAsExpected, ""},
+		{"one whose phase says it", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain), func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceFailed })}, v1alpha1.ReasonInstancesFailed, "attention: b. See their conditions."},
+		{"two do not come back from a restart", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("c", down, restarted), named("b", down, restarted)}, v1alpha1.ReasonHostsBroken, "Updates or restarts broke 2 hosts: b, c. No further host"},
+		{
+			"everything was tried", v1alpha1.WindowsNodePoolSpec{Remediation: &v1alpha1.PoolRemediation{Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestartServices}}},
+			[]*v1alpha1.WindowsInstance{named("b", down, repaired)}, v1alpha1.ReasonRemediationExhausted, "spec.remediation has tried everything, and the Nodes of these hosts are not ready: b. Find out why: kubectl windows describe b -n ns",
+		},
+		{
+			"an update that should cost nothing fails on many", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("d", harmless), named("c", harmless), named("b", harmless), named("a", harmless)},
+			v1alpha1.ReasonUpdatesStopped, "The update failed on more than 3 hosts, and reaches no further one: a, b, c, d. Find out why: kubectl windows describe a -n ns",
+		},
+		{"on a few", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("c", harmless), named("b", harmless), named("a", harmless)}, v1alpha1.ReasonAsExpected, ""},
+		{
+			"updates of Windows fail", v1alpha1.WindowsNodePoolSpec{WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallSecurity}}, []*v1alpha1.WindowsInstance{named("b", lacks), named("a")},
+			v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on more than 0 hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: b. Find out why: kubectl windows describe b -n ns",
+		},
+		{"that nobody wants", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", lacks)}, v1alpha1.ReasonAsExpected, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: tt.spec}
+			status := computeStatus(pool, tt.hosts, holdup{}, nil, "", "")
+			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
+			if c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.want) || (c.Status == metav1.ConditionTrue) != (tt.want != "") || (status.Phase == v1alpha1.PoolDegraded) != (tt.want != "") {
+				t.Errorf("got %+v, phase %s", c, status.Phase)
+			}
+		})
+	}
+}
+
 func TestManyFailedInstances(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	var instances []*v1alpha1.WindowsInstance

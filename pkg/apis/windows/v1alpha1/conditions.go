@@ -212,6 +212,12 @@ const (
 	ReasonReplacementsStopped = "ReplacementsStopped"
 	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"
+	// ReasonHostsBroken (Degraded=True): an update or a restart broke hosts, whose Nodes are not ready since.
+	ReasonHostsBroken = "HostsBroken"
+	// ReasonRemediationExhausted (Degraded=True): everything was done to hosts that spec.remediation says, and their Nodes are still not ready.
+	ReasonRemediationExhausted = "RemediationExhausted"
+	// ReasonUpdatesStopped (Degraded=True): an update, or updates of Windows, failed on too many hosts, and reach no further one.
+	ReasonUpdatesStopped = "UpdatesStopped"
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
 	// revision; they work as they did.
 	ReasonUpdatesFailed = "UpdatesFailed"

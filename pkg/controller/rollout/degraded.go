@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// maxFailed bounds how many instances that failed a message names.
+const maxFailed = 10
+
+// trouble is something that somebody has to act on.
+type trouble struct{ reason, text string }
+
+// degradedCondition sums up what somebody has to act on. Hosts that work as they did because an update failed are named, and do not
+// degrade the pool.
+func degradedCondition(troubles []trouble, outdated []string) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
+		Message: "Nothing needs your attention.",
+	}
+	var messages []string
+	for _, t := range troubles {
+		if condition.Status == metav1.ConditionFalse {
+			condition.Status, condition.Reason = metav1.ConditionTrue, t.reason
+		}
+		messages = append(messages, t.text)
+	}
+	if len(outdated) > 0 {
+		if condition.Status == metav1.ConditionFalse {
+			condition.Reason = v1alpha1.ReasonUpdatesFailed
+		}
+		messages = append(messages, "Instances whose update failed, and which work as before: "+words.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
+	}
+	if len(messages) > 0 {
+		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
+	}
+	return condition
+}
+
+// troublesOfPool are those of a pool itself. The parameters are as in [computeStatus].
+func troublesOfPool(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, back *v1alpha1.PoolRollback, refused, unkept string) (list []trouble) {
+	if refused != "" { // first, as somebody waits for the answer
+		list = append(list, trouble{v1alpha1.ReasonUndoRefused, refused})
+	}
+	if unkept != "" {
+		list = append(list, trouble{v1alpha1.ReasonRevisionNotKept, unkept})
+	}
+	if synced != nil && synced.Status == metav1.ConditionFalse {
+		list = append(list, trouble{synced.Reason, synced.Message})
+	}
+	if back != nil && !back.ByPerson() {
+		list = append(list, trouble{v1alpha1.ReasonRolledBack, back.Message + " " + resumes(pool.Namespace, pool.Name)})
+	}
+	return list
+}
+
+// troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
+// nothing of it, as a host has that was updated or restarted, and whose Node is not ready since.
+func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string) (list []trouble) {
+	slices.Sort(failed)
+	if len(failed) > 0 {
+		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
+	}
+	var broken []*host
+	var helpless, harmless, lack []string
+	var isBroken int // with those that failed
+	for _, i := range instances {
+		h := newHost(i)
+		if h.leaving {
+			continue
+		}
+		if h.broken != nil {
+			isBroken++
+			if _, known := slices.BinarySearch(failed, i.Name); !known {
+				broken = append(broken, &h)
+			}
+		}
+		if remedyOf(i, pool).tried {
+			helpless = append(helpless, i.Name)
+		}
+		if h.broken == nil && h.failed != nil {
+			harmless = append(harmless, i.Name)
+		}
+		if lacksUpdates(i, pool.Spec.WindowsUpdates.Install) {
+			lack = append(lack, i.Name)
+		}
+	}
+	findOut := func(names []string) string {
+		return fmt.Sprintf("Find out why: kubectl windows describe %s -n %s", slices.Min(names), pool.Namespace)
+	}
+	most := policyOf(pool, len(instances)).maxFailures
+	if len(broken) > 0 {
+		names := make([]string, len(broken))
+		for i, h := range broken {
+			names[i] = h.key.Name
+		}
+		text := broken[0].brokenText()
+		if len(broken) > 1 {
+			text = fmt.Sprintf("Updates or restarts broke %d hosts: %s.", len(broken), words.Enumerate(slices.Sorted(slices.Values(names)), maxFailed))
+		}
+		if isBroken > most {
+			text += fmt.Sprintf(" No further host is updated or restarted while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures).", most)
+		}
+		list = append(list, trouble{v1alpha1.ReasonHostsBroken, text + " " + findOut(names)})
+	}
+	if len(helpless) > 0 {
+		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation has tried everything, and the Nodes of these hosts are not ready: %s. %s",
+			words.Enumerate(slices.Sorted(slices.Values(helpless)), maxFailed), findOut(helpless))})
+	}
+	if most := max(most, harmlessFailures); len(harmless) > most {
+		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",
+			most, words.Enumerate(slices.Sorted(slices.Values(harmless)), maxFailed), findOut(harmless))})
+	}
+	if len(lack) > most {
+		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
+			most, words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))})
+	}
+	return list
+}
