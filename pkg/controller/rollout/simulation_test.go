@@ -4,8 +4,9 @@
 package rollout
 
 import (
-	"flag"
+	"crypto/sha256"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -17,13 +18,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-// The same each time, unless somebody wants others: go test ./pkg/controller/rollout -run TestSimulation -rapid.seed=0 -rapid.checks=10000
-func init() {
-	if err := flag.Set("rapid.seed", "1"); err != nil {
-		panic(err)
-	}
-}
 
 // simulated is a fleet that is updated as decide says, while anything may happen to it.
 type simulated struct {
@@ -42,105 +36,122 @@ type simulated struct {
 }
 
 // TestSimulation: whatever the pools say and whatever happens, no more hosts are out of service than allowed, none
-// is disturbed against its policy, and all that may be are updated in the end, or something says why not.
-func TestSimulation(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := newSimulated(t)
-		t.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) { s.pass() },
-			"time goes by": func(t *rapid.T) {
-				s.state.now = s.state.now.Add(time.Duration(rapid.IntRange(1, 7200).Draw(t, "seconds")) * time.Second)
-				s.finish()
-			},
-			"something else is wanted": func(t *rapid.T) {
-				cost := rapid.SampledFrom(impacts).Draw(t, "cost")
-				for i := range s.state.hosts {
-					s.want(&s.state.hosts[i], cost)
-				}
-			},
-			"a Node goes down or comes up": func(t *rapid.T) {
-				if h := s.any(t); s.down.Has(h.key) {
-					s.comesUp(h)
-				} else {
-					s.goesDown(h)
-					h.remedy = remedy{action: rapid.SampledFrom([]v1alpha1.PoolRemediationAction{"", v1alpha1.RemediateRestartServices, v1alpha1.RemediateRestart}).Draw(t, "remedy")}
-				}
-			},
-			"somebody cordons a Node or uncordons it": func(t *rapid.T) {
-				h := s.any(t)
-				h.cordoned = !h.cordoned
-			},
-			"a Node is deleted or made again": func(t *rapid.T) {
-				if h := s.any(t); !h.leaving {
-					h.lost, h.node = h.node, !h.node
-				}
-			},
-			"a failed restart has left a Node cordoned": func(t *rapid.T) {
-				h := s.any(t)
-				if _, runs := s.ends[h.key]; h.ready && h.node && !runs {
-					h.cordoned, h.uncordon = true, true
-					h.uncordonDue = s.state.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
-				}
-			},
-			"a pool is to be restarted": func(t *rapid.T) {
-				of, cause := s.any(t).pool, rapid.SampledFrom([]v1alpha1.OperationCause{v1alpha1.CauseRestartRequested, v1alpha1.CauseWindowsUpdates}).Draw(t, "cause")
-				for i := range s.state.hosts {
-					if h := &s.state.hosts[i]; h.pool == of && !h.prepares {
-						h.restart, h.install = cause, v1alpha1.InstallSecurity
-					}
-				}
-			},
-			"updates of Windows fail on a host, or not any more": func(t *rapid.T) {
-				h := s.any(t)
-				h.lacksUpdates = !h.lacksUpdates
-			},
-			"a person asks for an update": func(t *rapid.T) {
-				h := s.any(t)
-				if _, runs := s.ends[h.key]; h.update && !runs && !h.prepares {
-					h.update, h.waits, h.byPerson = false, s.costs[h.key], true
-					if slotOf(h.waits) != slotDisruption {
-						h.waits = ""
-						s.ends[h.key] = s.state.now
-					}
-				}
-			},
-			"a host that is being changed has to be drained by now": func(t *rapid.T) {
-				if h := s.any(t); h.holds == slotRestart && !h.repairs && !h.leaving {
-					delete(s.ends, h.key)
-					h.waits, h.begun, h.half = v1alpha1.ImpactDrain, true, true
-					s.costs[h.key] = v1alpha1.ImpactDrain
-				}
-			},
-			"a host is to be removed": func(t *rapid.T) {
-				if h := s.any(t); !h.leaving {
-					h.leaving, h.confirmed = true, rapid.Bool().Draw(t, "confirmed")
-					h.lost, h.broken, h.failed = false, nil, nil
-				}
-			},
-			"a revision is rolled back":                        func(t *rapid.T) { s.rollBack(s.any(t).pool) },
-			"somebody undoes a revision":                       func(t *rapid.T) { s.undo(t, s.any(t).pool) },
-			"the API servers outgrow what a pool goes back to": func(t *rapid.T) { s.outgrow(s.any(t).pool) },
-			"somebody resumes a revision": func(t *rapid.T) {
-				of := s.any(t).pool
-				undone := s.undone.Has(of)
-				s.undone.Delete(of)
-				for i := range s.state.hosts {
-					if h := &s.state.hosts[i]; h.pool == of && (h.heldBack || undone) {
-						h.heldBack, h.rollsBack, h.undoes, h.updated = false, false, false, h.keeps
-						if !h.keeps {
-							s.want(h, s.costs[h.key])
-						}
-						h.keeps = false
-					}
-				}
-			},
-			"a pool gets another policy": func(t *rapid.T) {
-				h := s.any(t)
-				s.state.pools[h.pool] = policyOf(anyPolicy(t), len(s.state.hosts))
-			},
-		})
-		s.settle()
+// is disturbed against its policy, and all that may be are updated in the end, or something says why not. Each run has fleets of its
+// own. One that fails says which flag repeats it; more of them: go test ./pkg/controller/rollout -run '^TestSimulation$' -rapid.checks=10000
+func TestSimulation(t *testing.T) { rapid.Check(t, simulate) }
+
+// FuzzSimulation is TestSimulation for as long as somebody wants.
+func FuzzSimulation(f *testing.F) { fuzzSimulation(f, simulate) }
+
+// fuzzSimulation fuzzes a simulation. What an input does not say is drawn from its digest: one that ends too early would test nothing.
+func fuzzSimulation(f *testing.F, simulate func(*rapid.T)) {
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		rest := make([]byte, 1<<18)
+		if _, err := rand.NewChaCha8(sha256.Sum256(input)).Read(rest); err != nil {
+			t.Fatal(err)
+		}
+		rapid.MakeFuzz(simulate)(t, append(slices.Clip(input), rest...))
 	})
+}
+
+// simulate lets anything happen to a fleet, and then updates it.
+func simulate(t *rapid.T) {
+	s := newSimulated(t)
+	t.Repeat(map[string]func(*rapid.T){
+		"": func(*rapid.T) { s.pass() },
+		"time goes by": func(t *rapid.T) {
+			s.state.now = s.state.now.Add(time.Duration(rapid.IntRange(1, 7200).Draw(t, "seconds")) * time.Second)
+			s.finish()
+		},
+		"something else is wanted": func(t *rapid.T) {
+			cost := rapid.SampledFrom(impacts).Draw(t, "cost")
+			for i := range s.state.hosts {
+				s.want(&s.state.hosts[i], cost)
+			}
+		},
+		"a Node goes down or comes up": func(t *rapid.T) {
+			if h := s.any(t); s.down.Has(h.key) {
+				s.comesUp(h)
+			} else {
+				s.goesDown(h)
+				h.remedy = remedy{action: rapid.SampledFrom([]v1alpha1.PoolRemediationAction{"", v1alpha1.RemediateRestartServices, v1alpha1.RemediateRestart}).Draw(t, "remedy")}
+			}
+		},
+		"somebody cordons a Node or uncordons it": func(t *rapid.T) {
+			h := s.any(t)
+			h.cordoned = !h.cordoned
+		},
+		"a Node is deleted or made again": func(t *rapid.T) {
+			if h := s.any(t); !h.leaving {
+				h.lost, h.node = h.node, !h.node
+			}
+		},
+		"a failed restart has left a Node cordoned": func(t *rapid.T) {
+			h := s.any(t)
+			if _, runs := s.ends[h.key]; h.ready && h.node && !runs {
+				h.cordoned, h.uncordon = true, true
+				h.uncordonDue = s.state.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
+			}
+		},
+		"a pool is to be restarted": func(t *rapid.T) {
+			of, cause := s.any(t).pool, rapid.SampledFrom([]v1alpha1.OperationCause{v1alpha1.CauseRestartRequested, v1alpha1.CauseWindowsUpdates}).Draw(t, "cause")
+			for i := range s.state.hosts {
+				if h := &s.state.hosts[i]; h.pool == of && !h.prepares {
+					h.restart, h.install = cause, v1alpha1.InstallSecurity
+				}
+			}
+		},
+		"updates of Windows fail on a host, or not any more": func(t *rapid.T) {
+			h := s.any(t)
+			h.lacksUpdates = !h.lacksUpdates
+		},
+		"a person asks for an update": func(t *rapid.T) {
+			h := s.any(t)
+			if _, runs := s.ends[h.key]; h.update && !runs && !h.prepares {
+				h.update, h.waits, h.byPerson = false, s.costs[h.key], true
+				if slotOf(h.waits) != slotDisruption {
+					h.waits = ""
+					s.ends[h.key] = s.state.now
+				}
+			}
+		},
+		"a host that is being changed has to be drained by now": func(t *rapid.T) {
+			if h := s.any(t); h.holds == slotRestart && !h.repairs && !h.leaving {
+				delete(s.ends, h.key)
+				h.waits, h.begun, h.half = v1alpha1.ImpactDrain, true, true
+				s.costs[h.key] = v1alpha1.ImpactDrain
+			}
+		},
+		"a host is to be removed": func(t *rapid.T) {
+			if h := s.any(t); !h.leaving {
+				h.leaving, h.confirmed = true, rapid.Bool().Draw(t, "confirmed")
+				h.lost, h.broken, h.failed = false, nil, nil
+			}
+		},
+		"a revision is rolled back":                        func(t *rapid.T) { s.rollBack(s.any(t).pool) },
+		"somebody undoes a revision":                       func(t *rapid.T) { s.undo(t, s.any(t).pool) },
+		"the API servers outgrow what a pool goes back to": func(t *rapid.T) { s.outgrow(s.any(t).pool) },
+		"somebody resumes a revision": func(t *rapid.T) {
+			of := s.any(t).pool
+			undone := s.undone.Has(of)
+			s.undone.Delete(of)
+			for i := range s.state.hosts {
+				if h := &s.state.hosts[i]; h.pool == of && (h.heldBack || undone) {
+					h.heldBack, h.rollsBack, h.undoes, h.updated = false, false, false, h.keeps
+					if !h.keeps {
+						s.want(h, s.costs[h.key])
+					}
+					h.keeps = false
+				}
+			}
+		},
+		"a pool gets another policy": func(t *rapid.T) {
+			h := s.any(t)
+			s.state.pools[h.pool] = policyOf(anyPolicy(t), len(s.state.hosts))
+		},
+	})
+	s.settle()
 }
 
 var impacts = []v1alpha1.ChangeImpact{v1alpha1.ImpactNone, v1alpha1.ImpactRestart, v1alpha1.ImpactDrain, v1alpha1.ImpactReboot}
