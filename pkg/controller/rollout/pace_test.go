@@ -47,7 +47,7 @@ func TestPassesRest(t *testing.T) {
 			t.Errorf("got %+v, and the pass was at %v", result, f.passed)
 		}
 		<-time.After(time.Second)
-		if result := f.pass(); result.RequeueAfter != 0 || f.passed.IsZero() {
+		if result := f.pass(); result.RequeueAfter != maxPause/2 || f.passed.IsZero() {
 			t.Errorf("got %+v, and the pass was at %v", result, f.passed)
 		}
 	})

@@ -161,7 +161,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 	case !decided.again.IsZero():
 		return reconcile.Result{RequeueAfter: min(max(decided.again.Sub(s.clock.Now()), conflictDelay), maxPause/2)}, nil
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: maxPause / 2}, nil // whatever was missed
 }
 
 // decide reads the cache and decides.

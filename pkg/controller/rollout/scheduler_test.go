@@ -270,6 +270,9 @@ func TestScheduleWithoutAnAnswer(t *testing.T) {
 		if op := f.operation("a"); op == nil || op.AdmittedImpact != v1alpha1.ImpactRestart {
 			t.Errorf("it has %+v", op)
 		}
+		if result := f.pass(); result.RequeueAfter != maxPause/2 { // nothing is to come, and there is a pass all the same
+			t.Errorf("again after %s", result.RequeueAfter)
+		}
 		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "" {
 			t.Errorf("it waits for %q", got.text)
 		}

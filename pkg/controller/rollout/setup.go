@@ -11,6 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,7 +84,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Named(schedulerName).
 		Watches(&v1alpha1.WindowsInstance{}, all, builder.WithPredicates(decisive)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanges)).
-		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(watch.PoolChanged, removalsChange))).
+		Watches(&v1alpha1.WindowsNodePool{}, all, builder.WithPredicates(predicate.Or(watch.PoolChanged, poolStatusChanges))).
 		WatchesRawSource(source.Channel(answered, all)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}). // one pass sees what the one before did
 		Complete(s); err != nil {
@@ -133,16 +135,41 @@ func wake(ctx context.Context, to chan<- event.GenericEvent, object client.Objec
 	}
 }
 
-// decisive lets pass what is decided by: not the progress of an operation, nor what is observed of a host.
+// decisive lets pass every change but those that are known not to be decided by: what is forgotten here costs a pass, and not hosts
+// that wait for one.
 var decisive = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (before.Generation != after.Generation ||
 			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-			!sameOperation(before, after) || before.Status.DesiredRevision != after.Status.DesiredRevision || before.Status.CurrentRevision != after.Status.CurrentRevision ||
-			!sameConditions(before, after) || !reflect.DeepEqual(newHost(before), newHost(after)))
+			!equality.Semantic.DeepEqual(decidedBy(before), decidedBy(after)) || !reflect.DeepEqual(newHost(before), newHost(after)))
 	},
+}
+
+// decidedBy is the status of an instance without what is for people, and without what changes all the time and is not decided by.
+func decidedBy(i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceStatus {
+	status := i.Status.DeepCopy()
+	status.Phase = "" // says what the rest does
+	for n := range status.Conditions {
+		status.Conditions[n].Message = ""
+	}
+	if op := status.Operation; op != nil {
+		op.Message, op.Progress, op.BlockedBy = "", nil, nil
+		if op.Active() { // of its steps the host says which ones matter
+			op.Steps = nil
+		}
+	}
+	if u := status.WindowsUpdates; u != nil {
+		u.Message = ""
+		if u.SearchedAt != nil { // when the last search was does not matter
+			u.SearchedAt = &metav1.Time{}
+		}
+		for n := range u.Failed {
+			u.Failed[n].Message = ""
+		}
+	}
+	return status
 }
 
 // nodeChanges lets pass that a Node is ready or not, is cordoned or not, asks for something, or is another one.
@@ -156,37 +183,16 @@ var nodeChanges = predicate.Funcs{
 	},
 }
 
-// removalsChange lets pass that a pool remembers other removals, some of which may wait for no other host.
-var removalsChange = predicate.Funcs{
+// poolStatusChanges lets pass what its status says that bounds and hosts go by: its size, which revision is the newest, and removals, some of
+// which may wait for no other host.
+var poolStatusChanges = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false }, GenericFunc: func(event.GenericEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsNodePool)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsNodePool)
-		return okBefore && okAfter && !reflect.DeepEqual(before.Status.RecentRemovals, after.Status.RecentRemovals)
+		return okBefore && okAfter && (before.Status.DesiredReplicas != after.Status.DesiredReplicas || before.Status.UpdateRevision != after.Status.UpdateRevision ||
+			!equality.Semantic.DeepEqual(before.Status.RecentRemovals, after.Status.RecentRemovals))
 	},
-}
-
-// sameOperation says whether an instance has the same operation, which has ended or not as before: while one is active nothing is recorded, and its end may
-// come after all that it has brought was observed.
-func sameOperation(a, b *v1alpha1.WindowsInstance) bool {
-	before, after := a.Status.Operation, b.Status.Operation
-	if before == nil || after == nil {
-		return before == after
-	}
-	return before.ID == after.ID && before.Active() == after.Active()
-}
-
-// sameConditions says whether the conditions of an instance say the same, in other words perhaps.
-func sameConditions(a, b *v1alpha1.WindowsInstance) bool {
-	if len(a.Status.Conditions) != len(b.Status.Conditions) {
-		return false
-	}
-	for i, c := range a.Status.Conditions {
-		if other := b.Status.Conditions[i]; c.Type != other.Type || c.Status != other.Status || c.Reason != other.Reason {
-			return false
-		}
-	}
-	return true
 }
 
 // poolOf returns the pool of an instance.

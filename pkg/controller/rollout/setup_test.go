@@ -27,6 +27,21 @@ func TestDecisive(t *testing.T) {
 		"what is desired":                    {func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "c" }, true},
 		"what it has":                        {func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "b" }, true},
 		"what a condition says":              {func(i *v1alpha1.WindowsInstance) { i.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
+		"that its spec was seen":             {func(i *v1alpha1.WindowsInstance) { i.Status.ObservedGeneration++ }, true},
+		"with which revision it worked":      {func(i *v1alpha1.WindowsInstance) { i.Status.PoolRevision = "p-2" }, true},
+		"that its Node went down":            {func(i *v1alpha1.WindowsInstance) { i.Status.NodeNotReadyTimes = []metav1.Time{metav1.Now()} }, true},
+		"updates of Windows wait":            {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.Security++ }, true},
+		"an update failed":                   {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.Failed = nil }, true},
+		"when it is tried again":             {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.Failed[0].RetryAt = metav1.Unix(9, 0) }, true},
+		"its first search for updates":       {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.SearchedAt = nil }, true},
+		"another search for updates":         {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.SearchedAt = new(metav1.Unix(9, 0)) }, false},
+		"why an update failed":               {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.Failed[0].Message = "more" }, false},
+		"that a search failed":               {func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.Message = "more" }, false},
+		"the first step of its operation":    {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Steps[0].State = v1alpha1.StepSucceeded }, false},
+		"that it waits for a slot":           {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Steps[1].State = v1alpha1.StepRunning }, true},
+		"how much of a step is done":         {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Progress = &v1alpha1.OperationProgress{Done: 1} }, false},
+		"which pods do not leave":            {func(i *v1alpha1.WindowsInstance) { i.Status.Operation.BlockedBy = make([]v1alpha1.BlockedPod, 1) }, false},
+		"its phase":                          {func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceReady }, false},
 		"its spec":                           {func(i *v1alpha1.WindowsInstance) { i.Generation++ }, true},
 		"its deletion":                       {func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.Now()) }, true},
 	} {
@@ -35,16 +50,40 @@ func TestDecisive(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "win-1", UID: "uid", Generation: 1},
 				Status: v1alpha1.WindowsInstanceStatus{
 					CurrentRevision: "a", DesiredRevision: "b", Node: &v1alpha1.NodeReference{Name: "win-1"},
-					Conditions: []metav1.Condition{{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue, Reason: "NodeReady"}},
+					WindowsUpdates: &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Unix(1, 0)), Pending: 1, Failed: []v1alpha1.FailedUpdate{{Name: "KB1", RetryAt: metav1.Unix(5, 0)}}},
+					Conditions:     []metav1.Condition{{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue, Reason: "NodeReady"}},
 					Operation: &v1alpha1.Operation{
 						ID: "reconfigure-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Origin: v1alpha1.OriginController,
-						Revision: "a", Impact: v1alpha1.ImpactNone, AdmittedImpact: v1alpha1.ImpactNone,
+						Revision: "a", Impact: v1alpha1.ImpactDrain, AdmittedImpact: v1alpha1.ImpactNone, Node: &v1alpha1.OperationNode{Name: "win-1"},
+						Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepRunning}, {Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepPending}},
 					},
 				},
 			}
 			after := before.DeepCopy()
 			tt.change(after)
 			if got := decisive.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tt.want {
+				t.Errorf("got %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestPoolStatusChanges: bounds go by the size of a pool, and hosts by whether its newest revision is the one that was rolled back.
+func TestPoolStatusChanges(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.WindowsNodePoolStatus)
+		want   bool
+	}{
+		"nothing":             {func(*v1alpha1.WindowsNodePoolStatus) {}, false},
+		"how far it is":       {func(s *v1alpha1.WindowsNodePoolStatus) { s.UpdatedReplicas, s.BlockedBy = 2, "more" }, false},
+		"its size":            {func(s *v1alpha1.WindowsNodePoolStatus) { s.DesiredReplicas = 2 }, true},
+		"its newest revision": {func(s *v1alpha1.WindowsNodePoolStatus) { s.UpdateRevision = "p-2" }, true},
+		"removals":            {func(s *v1alpha1.WindowsNodePoolStatus) { s.RecentRemovals = make([]v1alpha1.PoolRemoval, 1) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := &v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsNodePool{}
+			tt.change(&after.Status)
+			if got := poolStatusChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tt.want {
 				t.Errorf("got %t, want %t", got, tt.want)
 			}
 		})
