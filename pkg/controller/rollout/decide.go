@@ -87,6 +87,8 @@ func decide(s state) decision {
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		switch {
+		case h.refused.until.After(p.now):
+			p.waitUntil(h, h.refused.until, h.refused.why)
 		case h.removes && h.waits != "":
 			p.considerRemoval(h)
 		case h.leaving:

@@ -128,6 +128,8 @@ type host struct {
 	// takes pods again.
 	uncordon    bool
 	uncordonDue time.Time
+	// refused is that nothing can be written about it. Zero: that is not known.
+	refused unwritable
 }
 
 // newHost says what decides about the host of an instance. Whether it is to be updated, what that costs, and whether its

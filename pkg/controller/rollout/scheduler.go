@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ const conflictDelay = 200 * time.Millisecond
 
 // Scheduler decides which hosts get another configuration, a restart or a repair next, and records that as operations. It looks at all
 // pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
-// their updates cost, and what of its own writes the cache does not have yet.
+// their updates cost, what of its own writes the cache does not have yet, and which of them were refused.
 type Scheduler struct {
 	Options
 
@@ -40,6 +41,8 @@ type Scheduler struct {
 	mu sync.Mutex // guards what follows
 	// written has the resource version of instances as they were when a grant was written.
 	written map[types.NamespacedName]grantWritten
+	// refused has the instances in whose status nothing can be written.
+	refused map[types.NamespacedName]unwritable
 	last    decision
 	blocked map[poolKey]holdup
 	// passed is when the pass before was, and calm since when there has been one every few minutes. Only the passes,
@@ -58,7 +61,9 @@ const (
 
 // grantWritten is a grant that the cache may not have yet.
 type grantWritten struct {
-	before  string
+	before string
+	// lapses is until when it counts at most. Zero: until the cache has it, as it was written.
+	lapses  time.Time
 	slot    slot
 	repairs bool
 	removes bool
@@ -74,7 +79,7 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 func NewScheduler(c client.Client, o Options) *Scheduler {
 	return &Scheduler{
 		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
-		written: map[types.NamespacedName]grantWritten{}, blocked: map[poolKey]holdup{},
+		written: map[types.NamespacedName]grantWritten{}, refused: map[types.NamespacedName]unwritable{}, blocked: map[poolKey]holdup{},
 	}
 }
 
@@ -139,23 +144,14 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 	for _, key := range decided.ask {
 		s.asker.ask(instances[key]) //nolint:contextcheck // hosts answer when they do, not within this pass
 	}
-	conflict := false
-	for _, g := range decided.start {
-		again, err := s.write(ctx, instances[g.key], g, recordOperation)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		conflict = conflict || again
-	}
-	for _, g := range decided.admit {
-		again, err := s.write(ctx, instances[g.key], g, admit)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		conflict = conflict || again
+	conflict, err := s.writeAll(ctx, instances, decided)
+	if ctx.Err() != nil {
+		return reconcile.Result{}, err
 	}
 	s.publish(ctx, decided)
 	switch {
+	case err != nil:
+		return reconcile.Result{}, err
 	case conflict:
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	case !decided.again.IsZero():
@@ -197,10 +193,11 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	}
 	instances := make(map[types.NamespacedName]*v1alpha1.WindowsInstance, len(list.Items))
 	wanted := sets.New[types.NamespacedName]()
+	var lapses time.Time // the first of the grants of which it is not known whether they were written
 	for i := range list.Items {
 		instance := &list.Items[i]
 		h := newHost(instance)
-		instances[h.key] = instance
+		instances[h.key], h.refused = instance, s.refusedOf(h.key)
 		// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
 		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(byName[h.pool])
 		node := nodeOf(instance, nodes)
@@ -208,6 +205,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		if written, ok := s.unseen(instance); ok {
 			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
 			h.renews = written.renews
+			lapses = earlier(lapses, written.lapses)
 			in.hosts = append(in.hosts, h)
 			continue
 		}
@@ -240,7 +238,10 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		in.hosts = append(in.hosts, h)
 	}
 	s.asker.keep(wanted)
-	return instances, decide(in), nil
+	s.keepRefused(instances)
+	decided := decide(in)
+	decided.again = earlier(decided.again, lapses)
+	return instances, decided, nil
 }
 
 // confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the
@@ -255,11 +256,32 @@ func (s *Scheduler) unseen(instance *v1alpha1.WindowsInstance) (grantWritten, bo
 	defer s.mu.Unlock()
 	key := client.ObjectKeyFromObject(instance)
 	written, ok := s.written[key]
-	if ok && written.before != instance.ResourceVersion {
+	if ok && (written.before != instance.ResourceVersion || !written.lapses.IsZero() && !written.lapses.After(s.clock.Now())) {
 		delete(s.written, key)
 		ok = false
 	}
 	return written, ok
+}
+
+// writeAll writes all grants. That of one host that cannot be written keeps no other from its own. It says whether it has to be decided again.
+func (s *Scheduler) writeAll(ctx context.Context, instances map[types.NamespacedName]*v1alpha1.WindowsInstance, decided decision) (again bool, err error) {
+	var failed []error
+	for _, part := range []struct {
+		grants []grant
+		change func(*v1alpha1.WindowsInstance, grant, time.Time) error
+	}{{decided.start, recordOperation}, {decided.admit, admit}} {
+		for _, g := range part.grants {
+			conflict, err := s.write(ctx, instances[g.key], g, part.change)
+			switch {
+			case ctx.Err() != nil:
+				return false, err
+			case err != nil:
+				failed = append(failed, err)
+			}
+			again = again || conflict
+		}
+	}
+	return again, errors.Join(failed...)
 }
 
 // write writes a grant into the status of an instance, by what the decision was based on. It says whether it
@@ -278,20 +300,22 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	s.mu.Unlock()
 	err = s.client.Status().Update(ctx, changed)
 	if err == nil {
+		s.mu.Lock()
+		delete(s.refused, g.key)
+		s.mu.Unlock()
 		if instance.Status.Operation == nil || changed.Status.Operation.ID != instance.Status.Operation.ID {
 			s.announce(instance, changed.Status.Operation)
 		}
 		return false, nil
 	}
-	s.mu.Lock()
-	delete(s.written, g.key)
-	s.mu.Unlock()
-	switch {
-	case apierrors.IsConflict(err):
-		return true, nil
-	case object.Gone(err):
-		return false, nil
+	conflict := apierrors.IsConflict(err)
+	if conflict || object.Gone(err) {
+		s.mu.Lock()
+		delete(s.written, g.key)
+		s.mu.Unlock()
+		return conflict, nil
 	}
+	s.refuse(g.key, err)
 	return false, fmt.Errorf("letting the host of %s be changed: %w", g.key, err)
 }
 

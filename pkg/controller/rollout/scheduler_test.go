@@ -41,6 +41,8 @@ type scheduled struct {
 	stale *v1alpha1.WindowsInstanceList
 	// fail is what the next write of a status fails with.
 	fail error
+	// failing are what writes of the status of instances fail with, by name.
+	failing map[string]error
 	// pools are those that were told of a change.
 	pools []string
 }
@@ -68,6 +70,9 @@ func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects .
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 				if err := f.fail; err != nil {
 					f.fail = nil
+					return err
+				}
+				if err := f.failing[o.GetName()]; err != nil {
 					return err
 				}
 				return c.SubResource(sub).Update(ctx, o, opts...)
@@ -136,8 +141,13 @@ func (f *scheduled) pass() reconcile.Result {
 
 func (f *scheduled) operation(name string) *v1alpha1.Operation {
 	f.t.Helper()
+	return f.operationIn("ns", name)
+}
+
+func (f *scheduled) operationIn(namespace, name string) *v1alpha1.Operation {
+	f.t.Helper()
 	var i v1alpha1.WindowsInstance
-	if err := f.client.Get(f.t.Context(), types.NamespacedName{Namespace: "ns", Name: name}, &i); err != nil {
+	if err := f.client.Get(f.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, &i); err != nil {
 		f.t.Fatal(err)
 	}
 	return i.Status.Operation
@@ -246,6 +256,8 @@ func TestScheduleAfterAConflict(t *testing.T) {
 		if _, err := f.Reconcile(t.Context(), reconcile.Request{}); err == nil {
 			t.Error("it is not tried again")
 		}
+		<-time.After(unclearFor + refusedBackoff.Duration)
+		f.pass() // it is asked again
 		f.pass()
 		if f.operation("a") == nil {
 			t.Error("it was not written")

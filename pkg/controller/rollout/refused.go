@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// refusedBackoff is between attempts to write into the status of one instance.
+var refusedBackoff = wait.Backoff{Duration: 10 * time.Second, Factor: 2, Cap: 5 * time.Minute}
+
+// unclearFor is for how long a grant counts of which nobody knows whether it was written. By then the cache has it, or it was not.
+const unclearFor = time.Minute
+
+// unwritable is that nothing can be written into the status of an instance. Its host gets nothing until that is tried again, so that one
+// which a webhook refuses, for example, does not keep all others from their slots.
+type unwritable struct {
+	inRow int
+	until time.Time
+	why   string
+}
+
+// surelyNotWritten says whether a write was refused, and not only not answered.
+func surelyNotWritten(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+}
+
+// refuse notes that a grant could not be written.
+func (s *Scheduler) refuse(key types.NamespacedName, err error) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.refused[key]
+	r.inRow++
+	r.why = "Nothing can be written into its status: " + message.Cause(words.Steady(err.Error())) + " It is tried again"
+	r.until = now.Add(backoff.After(refusedBackoff, r.inRow))
+	if surelyNotWritten(err) {
+		delete(s.written, key)
+	} else {
+		written := s.written[key]
+		written.lapses = now.Add(unclearFor)
+		s.written[key] = written
+		r.until = r.until.Add(unclearFor)
+	}
+	s.refused[key] = r
+}
+
+// refusedOf is that of an instance, zero if its status can be written.
+func (s *Scheduler) refusedOf(key types.NamespacedName) unwritable {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused[key]
+}
+
+// keepRefused forgets instances that are gone.
+func (s *Scheduler) keepRefused(known map[types.NamespacedName]*v1alpha1.WindowsInstance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.refused {
+		if known[key] == nil {
+			delete(s.refused, key)
+		}
+	}
+}
+
+// earlier is the earlier one of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
