@@ -39,11 +39,13 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = writeJSON(stdout, versionOf(host))
 	case api.CommandFacts:
 		facts := host.Facts(ctx)
+		facts.Agent = identityOf(host)
 		err = answerFacts(ctx, host, stdout, facts)
 	case api.CommandInspect:
 		facts := host.Facts(ctx)
 		host.Details(ctx, facts)
 		collectRecentErrors(ctx, host, facts)
+		facts.Agent = versionOf(host)
 		err = answerFacts(ctx, host, stdout, facts)
 	case api.CommandLogs:
 		err = logs.Serve(ctx, host, stdin, stdout)
@@ -106,13 +108,18 @@ func writeJSON(w io.Writer, v any) error {
 
 func answerFacts(ctx context.Context, host Host, stdout io.Writer, facts *api.Facts) error {
 	collectConfiguration(ctx, host, facts)
-	facts.Agent = versionOf(host)
 	facts.Time.Answered = host.Now()
 	return writeJSON(stdout, facts)
 }
 
+// identityOf is versionOf without the digest, for what is asked often: to read and to digest the program was half of what the
+// answer cost.
+func identityOf(host Host) api.Version {
+	return api.Version{Protocol: api.ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH, MachineID: host.MachineID()}
+}
+
 func versionOf(host Host) api.Version {
-	v := api.Version{Protocol: api.ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH, MachineID: host.MachineID()}
+	v := identityOf(host)
 	// The digest is for comparing with what was uploaded. An agent that cannot
 	// read itself still answers; the empty digest will not compare as equal.
 	if sum, err := digestOf(host); err == nil {

@@ -197,6 +197,24 @@ func TestVersion(t *testing.T) {
 	}
 }
 
+// TestWhoHasADigest: what is asked often does not read the whole program.
+func TestWhoHasADigest(t *testing.T) {
+	for command, want := range map[string]bool{api.CommandFacts: false, api.CommandInspect: true} {
+		h := newFakeHost(t)
+		var out bytes.Buffer
+		if code := Main(t.Context(), h, []string{command}, nil, &out, io.Discard); code != api.ExitOK {
+			t.Fatalf("%s: code %d", command, code)
+		}
+		var got api.Facts
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		if has := got.Agent.SHA256 != ""; has != want || got.Agent.Version == "" || got.Agent.MachineID != h.MachineID() {
+			t.Errorf("%s: got %+v, want a digest: %t", command, got.Agent, want)
+		}
+	}
+}
+
 func TestFactsRoundTrip(t *testing.T) {
 	h := newFakeHost(t)
 	yes := true
@@ -218,7 +236,7 @@ func TestFactsRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := h.facts
-	want.Agent = versionOf(h)
+	want.Agent = identityOf(h)
 	want.Time.Answered = h.Now()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)

@@ -69,7 +69,8 @@ type Version struct {
 	// Version is the release of the agent, for people.
 	Version string `json:"version"`
 	// SHA256 is the digest of the agent's own executable in lower-case
-	// hexadecimal; empty when the executable could not be read.
+	// hexadecimal; empty when the executable could not be read, and in the answer
+	// to [CommandFacts], which is asked for often.
 	SHA256 string `json:"sha256,omitempty"`
 	// OS and Arch are Go's names of the platform: "windows", "amd64".
 	OS   string `json:"os"`

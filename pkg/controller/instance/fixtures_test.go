@@ -286,13 +286,22 @@ func (s *scriptedHosts) RotateKey(_ context.Context, instance *v1alpha1.WindowsI
 	return h.refuses == nil && !h.elsewhere && len(r.Former) > 0, h.refuses
 }
 
+func (s *scriptedHosts) AgentDigest(_ context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.byAddress[instance.Spec.Address]; h != nil {
+		return h.facts.Agent.SHA256, nil
+	}
+	return "", &hostssh.Error{Layer: hostssh.LayerConnect, Reason: hostssh.ReasonHostUnreachable}
+}
+
 func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
 	h, err := s.begin(ctx, diagnose.StageFacts, instance)
 	if err != nil {
 		return nil, err
 	}
 	facts := *h.facts
-	facts.Time.Now, facts.Agent.MachineID = s.now(), h.machine
+	facts.Time.Now, facts.Agent.MachineID, facts.Agent.SHA256 = s.now(), h.machine, ""
 	if !v1alpha1.SameMachine(instance.Machine(), h.machine) {
 		return nil, &agentclient.AnotherHostError{Want: instance.Machine(), Found: h.machine}
 	}

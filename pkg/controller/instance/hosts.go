@@ -34,6 +34,8 @@ type Hosts interface {
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
+	// AgentDigest has our agent on the host compute its own SHA-256 digest now, which its facts do not have.
+	AgentDigest(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Agent names the agent that Facts puts on hosts: its version for people, and its
 	// content, which is the beginning of its SHA-256 digest in hexadecimal.
 	Agent() (version, digest string)

@@ -75,7 +75,7 @@ type report struct {
 	wicd bool
 	// exporter: windows_exporter is on the host, and it serves metrics.
 	exporter bool
-	// agentVersion and agentDigest are those of the agent that answered.
+	// agentVersion and agentDigest are those of the agent that answered. The digest is empty for hosts that are configured.
 	agentVersion string
 	agentDigest  string
 	// configuration is what the host was configured with.

@@ -155,11 +155,19 @@ func (a *attempt) facts(ctx context.Context) error {
 		a.seen.unheld = true
 		return errStop
 	}
+	digest := ""
+	if a.Desired == nil { // it is the revision of a host that is only watched
+		var err error
+		if digest, err = a.Hosts.AgentDigest(ctx, a.instance); err != nil {
+			return err
+		}
+	}
 	asked := a.clock.Now()
 	facts, err := a.Hosts.Facts(ctx, a.instance)
 	if err != nil {
 		return err
 	}
+	facts.Agent.SHA256 = digest
 	a.seen.report = newReport(facts, asked, a.clock.Now())
 	return nil
 }

@@ -883,3 +883,37 @@ func (f *fixture) updateNode(node *corev1.Node) {
 		f.t.Fatal(err)
 	}
 }
+
+// TestAgentThatWasReplaced: what runs in the place of our agent does not configure the host, and has not configured it.
+func TestAgentThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		at        int // the question for the digest from which on it is another one
+		step      string
+		want      string
+		// changed: the host was changed before.
+		changed bool
+	}{
+		{"before", reconfigureOperation(), 1, v1alpha1.StepAgent, "The agent on the host has digest another, expected " + testRevision + "…: it was replaced; check the security software of the host before you continue", false},
+		{"meanwhile", reconfigureOperation(), 2, v1alpha1.StepVerify, "The agent on the host was replaced meanwhile by one with the digest another", true},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(tt.operation, configuredBefore))
+			f.configure()
+			f.host.impact = config.ImpactRestart
+			asked := 0
+			f.host.fail["AgentDigest"] = func() error {
+				if asked++; asked == tt.at {
+					f.host.replacedBy = "another"
+				}
+				return nil
+			}
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, tt.want) || op.FindStep(tt.step).State != v1alpha1.StepFailed || (f.host.count("Apply") > 0) != tt.changed {
+				t.Errorf("it is %s, and was asked %v: %s", op.Phase, f.host.asked, op.Message)
+			}
+		})
+	}
+}

@@ -53,9 +53,10 @@ type execution struct {
 	// was not asked by this execution.
 	facts *api.Facts
 	// inspected is what the step Facts found out, for the steps Preflight and Agent. Nil: the host is asked again. It was asked and has
-	// answered at the times inspectedFrom and inspectedUntil.
+	// answered at the times inspectedFrom and inspectedUntil. inspectedBy is the digest of the agent that it had right before.
 	inspected                     *api.Facts
 	inspectedFrom, inspectedUntil time.Time
+	inspectedBy                   string
 	// nodeName is what the host said last that its node is called. Empty: it was not asked by this execution.
 	nodeName string
 	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.

@@ -127,6 +127,9 @@ type scriptedHost struct {
 	forced     bool
 	unanswered int
 
+	// replacedBy is the digest of the agent that somebody has put in the place of ours. Empty: nobody has.
+	replacedBy string
+
 	configured
 }
 
@@ -238,6 +241,13 @@ func (h *scriptedHost) Release(ctx context.Context, _ *v1alpha1.WindowsInstance,
 	}}, nil
 }
 
+func (h *scriptedHost) AgentDigest(ctx context.Context, _ *v1alpha1.WindowsInstance) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := h.ask(ctx, "AgentDigest")
+	return cmp.Or(h.replacedBy, testRevision+"0000"), err
+}
+
 func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (*api.Facts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -245,7 +255,6 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		return nil, err
 	}
 	return &api.Facts{
-		Agent:         api.Version{SHA256: testRevision + "0000"},
 		Time:          api.TimeFacts{Now: h.clock.Now()},
 		System:        api.SystemFacts{OS: "windows", Architecture: "amd64"},
 		User:          api.UserFacts{Administrator: true, Elevated: true},

@@ -26,6 +26,8 @@ type Hosts interface {
 	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Peer, error)
 	// Facts has our agent inspect the host, after putting the agent there if need be.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
+	// AgentDigest has our agent on the host compute its own SHA-256 digest now, after putting the agent there if need be.
+	AgentDigest(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// BootID says which boot the host is in. It is cheap.
 	BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Restart restarts the host if it still is in the boot that the request names.

@@ -16,15 +16,20 @@ import (
 // inspect has our agent inspect the host, and puts it there if it is not, or not as it
 // should be.
 func (e *execution) inspect(ctx context.Context) (result, error) {
+	const failure = "the host cannot be inspected"
+	digest, err := e.agentDigest(ctx, failure)
+	if err != nil {
+		return result{}, err
+	}
 	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (*api.Facts, error) {
 		e.inspectedFrom = e.clock.Now()
 		defer func() { e.inspectedUntil = e.clock.Now() }()
 		return e.readFacts(ctx)
 	})
 	if err != nil {
-		return result{}, e.blame(ctx, "the host cannot be inspected", err)
+		return result{}, e.blame(ctx, failure, err)
 	}
-	e.inspected = facts
+	e.inspected, e.inspectedBy = facts, digest
 	return result{message: fmt.Sprintf("The host runs %s %s, and its computer name is %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
 }
 
@@ -59,34 +64,49 @@ func inTheWay(findings []preflight.Finding) (out []string) {
 // agent makes sure that the agent of our version is on the host, as it is here. A host that was inspected a moment ago is not asked again: our
 // agent was verified for that.
 func (e *execution) agent(ctx context.Context) (result, error) {
-	facts := e.inspected
+	facts, has := e.inspected, e.inspectedBy
 	if e.inspected = nil; facts == nil {
+		const failure = "our agent cannot be put on the host"
 		var err error
-		if facts, err = e.gatherFacts(ctx, "our agent cannot be put on the host"); err != nil {
+		if has, err = e.agentDigest(ctx, failure); err != nil {
+			return result{}, err
+		}
+		if facts, err = e.gatherFacts(ctx, failure); err != nil {
 			return result{}, err
 		}
 	}
 	version, digest := e.Hosts.Agent()
-	if !ours(facts, digest) {
-		return result{}, fmt.Errorf("the agent on the host has digest %s, expected %s…: it was replaced; check the security software of the host before you continue", facts.Agent.SHA256, digest)
+	if !ours(has, digest) {
+		return result{}, fmt.Errorf("the agent on the host has digest %s, expected %s…: it was replaced; check the security software of the host before you continue", has, digest)
 	}
 	e.facts = facts
 	return result{message: fmt.Sprintf("The agent %s, digest %s, is on the host.", version, digest)}, nil
 }
 
-func ours(facts *api.Facts, digest string) bool {
-	return digest != "" && strings.HasPrefix(facts.Agent.SHA256, digest)
+// agentDigest has the agent on the host compute its digest, again for some time if the host cannot be reached. failure is what its error
+// begins with.
+func (e *execution) agentDigest(ctx context.Context, failure string) (string, error) {
+	digest, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (string, error) {
+		return e.Hosts.AgentDigest(ctx, e.instance)
+	})
+	if err != nil {
+		return "", e.blame(ctx, failure, err)
+	}
+	return digest, nil
 }
 
-// verify makes sure that the host answers over a new connection with what it has now.
+// ours says whether a digest is that of our agent, which begins with digest.
+func ours(has, digest string) bool { return digest != "" && strings.HasPrefix(has, digest) }
+
+// verify makes sure that the host answers over a new connection, with our agent as it is now.
 func (e *execution) verify(ctx context.Context) (result, error) {
 	e.Hosts.Forget(e.instance)
-	facts, err := e.gatherFacts(ctx, "the host does not answer any more")
+	has, err := e.agentDigest(ctx, "the host does not answer any more")
 	if err != nil {
 		return result{}, err
 	}
-	if _, digest := e.Hosts.Agent(); !ours(facts, digest) {
-		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
+	if _, digest := e.Hosts.Agent(); !ours(has, digest) {
+		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", has)
 	}
 	if e.operation().FindStep(v1alpha1.StepApply) != nil {
 		return e.verifyConfiguration(ctx)

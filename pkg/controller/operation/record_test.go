@@ -45,16 +45,17 @@ func TestStepsAreRecordedTogether(t *testing.T) {
 		op   v1alpha1.Operation
 		set  func(*fixture)
 		want string
-		// facts is how often the host is asked for what there is to know of it.
-		facts int
+		// facts is how often the host is asked for what there is to know of it, and digests how often for the digest of the agent, for
+		// which that reads all of its program.
+		facts, digests int
 	}{
 		"a change that restarts services": {
 			op: reconfigureOperation(), set: func(f *fixture) { f.host.impact = config.ImpactRestart },
-			want: "Connect Apply Apply Network Uncordon ", facts: 3,
+			want: "Connect Apply Apply Network Uncordon ", facts: 2, digests: 2,
 		},
 		"a host that has what is desired": {
 			op: reconfigureOperation(), set: func(f *fixture) { f.host.is, f.host.recorded = "new", "new" },
-			want: "Connect Network Uncordon ", facts: 3,
+			want: "Connect Network Uncordon ", facts: 2, digests: 2,
 		},
 		"a drain": {op: drainOperation(), set: func(*fixture) {}, want: "Cordon Evict "},
 	} {
@@ -72,8 +73,8 @@ func TestStepsAreRecordedTogether(t *testing.T) {
 			if got := strings.Join(steps, " "); op.Phase != v1alpha1.OperationSucceeded || got != tt.want {
 				t.Errorf("it is %s: %s; these ran when it was recorded: %q, want %q", op.Phase, op.Message, got, tt.want)
 			}
-			if got := f.host.count("Facts"); got != tt.facts {
-				t.Errorf("it was asked %d times, want %d", got, tt.facts)
+			if facts, digests := f.host.count("Facts"), f.host.count("AgentDigest"); facts != tt.facts || digests != tt.digests {
+				t.Errorf("it was asked %d times, and %d times for the digest; want %d and %d", facts, digests, tt.facts, tt.digests)
 			}
 			for _, s := range op.Steps {
 				if !s.Ended() || s.Message == "" {

@@ -44,6 +44,8 @@ type placement struct {
 	command string
 	// machine is the one that it runs on; see [api.Version].
 	machine string
+	// found is when it was asked for its digest under its name, which was the right one. Zero: it was put there since.
+	found time.Time
 }
 
 // login is how to log in to the host of an instance, and which machine that is to be.
@@ -67,8 +69,7 @@ func (a *Client) ensureAgent(ctx context.Context, to login) (*placement, error) 
 	placed, err := a.placed.Get(ctx, to.Owner, to.Identity(), func(ctx context.Context) (*placement, error) {
 		ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 		defer cancel()
-		machine, err := a.placeAgent(ctx, to.Target)
-		return &placement{a.options.Agents.command(), machine}, err
+		return a.placeAgent(ctx, to.Target)
 	})
 	if err != nil {
 		return nil, err
@@ -80,19 +81,21 @@ func (a *Client) ensureAgent(ctx context.Context, to login) (*placement, error) 
 	return placed, nil
 }
 
-// placeAgent verifies the agent on the host, and uploads it when it is missing or another one. It
-// returns which machine the host is.
-func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (machine string, err error) {
+// placeAgent verifies the agent on the host, and uploads it when it is missing or another one.
+func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (*placement, error) {
 	client, err := openSFTP(ctx, a.options.Pool, target)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = client.Close() }()
 	build := a.options.Agents
-	if machine, err = findAgent(ctx, a.options.Pool, target, client, build); err == nil {
-		return machine, nil
+	placed := &placement{command: build.command(), found: time.Now()}
+	if placed.machine, err = findAgent(ctx, a.options.Pool, target, client, build); err == nil {
+		return placed, nil
 	}
-	return a.uploadAgent(ctx, target, client, build)
+	placed.found = time.Time{}
+	placed.machine, err = a.uploadAgent(ctx, target, client, build)
+	return placed, err
 }
 
 // openSFTP opens a session to read and write files. It fails on a host that does not run
@@ -157,6 +160,29 @@ func verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command
 		return "", &Error{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
 	}
 	return said.MachineID, nil
+}
+
+// AgentDigest has the agent on the host compute the digest of its own file, after putting it there if need be, and returns that: it is not
+// what was found out before. An agent that is not the one that was put there, and answers, gives another digest than [Client.Agent].
+// Errors are those of BootID.
+func (a *Client) AgentDigest(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+	began := time.Now()
+	to, err := a.login(ctx, instance)
+	if err != nil {
+		return "", err
+	}
+	placed, err := a.ensureAgent(ctx, to)
+	if err != nil {
+		return "", err
+	}
+	if !placed.found.Before(began) {
+		return a.options.Agents.sha256, nil
+	}
+	var said api.Version
+	if _, err := a.queryTarget(ctx, to, query{command: api.CommandVersion}, &said); err != nil {
+		return "", err
+	}
+	return said.SHA256, nil
 }
 
 // askVersion asks a program on the host which agent it is.

@@ -266,6 +266,55 @@ func TestTamperedAgentIsReplaced(t *testing.T) {
 	}
 }
 
+// TestAgentDigest: what is on the host now counts. Who has just found the agent there does not ask again.
+func TestAgentDigest(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	other := s.newClient(t)
+	for _, tt := range []struct {
+		name   string
+		before func(*testing.T)
+		client *Client
+		asked  int
+		ours   bool
+	}{
+		{"it is put there, and may be replaced at once", nil, s.client, 2, true},
+		{"it was put there before", nil, s.client, 1, true},
+		{"it is found there", nil, other, 1, true},
+		{"it was found there before", nil, other, 1, true},
+		{"it is looked for again", func(*testing.T) { other.Forget(s.Instance) }, other, 1, true},
+		{"it was replaced", func(t *testing.T) {
+			if err := os.WriteFile(s.agentPath(t), []byte("another"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, other, 1, false},
+		{"it is looked for again, and put there", func(*testing.T) { other.Forget(s.Instance) }, other, 2, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.before != nil {
+				tt.before(t)
+			}
+			before := len(s.Host.Commands())
+			got, err := tt.client.AgentDigest(t.Context(), s.Instance)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			for _, command := range s.Host.Commands()[before:] {
+				if strings.HasSuffix(command, " "+api.CommandVersion) {
+					asked++
+				}
+			}
+			if _, digest := tt.client.Agent(); strings.HasPrefix(got, digest) != tt.ours || len(got) != 64 || asked != tt.asked {
+				t.Errorf("got %s after %d questions, want %d, ours %s: %t", got, asked, tt.asked, digest, tt.ours)
+			}
+		})
+	}
+	s.SetFault(t, winhost.Fault{ExecExit: 5, ExecMatch: " version$"})
+	if digest, err := s.newClient(t).AgentDigest(t.Context(), s.Instance); err == nil {
+		t.Errorf("an agent that cannot run has the digest %s", digest)
+	}
+}
+
 func TestAgentErrors(t *testing.T) {
 	for _, test := range []struct {
 		name  string
