@@ -6,6 +6,7 @@ package cluster_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 func instance() *v1alpha1.WindowsInstance {
@@ -318,9 +320,10 @@ func TestPayloadOfThisRelease(t *testing.T) {
 // says which, and what that means.
 func TestWithoutOptionalPrograms(t *testing.T) {
 	for platform, want := range map[configv1.PlatformType][]string{
-		configv1.NonePlatformType:  {"hybrid-overlay-node.exe"},
-		configv1.AWSPlatformType:   {"ecr-credential-provider.exe", "hybrid-overlay-node.exe"},
-		configv1.AzurePlatformType: {"azure-cloud-node-manager.exe", "hybrid-overlay-node.exe"},
+		configv1.NonePlatformType:    {"hybrid-overlay-node.exe"},
+		configv1.AWSPlatformType:     {"ecr-credential-provider.exe", "hybrid-overlay-node.exe"},
+		configv1.AzurePlatformType:   {"azure-cloud-node-manager.exe", "hybrid-overlay-node.exe"},
+		configv1.VSpherePlatformType: {"csi-proxy.exe", "hybrid-overlay-node.exe"},
 	} {
 		t.Run(string(platform), func(t *testing.T) {
 			in := read(t, settings(), openShiftClusterOn(platform))
@@ -352,6 +355,39 @@ func TestWithoutOptionalPrograms(t *testing.T) {
 				if strings.Contains(s.Command, "image-credential-provider") {
 					t.Errorf("published: %s", s.Command)
 				}
+			}
+		})
+	}
+}
+
+// TestAdoptedWithoutPrograms: before the first update of a host that was adopted takes away what WMCO runs there and the payload has not, it
+// is said which programs these are.
+func TestAdoptedWithoutPrograms(t *testing.T) {
+	const takes = "the first update takes %s from the host, which WMCO has there and the payload has not: "
+	has := settings()
+	m := has.Payloads[0]
+	m.Files = append(m.Files, payload.File{Slot: m.Slots[0], Content: payload.Content{Size: 1, SHA256: strings.Repeat("a", 64)}})
+	for name, tt := range map[string]struct {
+		settings cluster.Settings
+		platform configv1.PlatformType
+		revision string
+		want     string // empty: nothing
+	}{
+		"adopted":                        {settings(), configv1.NonePlatformType, wmco.AdoptedRevision("1.36.0"), "csi-proxy.exe"},
+		"adopted, of an unknown version": {settings(), configv1.VSpherePlatformType, wmco.AdoptedRevision(""), "csi-proxy.exe"},
+		"adopted, on Azure":              {settings(), configv1.AzurePlatformType, wmco.AdoptedRevision(""), "azure-cloud-node-manager.exe and csi-proxy.exe"},
+		"the payload has it":             {has, configv1.NonePlatformType, wmco.AdoptedRevision(""), ""},
+		"the rest of it on Azure":        {has, configv1.AzurePlatformType, wmco.AdoptedRevision(""), "azure-cloud-node-manager.exe"},
+		"updated since":                  {settings(), configv1.NonePlatformType, strings.Repeat("a", 64), ""},
+		"not configured yet":             {settings(), configv1.NonePlatformType, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := instance()
+			host.Status.CurrentRevision = tt.revision
+			r := build(t, read(t, tt.settings, openShiftClusterOn(tt.platform)), cluster.Host{Instance: host})
+			got := slices.DeleteFunc(r.Warnings, func(w string) bool { return !strings.HasPrefix(w, "the first update takes ") })
+			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprintf(takes, tt.want))) {
+				t.Errorf("it says %q", got)
 			}
 		})
 	}

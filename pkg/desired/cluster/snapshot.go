@@ -102,6 +102,9 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	default:
 		said = without(slices.Concat(s.kept, s.left.findings()))
 	}
+	if loses := inputs.Payload.WithoutOfWMCO(inputs.Cluster.Platform); loses != "" && wmco.IsAdoptedRevision(h.Instance.Status.CurrentRevision) {
+		said = append(said, loses)
+	}
 	r.Warnings = slices.Concat(said, s.warnings, payloadWarnings, r.Warnings)
 	return r, nil
 }

@@ -398,21 +398,42 @@ func (p Payload) CredentialProvider(platform configv1.PlatformType) bool {
 func (p Payload) HybridOverlay() bool { return p.has(hybridOverlayPath) }
 
 // Without says what hosts of a platform of OpenShift lack because the payload has no such program, one
-// sentence for each. Drivers of volumes that still need csi-proxy.exe are rare, so it is not among them.
+// sentence for each. Drivers of volumes that still need csi-proxy.exe are rare but on vSphere.
 func (p Payload) Without(platform configv1.PlatformType) []string {
 	lacks := map[string]string{
 		hybridOverlayPath: "pods have a network, and kube-proxy runs, only once something else has made network " + wmco.OverlayNetwork + " on the host",
 		nodeManagerPath:   "Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized until something else completes them",
 		credentialsPath:   "images of registries of AWS are pulled without the credentials of the host",
 	}
+	if platform == configv1.VSpherePlatformType {
+		lacks[csiProxyPath] = "drivers of volumes that do not run as HostProcess containers, such as that of vSphere, mount nothing on hosts"
+	}
 	var all []string
 	for _, path := range programs(platform) {
 		if what, ok := lacks[path]; ok && !p.has(path) {
-			name := path[strings.LastIndexByte(path, '\\')+1:]
+			_, name := wmco.SplitPath(path)
 			all = append(all, fmt.Sprintf("the payload has no %s: %s; add it with hack/build-payload.sh --add %s=FILE", name, what, name))
 		}
 	}
 	return all
+}
+
+// WithoutOfWMCO says which programs a host that was adopted loses by its first update: WMCO runs them on hosts of the platform, and the
+// payload does not have them. Others it lacks either stay on such a host, or are no services. Empty: it loses none.
+func (p Payload) WithoutOfWMCO(platform configv1.PlatformType) string {
+	var names []string
+	for _, path := range programs(platform) {
+		if (path == csiProxyPath || path == nodeManagerPath) && !p.has(path) {
+			_, name := wmco.SplitPath(path)
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("the first update takes %s from the host, which WMCO has there and the payload has not: to keep them, build a payload with those in the image of WMCO before (hack/take-from-wmco.sh)",
+		strings.Join(names, " and "))
 }
 
 // For is what hosts of the platform get of a payload: all that the platform needs, and what a site added, but not what only
