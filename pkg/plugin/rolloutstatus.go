@@ -37,7 +37,8 @@ func newRolloutStatus(e *env) *cobra.Command {
 		Short: "Show how far a pool is, until all its hosts are updated and restarted",
 		Long: `Show what is done to each host of a pool, and what the others wait for, until all of them have the desired
 configuration and no restart is outstanding. It ends with code 1 when it does not go on by itself: the pool is paused,
-the canaries are done, an update broke a host, a revision was rolled back, its window is closed. The reason is the last that it says.`,
+the canaries are done, an update broke a host, a revision was rolled back, its window is closed, a host is paused or cannot be
+logged in to, or somebody has cordoned a Node that the others wait for. The reason is the last that it says.`,
 		Example: `  kubectl windows rollout status windows-instances
   kubectl windows rollout status windows-instances --watch=false`,
 		Args:              cobra.ExactArgs(1),

@@ -135,6 +135,7 @@ func decide(s state) decision {
 		p.grant(granted)
 		p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool { return c.host == granted.host })
 	}
+	p.idle()
 	p.describeAwaited()
 	return p.decision
 }
@@ -268,6 +269,8 @@ type pass struct {
 	sums             map[poolKey]*sum
 	// nodes counts all Nodes, and unready those that are not ready.
 	nodes, unready int
+	// granted are the hosts that something is begun on.
+	granted sets.Set[types.NamespacedName]
 }
 
 // sum is what is known of a pool.
@@ -289,7 +292,7 @@ type sum struct {
 
 func newPass(s state) *pass {
 	p := &pass{
-		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{},
+		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
 		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName](), yields: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
@@ -419,6 +422,7 @@ func (p *pass) next() int {
 			if slotOf(c.impact) == slotDisruption {
 				p.waiting++
 			}
+			c.unremedied = c.unremedied || c.cause == v1alpha1.CauseNodeNotReady && why.kind.lasts()
 			continue
 		}
 		kept = append(kept, c)
@@ -594,6 +598,7 @@ func (p *pass) policy(key poolKey) policy {
 
 // grant lets a candidate be disturbed.
 func (p *pass) grant(c candidate) {
+	p.granted.Insert(c.key)
 	g := grant{key: c.key, impact: c.impact, cause: c.cause}
 	if c.cause == v1alpha1.CauseWindowsUpdates {
 		g.install = c.install

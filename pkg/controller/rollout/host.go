@@ -54,6 +54,8 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
+	// active: it has an operation that has not ended.
+	active bool
 	// busy: something else than a configuration is being done to it. A removal that waits does nothing.
 	busy bool
 	// removes: its operation removes it. confirmed: somebody has confirmed that, or its Machine is gone, so that it waits for nobody.
@@ -122,8 +124,12 @@ type host struct {
 	// install is which updates of Windows the pool wants, and lacksUpdates: some of them could not be installed.
 	install      v1alpha1.WindowsUpdatesInstall
 	lacksUpdates bool
-	// remedy is what is to be done because its Node is not ready.
-	remedy remedy
+	// remedy is what is to be done because its Node is not ready. unremedied: the pool keeps it from that.
+	remedy     remedy
+	unremedied bool
+	// unfit is what keeps it from what its pool wants of it, and unfitFrom from when on that is so. Empty: nothing does.
+	unfit     waitKind
+	unfitFrom time.Time
 	// uncordon: its Node is as ready as it was before the restart that left it cordoned, and uncordonDue from when on it
 	// takes pods again.
 	uncordon    bool
@@ -140,6 +146,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		key: client.ObjectKeyFromObject(i), pool: poolKey{i.Namespace, object.PoolName(i)}, created: i.CreationTimestamp.Time,
 		leaving: !i.DeletionTimestamp.IsZero(), lost: i.DeletionTimestamp.IsZero() && status.Node == nil && status.CurrentRevision != "",
 		node: status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
+		active:  op.Active(),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,

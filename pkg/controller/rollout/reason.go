@@ -43,6 +43,12 @@ const (
 	waitsForPrograms waitKind = "Programs"
 	// waitsForConfirmation is for hosts of which nobody knows what they were to have.
 	waitsForConfirmation waitKind = "Confirmation"
+	// waitsForRepair is for hosts that are broken, and that nothing is tried on.
+	waitsForRepair waitKind = "Repair"
+	// The others are for hosts that the pool wants something of that cannot be begun, see [unfit].
+	waitsForUnpause waitKind = "Unpause"
+	waitsForLogin   waitKind = "Login"
+	waitsForFitness waitKind = "Fitness"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -119,6 +125,14 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("The revision of %s was undone, and the host keeps the one that it worked with last, because neither it nor windows-controller has the programs of the earlier one, or because those do not suit the API servers any more, which the condition Degraded of the pool says then. Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForConfirmation:
 		return r.describeUnconfirmed(in, pool)
+	case waitsForRepair:
+		return "An update or a restart broke it, and its Node is not ready or cordoned since. Find out why: kubectl windows describe NAME -n " + in.namespace
+	case waitsForUnpause:
+		return "spec.paused of the instance is true. To have it updated and restarted as its pool says: kubectl patch wi NAME -n " + in.namespace + ` --type=merge -p '{"spec":{"paused":false}}'`
+	case waitsForLogin:
+		return "It cannot be logged in to, so that it is neither updated nor restarted. Find out why: kubectl windows check NAME -n " + in.namespace
+	case waitsForFitness:
+		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
 	}
@@ -137,13 +151,21 @@ type holdup struct {
 // movesOn says whether some hosts wait only until it is their turn, and whether some wait for something else.
 func movesOn(waits map[types.NamespacedName]reason) (moves, stays bool) {
 	for _, why := range waits {
-		if why.kind.lasts() {
+		switch {
+		case why.removal:
+		case why.lasts():
 			stays = true
-		} else {
-			moves = moves || !why.removal
+		default:
+			moves = true
 		}
 	}
 	return moves, stays
+}
+
+// lasts says whether nobody knows when the wait is over. A host waits as well for hosts of its pool that are out of service without
+// anybody doing anything to them: a Node that somebody has cordoned stays so.
+func (r reason) lasts() bool {
+	return r.kind.lasts() || r.kind == waitsForPool && !slices.ContainsFunc(r.hosts, (*host).inHand)
 }
 
 // lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.

@@ -204,7 +204,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		h.observe(node)
 		if written, ok := s.unseen(instance); ok {
 			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
-			h.renews = written.renews
+			h.renews, h.active = written.renews, true
 			lapses = earlier(lapses, written.lapses)
 			in.hosts = append(in.hosts, h)
 			continue
@@ -235,6 +235,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))
 		}
 		h.uncordon, h.uncordonDue = cameBack(instance, byName[h.pool], node)
+		h.unfit, h.unfitFrom = unfit(instance, byName[h.pool], in.now)
 		in.hosts = append(in.hosts, h)
 	}
 	s.asker.keep(wanted)

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// joinPatience is for how long a new host may take until it can be logged in to: its Machine may be booting.
+const joinPatience = 15 * time.Minute
+
+// unfit says what keeps the host of an instance from something that its pool wants of it and for which no operation can be recorded, and
+// from when on that is said. Empty: nothing does. Of what goes on by itself, as long as it does, nothing is said: an operation runs,
+// or the host joins the cluster.
+func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (kind waitKind, from time.Time) {
+	status := &i.Status
+	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
+	switch {
+	case !i.DeletionTimestamp.IsZero(), status.Operation.Active(), status.KeptOff() != nil, status.ReleaseBegunBy() != nil, i.LeftAsItIs(pool),
+		pool != nil && pool.Spec.Paused, // which says so itself
+		configured == nil || configured.Reason == v1alpha1.ReasonNotManaged,
+		status.ObservedGeneration != i.Generation:
+		return "", time.Time{}
+	}
+	restart := pool != nil && pool.Spec.Restarts.After != nil && !pool.Spec.Restarts.After.After(now) && status.Node != nil && status.LastRestart().Before(pool.Spec.Restarts.After.Time)
+	if !restart && status.CurrentRevision != "" && status.CurrentRevision == status.DesiredRevision {
+		return "", time.Time{}
+	}
+	if i.Spec.Paused {
+		return waitsForUnpause, time.Time{}
+	}
+	if c := noLogin(status); c != nil {
+		if status.CurrentRevision == "" {
+			from = c.LastTransitionTime.Add(joinPatience)
+		}
+		return waitsForLogin, from
+	}
+	if status.CurrentRevision == "" && status.Phase != v1alpha1.InstanceFailed { // it is about to be configured
+		return "", time.Time{}
+	}
+	return waitsForFitness, time.Time{}
+}
+
+// noLogin is the condition that says why the host cannot be logged in to. Nil: none does.
+func noLogin(status *v1alpha1.WindowsInstanceStatus) *metav1.Condition {
+	for _, kind := range []string{v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated} {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			return c
+		}
+	}
+	return nil
+}
+
+// inHand says whether something is done to a host, or is about to be, after which it may be in service again.
+func (h *host) inHand() bool {
+	return h.active || h.busy || h.holds != slotNone || h.prepares || h.uncordon || h.remedy.action != "" && !h.unremedied
+}
+
+// idle notes what hosts wait for that nothing was decided about: they are broken, or what is wanted of them cannot be begun.
+func (p *pass) idle() {
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		if _, waits := p.waits[h.key]; waits || h.leaving || h.inHand() || p.granted.Has(h.key) {
+			continue
+		}
+		switch {
+		case h.broken != nil:
+			p.wait(h, reason{kind: waitsForRepair})
+		case h.unfit == "" || h.update: // which goes on by itself
+		case h.unfitFrom.After(p.now):
+			p.later(h.unfitFrom)
+		default:
+			p.wait(h, reason{kind: h.unfit})
+		}
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestUnfit: what keeps a host from what its pool wants is said, unless it goes on by itself.
+func TestUnfit(t *testing.T) {
+	outdated := func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }
+	isNew := func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision, i.Status.Node = "", nil }
+	isPaused := func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }
+	unreachable := condition(v1alpha1.ConditionReachable, metav1.ConditionFalse, v1alpha1.ReasonConnectionTimedOut, -time.Minute)
+	refused := condition(v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused, -time.Minute)
+	restarts := v1alpha1.PoolRestarts{After: at(-time.Minute)}
+	for _, tt := range []struct {
+		name string
+		spec v1alpha1.WindowsNodePoolSpec
+		edit []func(*v1alpha1.WindowsInstance)
+		kind waitKind
+		from time.Duration
+	}{
+		{name: "nothing is wanted of it", edit: []func(*v1alpha1.WindowsInstance){unreachable}},
+		{name: "it is paused", edit: []func(*v1alpha1.WindowsInstance){outdated, isPaused}, kind: waitsForUnpause},
+		{name: "so is its pool", spec: v1alpha1.WindowsNodePoolSpec{Paused: true}, edit: []func(*v1alpha1.WindowsInstance){outdated, isPaused}},
+		{name: "it is paused and up to date", edit: []func(*v1alpha1.WindowsInstance){isPaused}},
+		{name: "it is paused and to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){isPaused}, kind: waitsForUnpause},
+		{name: "on a day to come", spec: v1alpha1.WindowsNodePoolSpec{Restarts: v1alpha1.PoolRestarts{After: at(time.Hour)}}, edit: []func(*v1alpha1.WindowsInstance){isPaused}},
+		{name: "it was restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){isPaused, func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(0) }}},
+		{name: "it is off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable}, kind: waitsForLogin},
+		{name: "it did not come back from its restart", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){unreachable}, kind: waitsForLogin},
+		{name: "it refuses its key", edit: []func(*v1alpha1.WindowsInstance){outdated, refused}, kind: waitsForLogin},
+		{name: "it is new and booting", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, unreachable}, kind: waitsForLogin, from: joinPatience - time.Minute},
+		{name: "it is new and answers", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew}},
+		{name: "it is new and could not be configured", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceFailed }}, kind: waitsForFitness},
+		{name: "its configuration has failed", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionConfigured, metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed, 0)}, kind: waitsForFitness},
+		{name: "hosts are only watched", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, 0)}},
+		{name: "something is being done to it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}},
+		{name: "it goes", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, deleting}},
+		{name: "its spec was changed just now", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, func(i *v1alpha1.WindowsInstance) { i.Generation = 2 }}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kind, from := unfit(works(tt.edit...), &v1alpha1.WindowsNodePool{Spec: tt.spec}, testNow)
+			want := time.Time{}
+			if tt.from > 0 {
+				want = testNow.Add(tt.from)
+			}
+			if kind != tt.kind || !from.Equal(want) {
+				t.Errorf("%q from %s on, want %q from %s on", kind, from, tt.kind, want)
+			}
+		})
+	}
+}
+
+// TestScheduleUnfit: the pool names hosts that nothing can be begun on, and does not say that it goes on.
+func TestScheduleUnfit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+		named := func(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+			return edited(works(edit...), func(i *v1alpha1.WindowsInstance) {
+				i.Name, i.Status.Node = name, &v1alpha1.NodeReference{Name: name}
+			})
+		}
+		outdated := func(i *v1alpha1.WindowsInstance) {
+			i.Status.DesiredRevision, i.Status.Conditions[0].Status = "r3", metav1.ConditionFalse
+		}
+		booting := named("b", outdated, func(i *v1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision, i.Status.Node, i.Status.Conditions[0].LastTransitionTime = "", nil, *at(-time.Minute)
+		})
+		f := newScheduled(t, nil, pool, named("a", outdated), booting, named("c"))
+		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+			return time.Time{}, false
+		}
+		now := clocktesting.NewFakePassiveClock(testNow)
+		f.clock = now
+		f.pass()
+		const text = "It cannot be logged in to, so that it is neither updated nor restarted. Find out why: kubectl windows check NAME -n ns"
+		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "a: "+text || got.moves || !got.stays {
+			t.Errorf("got %+v", got)
+		}
+		now.SetTime(testNow.Add(joinPatience))
+		f.pass()
+		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "a, b: "+text {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestIdle: a pool goes on as long as something is done to those that its hosts wait for.
+func TestIdle(t *testing.T) {
+	isCordoned := func(h *host) { h.cordoned = true }
+	isActive := func(h *host) { h.active = true }
+	for _, tt := range []struct {
+		name         string
+		pool         *v1alpha1.WindowsNodePool
+		hosts        []host
+		moves, stays bool
+		want         string
+	}{
+		{name: "somebody has cordoned a Node", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned)}, stays: true, want: "a: Waits for a slot: b is out of service (its Node is cordoned)"},
+		{name: "the controller has", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned, isActive)}, moves: true, want: "b is out of service"},
+		{name: "and is to uncordon it", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned, func(h *host) { h.uncordon, h.uncordonDue = true, testNow.Add(time.Minute) })}, moves: true, stays: true, want: "b is out of service"},
+		{name: "one is updated now", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", v1alpha1.ImpactDrain)}, moves: true, want: "a is out of service"},
+		{name: "a Node is to be repaired", pool: remediation("40%"), hosts: []host{toRestart("a"), sick("b", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, stays: true, want: "opens at"},
+		{name: "a removal waits", hosts: []host{toRemove("a", isActive), outdated("b", "", isUpToDate, isCordoned)}, want: "b is out of service"},
+		{name: "an update broke one, and nothing is tried on it", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown)}, stays: true, want: "a: An update or a restart broke it, and its Node is not ready or cordoned since. Find out why: kubectl windows describe NAME -n ns"},
+		{name: "something is", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, isActive)}},
+		{name: "something is to be", hosts: []host{outdated("a", v1alpha1.ImpactDrain, breaks, isDown)}},
+		{name: "it cannot be", hosts: []host{outdated("a", "", isUpToDate, func(h *host) { h.unfit = waitsForUnpause })}, stays: true, want: `a: spec.paused of the instance is true. To have it updated and restarted as its pool says: kubectl patch wi NAME -n ns --type=merge -p '{"spec":{"paused":false}}'`},
+		{name: "it can be updated", hosts: []host{outdated("a", v1alpha1.ImpactDrain, func(h *host) { h.unfit = waitsForFitness })}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := state{hosts: tt.hosts, pools: map[poolKey]policy{}, disruptions: 1, now: testNow}
+			if tt.pool != nil {
+				s.pools[poolKey{"ns", "p"}] = policyOf(tt.pool, len(tt.hosts))
+			}
+			got := decide(s)
+			moves, stays := movesOn(got.waits)
+			if text := describeWaits(poolKey{"ns", "p"}, got.waits); moves != tt.moves || stays != tt.stays || !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
+				t.Errorf("moves %t, stays %t: %s", moves, stays, text)
+			}
+		})
+	}
+}
