@@ -163,7 +163,7 @@ func TestScheduleAnnotated(t *testing.T) {
 		at          int // how many at the same time
 		waits       string
 	}{
-		{"the version", cleared, v1alpha1.OperationReconfigure, v1alpha1.CauseVersionChanged, v1alpha1.ImpactNone, maxRenewed, "Waits for a slot: 16 other hosts are being changed"},
+		{"the version", cleared, v1alpha1.OperationReconfigure, v1alpha1.CauseVersionChanged, v1alpha1.ImpactNone, maxRenewed, "and 11 more; at most 16 of a namespace are configured again at a time because annotations of their Nodes ask for it."},
 		{"a restart", rebootRequired, v1alpha1.OperationReboot, v1alpha1.CauseRestartAnnotated, "", 1, "at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -480,7 +480,7 @@ func (p *pass) keeps(c candidate) reason {
 		return why
 	}
 	if beside := p.renewing[c.pool.namespace]; c.start && c.cause == v1alpha1.CauseVersionChanged && len(beside) >= maxRenewed {
-		return reason{kind: waitsForRestarts, most: maxRenewed, hosts: beside}
+		return reason{kind: waitsForRenewals, most: maxRenewed, hosts: beside}
 	}
 	switch slotOf(c.impact) {
 	case slotDisruption:
@@ -520,10 +520,10 @@ func (p *pass) keptByPreparing(c candidate) reason {
 		}
 	}
 	if most := p.policy(c.pool).maxUnavailable; len(inPool) > 0 && len(inPool)+len(p.unavailable[c.pool]) >= most {
-		return reason{kind: waitsForDownload, most: most, hosts: inPool}
+		return reason{kind: waitsForDownload, most: most, hosts: inPool, text: "spec.updateStrategy.rollingUpdate.maxUnavailable"}
 	}
 	if len(all) >= p.disruptions {
-		return reason{kind: waitsForDownload, most: p.disruptions, hosts: all}
+		return reason{kind: waitsForDownload, most: p.disruptions, hosts: all, text: "--max-disruptive-operations"}
 	}
 	return reason{}
 }
@@ -582,8 +582,8 @@ func (p *pass) keptByHealth(c candidate) reason {
 	if n := p.sums[c.pool].unready; n > policy.maxUnhealthy {
 		return reason{kind: waitsForHealth, most: policy.maxUnhealthy, text: fmt.Sprintf("%d of the pool are not", n)}
 	}
-	if percent := policy.maxUnhealthyPercent; percent >= 0 && p.unready > max(1, p.nodes*percent/100) {
-		return reason{kind: waitsForHealth, most: max(1, p.nodes*percent/100), text: fmt.Sprintf("%d of all %d Windows Nodes are not", p.unready, p.nodes)}
+	if most := max(policy.maxUnhealthyAnyway, p.nodes*policy.maxUnhealthyPercent/100); p.unready > most {
+		return reason{kind: waitsForHealth, most: most, text: fmt.Sprintf("%d of all %d Windows Nodes are not", p.unready, p.nodes)}
 	}
 	return reason{}
 }

@@ -156,8 +156,8 @@ func TestDecide(t *testing.T) {
 		{name: "services are restarted on one host first", hosts: []host{outdated("a", restart), outdated("b", restart)}, start: "a", waits: map[string]string{"b": "one host of pool p is updated first: a."}},
 		{name: "and on the others when it works", hosts: []host{outdated("a", "", proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b c"},
 		{name: "what it did before proves nothing", hosts: []host{outdated("a", "", proven(-2*time.Hour)), outdated("b", restart), outdated("c", restart)}, start: "b"},
-		{name: "on ten at a time", hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(12, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09", waits: map[string]string{"h11": "10 other hosts are being changed: h00, h01, h02, h03, h04 and 5 more; at most 10"}},
-		{name: "on more if as many may be drained", most: 12, hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(13, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11", waits: map[string]string{"h12": "12 other hosts are being changed: h00, h01, h02, h03, h04 and 7 more; at most 12"}},
+		{name: "on ten at a time", hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(12, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09", waits: map[string]string{"h11": "10 other hosts are being changed: h00, h01, h02, h03, h04 and 5 more; services are restarted on at most 10 hosts of all pools at a time, or on as many as --max-disruptive-operations says"}},
+		{name: "on more if as many may be drained", most: 12, hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(13, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11", waits: map[string]string{"h12": "12 other hosts are being changed: h00, h01, h02, h03, h04 and 7 more; services are restarted on at most 10 hosts"}},
 		{name: "each pool has a first one", hosts: []host{outdated("a", restart), outdated("b", restart, in("ns", "q"))}, start: "a b"},
 
 		{name: "only on request", pool: onRequest, hosts: []host{outdated("a", restart), outdated("b", drains)}, waits: map[string]string{"a": "kubectl windows reconfigure NAME -n ns", "b": "Pool p is updated when somebody asks"}},
@@ -190,6 +190,10 @@ func TestDecide(t *testing.T) {
 		{name: "too many are unwell", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown), outdated("c", "", isUpToDate)}, waits: map[string]string{"a": "2 of the pool are not; at most 1 may be"}},
 		{name: "too many are unwell elsewhere", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))}, waits: map[string]string{"a": "3 of all 3 Windows Nodes are not; at most 1 may be"}},
 		{name: "as many as somebody says", pool: remediation("2"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown)}, start: "a"},
+		{name: "a number bounds the cluster as well", pool: remediation("2"), hosts: []host{
+			sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p")), outdated("d", "", isUpToDate, in("other", "p")),
+		}, waits: map[string]string{"a": "3 of all 4 Windows Nodes are not; at most 2 may be"}},
+		{name: "by the percentage of the default", pool: remediation("1"), hosts: append(many(8, "", isUpToDate), sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))), start: "a"},
 		{name: "everything was tried", pool: remediation("40%"), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "has tried everything. Find out why: kubectl windows describe"}},
 		{name: "everything was tried on the host of a Machine", pool: ofMachines(remediation("40%")), hosts: []host{outdated("a", "", isUpToDate, isDown, func(h *host) { h.remedy.tried = true })}, waits: map[string]string{"a": "kubectl windows describe NAME -n ns. A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n ns"}},
 		{name: "a repair goes before updates", pool: remediation("40%"), hosts: []host{outdated("a", drains), outdated("b", drains), sick("c", v1alpha1.RemediateRestart)}, start: "c", waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
@@ -262,9 +266,9 @@ func remediation(maxUnhealthy string) *v1alpha1.WindowsNodePool {
 
 func fails(h *host) { h.failed = &v1alpha1.Operation{ID: "op-2"} }
 
-func many(n int, impact v1alpha1.ChangeImpact) (hosts []host) {
+func many(n int, impact v1alpha1.ChangeImpact, edit ...func(*host)) (hosts []host) {
 	for i := range n {
-		hosts = append(hosts, outdated(fmt.Sprintf("h%02d", i), impact))
+		hosts = append(hosts, outdated(fmt.Sprintf("h%02d", i), impact, edit...))
 	}
 	return hosts
 }

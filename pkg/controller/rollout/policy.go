@@ -19,9 +19,9 @@ type policy struct {
 	// canary is how many hosts are updated first. Negative: all.
 	canary      int
 	maxFailures int
-	// maxUnhealthy is how many Nodes of the pool may be not ready while hosts are repaired, and maxUnhealthyPercent how many of a hundred
-	// of the cluster. Negative: any number.
-	maxUnhealthy, maxUnhealthyPercent int
+	// maxUnhealthy is how many Nodes of the pool may be not ready while hosts are repaired, maxUnhealthyPercent how many of a hundred
+	// of the cluster, and maxUnhealthyAnyway how many of a small one.
+	maxUnhealthy, maxUnhealthyPercent, maxUnhealthyAnyway int
 	// removed is when the removal of a host was begun last, as far as the pool remembers it. Those hosts are not there any more
 	// to say it. Zero: none was.
 	removed time.Time
@@ -48,7 +48,6 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		maxUnavailable: max(1, scaled(strategy.RollingUpdate.MaxUnavailable, size, false)),
 		canary:         -1,
 		maxFailures:    int(*strategy.RollingUpdate.MaxFailures),
-		maxUnhealthy:   -1, maxUnhealthyPercent: -1,
 	}
 	if pool != nil {
 		p.machines = pool.Spec.Source.MachineSet != nil
@@ -61,8 +60,9 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		remediation := *pool.Spec.Remediation.DeepCopy()
 		v1alpha1.SetDefaults_PoolRemediation(&remediation)
 		p.maxUnhealthy = max(1, scaled(remediation.MaxUnhealthy, size, false))
-		if remediation.MaxUnhealthy.Type == intstr.String {
-			p.maxUnhealthyPercent = scaled(remediation.MaxUnhealthy, 100, false)
+		p.maxUnhealthyPercent, p.maxUnhealthyAnyway = scaled(remediation.MaxUnhealthy, 100, false), 1
+		if remediation.MaxUnhealthy.Type == intstr.Int { // which says nothing about the cluster
+			p.maxUnhealthyPercent, p.maxUnhealthyAnyway = unhealthyPercent(), p.maxUnhealthy
 		}
 	}
 	if strategy.RollingUpdate.Canary != nil {
@@ -72,6 +72,13 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 		p.window, p.unreadable = maintenance.Parse(w.Schedule, time.Duration(w.DurationSeconds)*time.Second, w.TimeZone)
 	}
 	return p
+}
+
+// unhealthyPercent is how many of a hundred Nodes of the cluster may be not ready by default.
+func unhealthyPercent() int {
+	defaults := v1alpha1.PoolRemediation{}
+	v1alpha1.SetDefaults_PoolRemediation(&defaults)
+	return scaled(defaults.MaxUnhealthy, 100, false)
 }
 
 // scaled is a number of hosts, or a percentage of them. What is neither, which the API server refuses, is none.

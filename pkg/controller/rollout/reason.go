@@ -36,6 +36,7 @@ const (
 	waitsForRestarts waitKind = "Restarts"
 	waitsForUpdates  waitKind = "Updates"
 	waitsForDownload waitKind = "Download"
+	waitsForRenewals waitKind = "Renewals"
 	waitsForHealth   waitKind = "Health"
 	waitsForPerson   waitKind = "Person"
 	waitsForTime     waitKind = "Time"
@@ -106,9 +107,9 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts of %s (spec.updateStrategy.rollingUpdate.maxFailures): %s. They are tried again there first. Find out why: kubectl windows describe %s -n %s",
 			r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
 	case waitsForDownload:
-		return fmt.Sprintf("Updates of Windows are downloaded on, or wait for a slot on, %s; at most %d at a time.", r.names(in), r.most)
+		return fmt.Sprintf("Updates of Windows are downloaded on, or wait for a slot on, %s; at most %d at a time (%s).", r.names(in), r.most, r.text)
 	case waitsForPool:
-		return fmt.Sprintf("%s: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).", waits, r.outOfService(in), pool, r.most)
+		return fmt.Sprintf("%s: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).%s", waits, r.outOfService(in), pool, r.most, r.advice(in))
 	case waitsForCluster:
 		return fmt.Sprintf("%s: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", waits, r.beingChanged(in), r.most)
 	case waitsForFirst:
@@ -134,7 +135,9 @@ func (r reason) describe(in poolKey) string {
 	case waitsForFitness:
 		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
 	case waitsForRestarts:
-		return fmt.Sprintf("Waits for a slot: %s; at most %d of all pools may be at a time.", r.beingChanged(in), r.most)
+		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time, or on as many as --max-disruptive-operations says if that is more.", r.beingChanged(in), maxRestarts)
+	case waitsForRenewals:
+		return fmt.Sprintf("Waits for a slot: %s; at most %d of a namespace are configured again at a time because annotations of their Nodes ask for it.", r.beingChanged(in), r.most)
 	}
 	return ""
 }
@@ -171,7 +174,7 @@ func (r reason) lasts() bool {
 // lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.
 func (k waitKind) lasts() bool {
 	switch k {
-	case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts, waitsForDownload:
+	case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts, waitsForDownload, waitsForRenewals:
 		return false
 	}
 	return true
@@ -282,6 +285,29 @@ func (r reason) outOfService(in poolKey) string {
 		return r.hosts[0].key.Name + " is out of service (" + r.hosts[0].why() + ")"
 	}
 	return fmt.Sprintf("%d hosts are out of service (%s)", len(r.hosts), r.names(in))
+}
+
+// advice says what can be done about hosts that are out of service, which nobody does anything to. Empty: something is done to one of them.
+func (r reason) advice(in poolKey) string {
+	if !r.lasts() {
+		return ""
+	}
+	text := ""
+	if at := slices.IndexFunc(r.hosts, func(h *host) bool { return !h.onlyCordoned() }); at >= 0 {
+		text = fmt.Sprintf(" Find out why: kubectl windows describe %s -n %s", r.hosts[at].key.Name, in.namespace)
+	}
+	if at := slices.IndexFunc(r.hosts, (*host).onlyCordoned); at >= 0 {
+		if text != "" {
+			text += "."
+		}
+		text += fmt.Sprintf(" To have it take pods again: kubectl windows uncordon %s -n %s", r.hosts[at].key.Name, in.namespace)
+	}
+	return text
+}
+
+// onlyCordoned says whether a host would be in service if its Node were not cordoned.
+func (h *host) onlyCordoned() bool {
+	return h.node && h.ready && h.cordoned && h.broken == nil && !h.lost
 }
 
 // why says why a host is out of service.

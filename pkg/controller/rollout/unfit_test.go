@@ -107,7 +107,8 @@ func TestIdle(t *testing.T) {
 		moves, stays bool
 		want         string
 	}{
-		{name: "somebody has cordoned a Node", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned)}, stays: true, want: "a: Waits for a slot: b is out of service (its Node is cordoned)"},
+		{name: "somebody has cordoned a Node", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned)}, stays: true, want: "a: Waits for a slot: b is out of service (its Node is cordoned) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable). To have it take pods again: kubectl windows uncordon b -n ns"},
+		{name: "one is down, another one cordoned", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned), outdated("c", "", isUpToDate, isDown)}, stays: true, want: "maxUnavailable). Find out why: kubectl windows describe c -n ns. To have it take pods again: kubectl windows uncordon b -n ns"},
 		{name: "the controller has", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned, isActive)}, moves: true, want: "b is out of service"},
 		{name: "and is to uncordon it", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isCordoned, func(h *host) { h.uncordon, h.uncordonDue = true, testNow.Add(time.Minute) })}, moves: true, stays: true, want: "b is out of service"},
 		{name: "one is updated now", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", v1alpha1.ImpactDrain)}, moves: true, want: "a is out of service"},

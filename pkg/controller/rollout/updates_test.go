@@ -240,13 +240,13 @@ func TestDownloadsTakeNoSlot(t *testing.T) {
 		waits        map[string]string
 		postponed    bool // a
 	}{
-		{name: "the first one downloads", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, wants)}, start: "a", waits: map[string]string{"b": "downloaded on, or wait for a slot on, a; at most 1 at a time."}},
+		{name: "the first one downloads", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, wants)}, start: "a", waits: map[string]string{"b": "downloaded on, or wait for a slot on, a; at most 1 at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)."}},
 		{name: "others are changed meanwhile", hosts: []host{outdated("a", "", isUpToDate, downloads), outdated("b", reboot, in("other", "q"))}, start: "b"},
 		{name: "namespaces do not wait for one another", hosts: []host{outdated("a", "", isUpToDate, downloads), outdated("b", "", isUpToDate, wants, in("other", "q"))}, start: "b"},
 		{name: "they begin while another host is drained", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", reboot, in("other", "q"), changing(slotDisruption))}, start: "a"},
 		{name: "not while one of the pool is", pool: two, most: 9, hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads), outdated("c", reboot, changing(slotDisruption))}, waits: map[string]string{"a": "wait for a slot on, b; at most 2"}},
 		{name: "a pool has as many as may be out of service", pool: two, most: 9, hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads), outdated("c", "", isUpToDate, wants)}, start: "a", waits: map[string]string{"c": "wait for a slot on, a, b; at most 2"}},
-		{name: "a namespace has as many as all pools", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads, in("ns", "q"))}, waits: map[string]string{"a": "wait for a slot on, b; at most 1"}},
+		{name: "a namespace has as many as all pools", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, downloads, in("ns", "q"))}, waits: map[string]string{"a": "wait for a slot on, b; at most 1 at a time (--max-disruptive-operations)."}},
 		{name: "what was downloaded is installed before others begin", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", reboot)}, admit: "a", waits: map[string]string{"b": "a is out of service (it is being restarted)"}},
 		{name: "it waits for its slot", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", reboot, changing(slotDisruption), in("ns", "q"))}, waits: map[string]string{"a": "another host is being changed: b"}},
 		{name: "it waits for its pool", most: 2, hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b is out of service"}},
