@@ -34,7 +34,9 @@ func (c *Connector) credential(ctx context.Context, instance *v1alpha1.WindowsIn
 	if err != nil {
 		return current, ssh.Credential{}, err
 	}
-	return current, c.offered(name, current, before.credentials, instance), nil
+	out := c.offered(name, current, before.credentials, instance)
+	out.IfRefused = before.missing(instance, name, current)
+	return current, out, nil
 }
 
 // offered is what the host of an instance is offered now.
@@ -133,6 +135,21 @@ type former struct {
 	keys []Key
 	// kept are the fingerprints of those that it has now and that were kept, too.
 	kept []string
+}
+
+// missing says, for a host that refuses what it is offered, which key it has accepted last, of which there is no copy any more. It is so
+// where another Secret is named than before: copies are of one Secret each. Empty: there is no such key.
+func (f former) missing(instance *v1alpha1.WindowsInstance, secret types.NamespacedName, current credentials) string {
+	known := instance.Status.Credentials
+	if known == nil || known.KeyFingerprint == "" {
+		return ""
+	}
+	_, own := current.own(known.KeyFingerprint)
+	if own || slices.ContainsFunc(f.keys, func(k Key) bool { return k.Fingerprint() == known.KeyFingerprint }) {
+		return ""
+	}
+	return fmt.Sprintf("It has accepted key %s before, which neither Secret %s has nor the copies of its former keys. If another Secret was named since then, write that key into this one as well, as private-key-old.pem; "+
+		"it can be taken away when there is a copy of it, and the host gets private-key.pem then.", known.KeyFingerprint, secret)
 }
 
 // formerCredentials is what was kept of a Secret.

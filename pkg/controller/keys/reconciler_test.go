@@ -269,6 +269,36 @@ func TestCopiesForMachines(t *testing.T) {
 	}
 }
 
+// TestAnotherSecret: a pool gets a Secret of its own, with the key that its hosts accept as a further one. There is a copy of that before it
+// is taken away.
+func TestAnotherSecret(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	own := types.NamespacedName{Namespace: "ns", Name: "own"}
+	secret := secretWith(own, second)
+	secret.Data["private-key-old.pem"] = first
+	one := instanceWith("win-1", was, "")
+	one.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}}
+	pool.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: own.Name}
+	f := newFixture(t, secretWith(clusterKey, first), secret, pool, one)
+	if diff := cmp.Diff([]string{was}, f.reconcile(own)); diff != "" {
+		t.Errorf("with both keys (-want +got)\n%s", diff)
+	}
+	f.expectEvent("")
+	if err := f.client.Get(t.Context(), own, secret); err != nil {
+		t.Fatal(err)
+	}
+	delete(secret.Data, "private-key-old.pem")
+	if err := f.client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{is, was}, f.reconcile(own)); diff != "" {
+		t.Errorf("after it was taken away (-want +got)\n%s", diff)
+	}
+	f.expectEvent("Normal KeyRotationStarted 1 of 1 hosts have none of its keys, and get " + is + ".")
+}
+
 // TestRestoredByOthers: a key that is not needed any more goes although somebody else has written it, too, as from a backup.
 func TestRestoredByOthers(t *testing.T) {
 	first, was := keyPair(t)

@@ -225,6 +225,63 @@ func TestRotateKeyCompromisedFurther(t *testing.T) {
 	}
 }
 
+// A pool gets a Secret of its own: with the former key as a further one hosts are logged in to, and get the new key when that is taken away.
+// Without it they are lost, and it is said what is missing.
+func TestRotateKeyToAnotherSecret(t *testing.T) {
+	k := newKeyed(t, winhost.Options{})
+	cluster := k.Secrets["operator/"+host.KeptSecret][hostsite.ClusterCredentials.Name]
+	before, err := host.ParseKept(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, was := before.Credentials[0].Data["private-key.pem"], before.Credentials[1].Data["private-key.pem"]
+	const name = "own"
+	own, kept := k.Instance.Namespace+"/"+name, k.Instance.Namespace+"/"+host.KeptSecret
+	k.Instance.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: name}
+	k.Secrets[own] = map[string][]byte{"private-key.pem": is}
+	_, err = k.connector.Login(t.Context(), k.Instance)
+	if hostsite.Reason(err) != hostssh.ReasonCredentialsRefused || !strings.Contains(err.Error(), "It has accepted key "+k.former+" before, which neither Secret "+own+" has") {
+		t.Fatalf("without the former key: %v", err)
+	}
+
+	k.Secrets[own]["private-key-old.pem"] = was
+	k.client.Forget(k.Instance)
+	if peer, err := k.connector.Login(t.Context(), k.Instance); err != nil || peer.Accepted != k.former || peer.Wanted != k.former {
+		t.Fatalf("with both: %+v, %v", peer, err)
+	}
+	k.Secrets[own] = map[string][]byte{"private-key.pem": is}
+	k.Secrets[kept] = map[string][]byte{name: cluster} // as the controller keeps what the host accepts, and then the new one
+	if got := k.login(t); got != k.former {
+		t.Fatalf("the host accepts %s", got)
+	}
+	r := k.rotation(t)
+	if removed, err := k.client.RotateKey(t.Context(), k.Instance, r, k.former); err != nil || !removed {
+		t.Fatalf("removed: %t, %v", removed, err)
+	}
+	if got, want := k.content(t), r.Key.String()+"\n"; got != want {
+		t.Errorf("the file is %q, want %q", got, want)
+	}
+	// Of a compromised key a copy is not missing.
+	k.Secrets[kept] = map[string][]byte{name: encoded(t, before.Credentials[0], before.Credentials[1].PublicOnly())}
+	if err := os.WriteFile(k.file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.client.Forget(k.Instance)
+	if _, err = k.connector.Login(t.Context(), k.Instance); hostsite.Reason(err) != hostssh.ReasonCredentialsRefused || strings.Contains(err.Error(), "private-key-old.pem") {
+		t.Errorf("after a compromised key: %v", err)
+	}
+}
+
+// encoded is what is kept, as the Secret has it.
+func encoded(t *testing.T, credentials ...host.KeptCredential) []byte {
+	t.Helper()
+	text, err := host.Kept{Credentials: credentials}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // A host that got a key by hand which another one had replaced is told so, and keeps it.
 func TestRotateKeyTakenBack(t *testing.T) {
 	k := newKeyed(t, winhost.Options{})

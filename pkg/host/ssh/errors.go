@@ -112,7 +112,7 @@ type Error struct {
 	// Err is the cause. It may be nil, and never contains a secret. At LayerBastion it is another *Error if it says at
 	// which layer of the way to the bastion that was.
 	Err error
-	// Remark is that of the credential that was refused. Empty: it has none, or another thing is wrong.
+	// Remark is that of the credential that was refused, with what it says for that. Empty: it has none, or another thing is wrong.
 	Remark string
 }
 

@@ -37,6 +37,8 @@ type Credential struct {
 	Remark string
 	// Warning is the part of Remark that people should know also when a server accepts a certificate of it. Empty: nothing.
 	Warning string
+	// IfRefused is what people should know besides Remark, and only when a server accepts none of it, in sentences. Empty: nothing.
+	IfRefused string
 }
 
 // Target is a host and how to log in to it.
