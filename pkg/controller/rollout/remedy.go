@@ -52,6 +52,10 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
 		tried.Insert(actionOf(op))
 	}
+	// An update that fails is tried again and again, and may have pushed out of the history what was tried.
+	if oldest := len(i.Status.History) - 1; oldest >= v1alpha1.MaxHistory-1 && i.Status.History[oldest].RequestedAt.After(before) {
+		return remedy{tried: true}
+	}
 	for _, action := range policy.Actions {
 		if !tried.Has(action) {
 			return remedy{action: action, due: due.Add(time.Duration(*policy.AfterSeconds) * time.Second)}

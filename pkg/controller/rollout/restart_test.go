@@ -143,6 +143,13 @@ const never = -365 * 24 * time.Hour
 
 // TestRemedyOf: each action is tried once, in their order, and all that was tried within an hour is about the same trouble.
 func TestRemedyOf(t *testing.T) {
+	failedUpdates := func(n int) func(*v1alpha1.WindowsInstance) { // one a minute, the last one a minute ago
+		return func(i *v1alpha1.WindowsInstance) {
+			for n := range n {
+				did(v1alpha1.OperationReconfigure, "", v1alpha1.OperationFailed, -time.Duration(n+1)*time.Minute)(i)
+			}
+		}
+	}
 	const (
 		services = v1alpha1.OperationRestartServices
 		reboot   = v1alpha1.OperationReboot
@@ -166,6 +173,8 @@ func TestRemedyOf(t *testing.T) {
 		{name: "it was ready for hours in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -3*time.Hour), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
 		{name: "Windows only", policy: &v1alpha1.PoolRemediation{AfterSeconds: new(int64(60)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestart}}, edit: []func(*v1alpha1.WindowsInstance){down(0)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(time.Minute)}},
 		{name: "what people did does not count", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, "", v1alpha1.OperationSucceeded, -time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
+		{name: "what was tried left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), failedUpdates(v1alpha1.MaxHistory + 1)}, want: remedy{tried: true}},
+		{name: "the history reaches back to the trouble", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-5 * time.Minute), failedUpdates(v1alpha1.MaxHistory + 1)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(5 * time.Minute)}},
 		{name: "it has no Node", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNoNode, -time.Hour)}},
 		{name: "it cannot be logged in to", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), condition(v1alpha1.ConditionAuthenticated, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, 0)}},
 	} {
