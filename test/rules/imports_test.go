@@ -81,7 +81,7 @@ var layers = map[string][]string{
 	"pkg/controller/rollout":   {"pkg/apis", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/drain", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal", "pkg/desired/revision"},
 	"pkg/controller/policies":  {},
-	"pkg/controller/trustedca": {"pkg/desired/cluster"},
+	"pkg/controller/trustedca": {"pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/userdata":  {"pkg/apis", "pkg/desired/userdata", "pkg/host", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},

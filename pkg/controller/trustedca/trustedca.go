@@ -11,12 +11,12 @@ package trustedca
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
-	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/util/workqueue"
@@ -28,14 +28,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 )
 
 const (
 	// controllerName names the controller in logs and metrics.
 	controllerName = "windows-trusted-ca"
-	// infrastructureName is the name of the one Infrastructure of a cluster of OpenShift.
-	infrastructureName = "cluster"
+	// interval is how often it is checked whether the cluster is one of OpenShift, as long as it seems to be none: one that has lost its
+	// Infrastructure gets it back.
+	interval = 10 * time.Minute
 )
 
 // Reconciler makes the ConfigMap. There is only one, so what a request says does not matter.
@@ -56,6 +58,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 //
 //	""                    configmaps       get list watch create   in the namespace of the operator
 //	config.openshift.io   infrastructures  get                     in the cluster
+//	machineconfiguration.openshift.io   controllerconfigs   get   in the cluster
 func SetupWithManager(mgr ctrl.Manager, namespace string) error {
 	r := &Reconciler{live: mgr.GetAPIReader(), client: mgr.GetClient(), namespace: namespace}
 	one, err := cache.New(mgr.GetConfig(), cache.Options{
@@ -95,12 +98,13 @@ func SetupWithManager(mgr ctrl.Manager, namespace string) error {
 // Reconcile makes the ConfigMap where there is none. One that is there stays as it is, whoever made it: without the
 // label its authorities are those of its author.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	err := r.live.Get(ctx, client.ObjectKey{Name: infrastructureName}, &configv1.Infrastructure{})
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return reconcile.Result{}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("reading Infrastructure %s: %w", infrastructureName, err)
+	platform, err := object.Platform(ctx, r.live)
+	switch {
+	case errors.Is(err, object.ErrNoPlatform): // it is OpenShift, whatever its platform is
+	case err != nil:
+		return reconcile.Result{}, err
+	case platform == "":
+		return reconcile.Result{RequeueAfter: interval}, nil
 	}
 	key := client.ObjectKey{Namespace: r.namespace, Name: cluster.TrustedCAConfigMap}
 	if err = r.live.Get(ctx, key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,13 +34,15 @@ func TestReconcile(t *testing.T) {
 	}{
 		{name: "OpenShift", objects: []client.Object{openShift}, want: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"config.openshift.io/inject-trusted-cabundle": "true"}}}},
 		{name: "made by somebody", objects: []client.Object{openShift, theirs}, want: theirs},
+		{name: "OpenShift that has lost its Infrastructure", objects: []client.Object{&mcfgv1.ControllerConfig{ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"}}},
+			want: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"config.openshift.io/inject-trusted-cabundle": "true"}}}},
 		{name: "another cluster"},
 		{name: "another cluster, without its kinds", get: &meta.NoKindMatchError{}},
 		{name: "API server away", get: down, err: down},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, configv1.Install} {
+			for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, configv1.Install, mcfgv1.Install} {
 				if err := add(scheme); err != nil {
 					t.Fatal(err)
 				}
@@ -54,8 +57,12 @@ func TestReconcile(t *testing.T) {
 			}).Build()
 			r := &Reconciler{live: c, client: c, namespace: "operator"}
 			for range 2 { // a second time nothing is to be done
-				if _, err := r.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, tt.err) {
+				result, err := r.Reconcile(t.Context(), reconcile.Request{})
+				if !errors.Is(err, tt.err) {
 					t.Fatalf("got error %v, want %v", err, tt.err)
+				}
+				if seemsOther := tt.want == nil && tt.err == nil; seemsOther != (result.RequeueAfter == interval) {
+					t.Errorf("it looks again after %s", result.RequeueAfter)
 				}
 			}
 			got := &corev1.ConfigMap{}

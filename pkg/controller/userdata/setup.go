@@ -23,6 +23,7 @@ const controllerName = "windows-user-data"
 // RBAC it needs, all of it by name:
 //
 //	config.openshift.io   infrastructures   get                           in the cluster
+//	machineconfiguration.openshift.io controllerconfigs get               in the cluster
 //	""                    namespaces        get                           in the cluster
 //	""                    secrets           get list watch                that of the credentials
 //	""                    secrets           get                           windows-keys-in-use beside that

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,8 +168,10 @@ func TestAddressesOfNoHost(t *testing.T) {
 // nothing is known; what it says is asked for once.
 func TestPlatform(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := configv1.Install(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{configv1.Install, mcfgv1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	silent := infrastructure("")
 	none := infrastructure("")
@@ -189,6 +192,7 @@ func TestPlatform(t *testing.T) {
 				return &meta.NoKindMatchError{}
 			},
 		}), configv1.NonePlatformType},
+		"it was deleted":     {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(&mcfgv1.ControllerConfig{ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller"}}).Build(), ""},
 		"there is no object": {clientfake.NewClientBuilder().WithScheme(scheme).Build(), configv1.NonePlatformType},
 	} {
 		p := &platformReader{live: tt.live}

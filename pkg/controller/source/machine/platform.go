@@ -22,8 +22,9 @@ type platformReader struct {
 	known configv1.PlatformType
 }
 
-// Platform returns the platform, or None in a cluster without an Infrastructure. One that says no platform, as when it was created again
-// without its status, is an error: a Machine of vSphere would be taken for one that can be replaced.
+// Platform returns the platform, or None in a cluster that is not OpenShift. That a cluster of OpenShift does not say it, as when its
+// Infrastructure was deleted, is an error: hosts would get the user and the name of another platform, and a Machine of vSphere would be
+// taken for one that can be replaced.
 func (p *platformReader) Platform(ctx context.Context) (configv1.PlatformType, error) {
 	p.mu.Lock()
 	known := p.known

@@ -54,6 +54,7 @@ const (
 //	machine.openshift.io  machines machinesets      get list watch
 //	machine.openshift.io  machines                  delete, to replace those whose hosts refuse the key
 //	config.openshift.io   infrastructures           get
+//	machineconfiguration.openshift.io controllerconfigs get
 //	""                    events                    create patch
 //	windows.openshift.io  windowsnodepools          get list watch create patch
 //	windows.openshift.io  windowsnodepools/status   patch
