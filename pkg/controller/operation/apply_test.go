@@ -13,9 +13,11 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -78,6 +80,39 @@ func TestWhoDoesNotLeadChangesNothing(t *testing.T) {
 			t.Errorf("the operation of the other process is %s: %s", op.Phase, op.Message)
 		}
 	})
+}
+
+// TestWhoLeadsAgainGoesOn: what says who leads was wrong for a moment. The operation goes on in the same process, and can be canceled.
+func TestWhoLeadsAgainGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, canceled := range []bool{false, true} {
+		inBubble(t, fmt.Sprintf("canceled: %v", canceled), func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			f.configure()
+			f.wakes = true
+			r, _ := f.process()
+			var asked atomic.Int32
+			r.Leads = func(context.Context) (bool, error) { return asked.Add(1) > 3, nil }
+			began := time.Now()
+			f.reconcile(r)
+			f.eventually("it to be asked", func() bool { return asked.Load() == 1 })
+			if canceled {
+				f.edit(func(i *v1alpha1.WindowsInstance) {
+					i.Status.Operation.CancelRequestedBy, i.Status.Operation.CancelRequestedAt = "bob", new(metav1.Now())
+				})
+			}
+			want := v1alpha1.OperationSucceeded
+			if canceled {
+				want = v1alpha1.OperationCanceled
+			}
+			if op := f.waitForEnd(); op.Phase != want {
+				t.Errorf("the operation is %s: %s", op.Phase, op.Message)
+			}
+			if took := time.Since(began); took < 3*leadsAgainAfter {
+				t.Errorf("it was asked who leads all the time: after %s it has ended", took)
+			}
+		})
+	}
 }
 
 // TestDeletedLeaseEndsNoOperation: somebody deletes the Lease of the controllers, and the

@@ -67,19 +67,26 @@ type execution struct {
 	reported sets.Set[string]
 }
 
+// leadsAgainAfter is when a process that seems not to lead asks again. One that really does not has ended by then.
+const leadsAgainAfter = 10 * time.Second
+
 // drainer has the pods of a Node leave; see [drain.Drainer.Run].
 type drainer interface {
 	Run(ctx context.Context, node string, o drain.Options, report func(drain.Progress)) error
 }
 
 // run runs the operation. It returns early when ctx ends; another execution
-// then goes on. canceled is closed when somebody asks for the end of the operation.
-func (e *execution) run(ctx context.Context, canceled <-chan struct{}) {
+// then goes on. canceled is closed when somebody asks for the end of the operation. It says after what time to
+// see whether another process has it for good, zero if there is nothing left to do.
+func (e *execution) run(ctx context.Context, canceled <-chan struct{}) (again time.Duration) {
 	e.lifetime = ctx
 	for delay := rerunBackoff.DelayFunc(); ; {
 		err := e.runSteps(ctx, canceled)
-		if err == nil || errors.Is(err, errOver) || ctx.Err() != nil {
-			return
+		switch {
+		case errors.Is(err, errNotLeading):
+			return leadsAgainAfter
+		case err == nil || errors.Is(err, errOver) || ctx.Err() != nil:
+			return 0
 		}
 		log.FromContext(ctx).Error(err, "The operation cannot run because its record cannot be written. It is tried again")
 		e.yield()
@@ -385,7 +392,7 @@ func (e *execution) ensureLeading(ctx context.Context) error {
 		return fmt.Errorf("finding out whether another process has taken over: %w", err)
 	}
 	if !leads {
-		return errOver
+		return errNotLeading
 	}
 	return nil
 }

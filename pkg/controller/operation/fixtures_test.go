@@ -439,6 +439,8 @@ type fixture struct {
 	represented func(context.Context, *v1alpha1.WindowsInstance) (string, error)
 	// settle is for how long Nodes have to stay ready.
 	settle time.Duration
+	// wakes: what an execution that has ended wakes is reconciled, as the manager does.
+	wakes bool
 	// silent kubelets do not renew the Leases of their Nodes.
 	silent atomic.Bool
 	host   *scriptedHost
@@ -634,7 +636,12 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	wg.Go(func() {
 		for {
 			select {
-			case <-r.wake:
+			case woken := <-r.wake:
+				if f.wakes {
+					if _, err := r.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(woken.Object)}); err != nil && ctx.Err() == nil {
+						f.t.Error(err)
+					}
+				}
 			case <-ctx.Done():
 				return
 			}

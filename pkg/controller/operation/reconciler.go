@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -68,9 +69,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// execute runs an operation.
-func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func()) {
+// execute runs an operation; see [runner.execute].
+func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func()) (again time.Duration) {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(controllerName).WithValues("WindowsInstance", key, "operation", id))
 	e := &execution{Reconciler: r, key: key, id: id, yield: yield, reported: sets.New[string]()}
-	e.run(ctx, canceled)
+	return e.run(ctx, canceled)
 }

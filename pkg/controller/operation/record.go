@@ -20,6 +20,9 @@ var (
 	// errOver means that there is nothing left to do: the operation has ended, another
 	// one has taken its place, or the instance is gone.
 	errOver = errors.New("the operation is over")
+	// errNotLeading means that another process has the operation. It is [errOver] for this execution; whether it is for this process, only
+	// time tells: what says who leads may have been wrong for a moment.
+	errNotLeading = fmt.Errorf("another process works on it: %w", errOver)
 	// errCanceled means that the operation is [execution.unwanted].
 	errCanceled = errors.New("the operation was canceled")
 )

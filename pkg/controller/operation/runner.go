@@ -6,8 +6,10 @@ package operation
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/workpool"
 )
@@ -27,8 +29,9 @@ type runner struct {
 	// execute runs an operation and returns when there is nothing left to do, or
 	// ctx has ended. canceled is closed when somebody asks for the end of the operation.
 	// With yield it gives its worker to another execution and goes on without one: to be
-	// called by one that waits for others and does nothing meanwhile.
-	execute func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func())
+	// called by one that waits for others and does nothing meanwhile. again is after what time to run it
+	// again at the latest. Zero: it was run to its end.
+	execute func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func()) (again time.Duration)
 	// ready is [Options.Ready].
 	ready func(ctx context.Context) error
 	// notify is called when an execution has ended and the instance is free for the next one.
@@ -46,6 +49,8 @@ type task struct {
 	id       string
 	canceled chan struct{}
 	isClosed bool
+	// again is as with [runner.execute].
+	again time.Duration
 }
 
 func newRunner(workers int) *runner {
@@ -97,17 +102,21 @@ func (r *runner) work(key types.NamespacedName, lane workpool.Lane, t *task) wor
 	return workpool.Work{
 		Key: key, Lane: lane,
 		Run: func(ctx context.Context, detach func() bool) {
-			r.execute(ctx, key, t.id, t.canceled, func() { detach() })
+			again := r.execute(ctx, key, t.id, t.canceled, func() { detach() })
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if ctx.Err() == nil { // neither dropped nor interrupted
+			if t.again = again; again == 0 && ctx.Err() == nil { // neither dropped nor interrupted
 				r.ended[key] = t.id
 			}
 		},
 		Ended: func(ctx context.Context) {
 			r.mu.Lock()
 			delete(r.tasks, key)
+			again := t.again
 			r.mu.Unlock()
+			if again > 0 {
+				sleepUnless(ctx, clock.RealClock{}, again, nil)
+			}
 			if ctx.Err() == nil {
 				r.notify(ctx, key) // also for one that was dropped, whose own context is over
 			}

@@ -31,13 +31,14 @@ func TestRunner(t *testing.T) {
 		r := newRunner(2)
 		began, ended := make(chan string, 10), make(chan string, 10)
 		release := make(chan struct{})
-		r.execute = func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, _ func()) {
+		r.execute = func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, _ func()) time.Duration {
 			began <- key.Name + id
 			select {
 			case <-release:
 			case <-canceled:
 			case <-ctx.Done():
 			}
+			return 0
 		}
 		r.notify = func(_ context.Context, key types.NamespacedName) { ended <- key.Name }
 		for i := range 4 {
@@ -90,13 +91,14 @@ func TestRunnerYields(t *testing.T) {
 		started, yielded := make(chan string), make(chan struct{})
 		yields := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
 		release := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
-		r.execute = func(_ context.Context, key types.NamespacedName, _ string, _ <-chan struct{}, yield func()) {
+		r.execute = func(_ context.Context, key types.NamespacedName, _ string, _ <-chan struct{}, yield func()) time.Duration {
 			started <- key.Name
 			for range yields[key.Name] {
 				yield()
 				yielded <- struct{}{}
 			}
 			<-release[key.Name]
+			return 0
 		}
 		r.notify = func(context.Context, types.NamespacedName) {}
 		ctx, cancel := context.WithCancel(context.Background())
