@@ -46,7 +46,7 @@ func TestNamespaceDeletion(t *testing.T) {
 // programs are back, and no host is logged in to for that.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
-	s := startSystem(t, system.Options{WithoutController: true})
+	s := startSystem(t, system.Options{WithoutController: true, ControllerArgs: []string{"--missing-namespace-timeout=0"}})
 	const ns = "removed-by-force"
 	if _, err := s.Kubectl(t.Context(), "create", "namespace", ns); err != nil {
 		t.Fatal(err)

@@ -153,6 +153,7 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 	if err := lifecycle.SetupWithManager(ctx, c, lifecycle.Options{
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
+		MissingNamespaceTimeout: c.options.MissingNamespaceTimeout,
 	}); err != nil || c.desired == nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
@@ -71,6 +72,8 @@ type options struct {
 	ProbeTimeout time.Duration
 	// ConcurrentOperations is how many operations that somebody requested run at one time.
 	ConcurrentOperations int
+	// MissingNamespaceTimeout is for how long objects stay whose namespace does not exist.
+	MissingNamespaceTimeout time.Duration
 	// NodeSettleTime is for how long a Node must stay ready after what disturbs its pods.
 	NodeSettleTime time.Duration
 	// RecheckInterval is how often a host with which all is well is probed.
@@ -105,7 +108,9 @@ func newOptions() *options {
 		ProbeTimeout:           instance.DefaultProbeTimeout,
 		ConcurrentOperations:   operation.DefaultConcurrent,
 		NodeSettleTime:         operation.DefaultSettle,
-		RecheckInterval:        instance.DefaultRecheckInterval,
+
+		MissingNamespaceTimeout: lifecycle.DefaultMissingNamespaceTimeout,
+		RecheckInterval:         instance.DefaultRecheckInterval,
 
 		APIServerSettleTime:     cluster.DefaultSettleTime,
 		MaxDisruptiveOperations: rollout.DefaultDisruptions,
@@ -140,6 +145,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConcurrentSlowProbes, "concurrent-slow-probes", o.ConcurrentSlowProbes, "How many hosts that did not answer in time last time are probed at one time, besides the others.")
 	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one probe of a host may take as a whole, with the transfer of the agent if the host does not have it.")
 	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as drains, reboots and configurations, run at the same time; further ones wait. Uncordons do not count, nor does what has waited for a slot, or long for its host.")
+	fs.DurationVar(&o.MissingNamespaceTimeout, "missing-namespace-timeout", o.MissingNamespaceTimeout, "For how long instances and pools stay whose namespace does not exist, as after a restore of the cluster from a backup that is older than it; 0: they are deleted at once. Their hosts are left as they are.")
 	fs.DurationVar(&o.NodeSettleTime, "node-settle-time", o.NodeSettleTime, "For how long a Node must stay ready after a configuration or a restart that disturbs its pods, before that has succeeded and the next host follows; 0: it need not.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth.")
 
@@ -262,6 +268,9 @@ func (o *options) validate() error {
 	}
 	if o.APIServerSettleTime < 0 {
 		add("api-server-settle-time", "%s is negative", o.APIServerSettleTime)
+	}
+	if o.MissingNamespaceTimeout < 0 {
+		add("missing-namespace-timeout", "%s is negative", o.MissingNamespaceTimeout)
 	}
 	if o.NodeSettleTime < 0 {
 		add("node-settle-time", "%s is negative", o.NodeSettleTime)

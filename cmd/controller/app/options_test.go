@@ -58,6 +58,7 @@ func TestDefaults(t *testing.T) {
 		ConcurrentOperations:    128,
 		ProbeTimeout:            4 * time.Minute,
 		NodeSettleTime:          30 * time.Second,
+		MissingNamespaceTimeout: time.Hour,
 		APIServerSettleTime:     10 * time.Minute,
 		RecheckInterval:         5 * time.Minute,
 		MaxDisruptiveOperations: 1,
@@ -80,7 +81,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=leases",
 		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
 		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--refused-host-cidrs=172.30.0.0/16", "--refused-host-cidrs=10.128.0.0/14", "--dial-timeout=3s", "--max-host-connections=7",
-		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m", "--node-settle-time=20s", "--api-server-settle-time=5m",
+		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m", "--node-settle-time=20s", "--missing-namespace-timeout=24h", "--api-server-settle-time=5m",
 		"--payload", dir, "--payload-cache-dir", dir, "--api-server-url=https://api.example.com:6443", "--service-cidr=10.96.0.0/12", "--cluster-dns=10.96.0.10",
 		"--max-disruptive-operations=4", "--host-upload-limit=10Mi", "--total-upload-limit=100M")
 	if err != nil {
@@ -94,7 +95,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 			AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, RefusedHostCIDRs: []string{"172.30.0.0/16", "10.128.0.0/14"},
 			DialTimeout: 3 * time.Second, MaxHostConnections: 7,
 		},
-		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ConcurrentOperations: 3, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute, NodeSettleTime: 20 * time.Second, APIServerSettleTime: 5 * time.Minute,
+		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ConcurrentOperations: 3, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute, NodeSettleTime: 20 * time.Second, MissingNamespaceTimeout: 24 * time.Hour, APIServerSettleTime: 5 * time.Minute,
 		Desired: flags.Flags{
 			Payload: dir, PayloadCache: dir, APIServerURL: "https://api.example.com:6443", ServiceCIDR: "10.96.0.0/12", ClusterDNS: "10.96.0.10",
 		},
@@ -151,7 +152,7 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 	}
 	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--instances-configmap=", "--private-key-secret=/",
 		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--kubeconfig=/nowhere/kubeconfig",
-		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--refused-host-cidrs=pods", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms", "--node-settle-time=-1s", "--api-server-settle-time=-1s",
+		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--refused-host-cidrs=pods", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms", "--node-settle-time=-1s", "--missing-namespace-timeout=-1s", "--api-server-settle-time=-1s",
 		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0",
 		"--payload", file, "--payload-cache-dir=/nowhere", "--api-server-url=http://x", "--service-cidr=10.96.0.0", "--cluster-dns=dns",
 		"--max-disruptive-operations=0", "--host-upload-limit=1", "--total-upload-limit=much",
@@ -160,7 +161,7 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 		t.Fatal("all of it is taken")
 	}
 	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
-		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval", "node-settle-time", "api-server-settle-time",
+		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval", "node-settle-time", "missing-namespace-timeout", "api-server-settle-time",
 		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations",
 		"payload", "payload-cache-dir", "api-server-url", "service-cidr", "cluster-dns", "max-disruptive-operations", "host-upload-limit", "total-upload-limit",
 		"max-removals", "removal-window"} {
@@ -182,7 +183,7 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 
 // What is just enough is taken.
 func TestLeastValues(t *testing.T) {
-	if _, err := parse(t, "--agent-dir", t.TempDir(), "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0", "--api-server-settle-time=0",
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0", "--missing-namespace-timeout=0", "--api-server-settle-time=0",
 		"--concurrent-probes=1", "--concurrent-slow-probes=1", "--concurrent-operations=1", "--max-disruptive-operations=1"); err != nil {
 		t.Error(err)
 	}

@@ -18,6 +18,9 @@ import (
 // that an instance of that name follows when this one is gone.
 type WantedFunc func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error)
 
+// DefaultMissingNamespaceTimeout is time for somebody to create a namespace again that a restore has lost.
+const DefaultMissingNamespaceTimeout = time.Hour
+
 // Options configure the controller.
 type Options struct {
 	// Managed: hosts are configured. Otherwise none is; those that were before, by a controller
@@ -31,6 +34,9 @@ type Options struct {
 	// RemoveWithoutConfirmation removes the host of every instance that is deleted at once.
 	// Default: ask first when they are more than MaxRemovals.
 	RemoveWithoutConfirmation bool
+	// MissingNamespaceTimeout is for how long instances and pools stay whose namespace does not exist. 0: they go at once.
+	// Usually [DefaultMissingNamespaceTimeout].
+	MissingNamespaceTimeout time.Duration
 	// Wanted says whether the source of an instance that was deleted asks for its host again.
 	// Nil: no source does.
 	Wanted WantedFunc

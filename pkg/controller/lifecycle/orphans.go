@@ -34,9 +34,11 @@ func (r *Reconciler) followOrphans(ctx context.Context) error {
 	return nil
 }
 
-// endOrphans deletes instances and pools whose namespace does not exist any more: somebody removed it by
+// endOrphans deletes instances and pools whose namespace has not existed for a while: somebody removed it by
 // force while our API was away. Nobody could write or end them otherwise. The API server releases
-// their hosts as it does when a namespace is deleted: nothing is removed from these.
+// their hosts as it does when a namespace is deleted: nothing is removed from these. The namespace may also be
+// missing because the etcd of the cluster was restored from a backup that is older than it. Then somebody creates it
+// again, and has time for that.
 func (r *Reconciler) endOrphans(ctx context.Context) error {
 	var instances v1alpha1.WindowsInstanceList
 	var pools v1alpha1.WindowsNodePoolList
@@ -53,13 +55,35 @@ func (r *Reconciler) endOrphans(ctx context.Context) error {
 	for i := range pools.Items { // after the instances that belong to them
 		objects[pools.Items[i].Namespace] = append(objects[pools.Items[i].Namespace], &pools.Items[i])
 	}
+	now := r.clock.Now()
+	for name := range r.missing {
+		if objects[name] == nil {
+			delete(r.missing, name)
+		}
+	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		namespace, err := object.Get(ctx, r.live, types.NamespacedName{Name: name}, &corev1.Namespace{})
 		if err != nil {
 			errs = append(errs, err)
 		}
-		if err != nil || namespace != nil {
+		if err != nil {
+			continue
+		}
+		if namespace != nil {
+			delete(r.missing, name)
+			continue
+		}
+		since, known := r.missing[name]
+		if !known {
+			since = now
+			r.missing[name] = since
+		}
+		if left := r.MissingNamespaceTimeout - now.Sub(since); left > 0 {
+			if !known {
+				log.FromContext(ctx).Info("A namespace with instances or pools is gone. Unless it is created again (kubectl create namespace NAME), they are deleted, and their hosts left as they are",
+					"namespace", name, "objects", len(objects[name]), "after", left.String())
+			}
 			continue
 		}
 		for _, orphan := range objects[name] {

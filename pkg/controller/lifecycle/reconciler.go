@@ -40,6 +40,8 @@ type Reconciler struct {
 	live      client.Reader
 	clock     clock.PassiveClock
 	standings *standings
+	// missing is since when namespaces with objects of ours are known not to exist. Only [Reconciler.endOrphans] uses it.
+	missing map[string]time.Time
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)

@@ -103,7 +103,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				return c.Delete(ctx, obj, opts...)
 			},
 		}).Build()
-	f.r = &Reconciler{Options: Options{Managed: true, Recorder: f.events, MaxRemovals: intstr.FromString("10%"), RemovalWindow: time.Hour}, client: f, live: f, clock: f.clock, standings: newStandings(nil)}
+	f.r = &Reconciler{Options: Options{Managed: true, Recorder: f.events, MaxRemovals: intstr.FromString("10%"), RemovalWindow: time.Hour}, client: f, live: f, clock: f.clock, standings: newStandings(nil), missing: map[string]time.Time{}}
 	return f
 }
 

@@ -6,6 +6,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,7 +39,7 @@ const workers = 4
 //	(core)                nodes                    delete
 //	(core)                events                   create patch
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, standings: newStandings(o.Registerer)}
+	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, standings: newStandings(o.Registerer), missing: map[string]time.Time{}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}).
