@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -43,11 +44,11 @@ func (a *Client) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 // after every failure, the same can be applied again. As long as the first one continues, the host
 // answers that it is locked, a failure with the reason [api.ReasonLocked].
 //
-// The end of ctx ends the SSH session. What becomes of the agent then is up to the SSH
+// The end of ctx ends the SSH session, and sends the agent no signal. What becomes of it then is up to the SSH
 // server. OpenSSH for Windows leaves a program without a terminal alone
 // (https://github.com/PowerShell/Win32-OpenSSH/issues/1751), so that it gets to its end with
 // nothing but its transcript to show for it; others end it. Both leave the host in a state
-// from which the same can be applied again.
+// from which the same can be applied again. Only an agent that reports nothing new for too long is told to end.
 //
 // report, if it is not nil, gets what happens while it happens, several times a second
 // maybe; it is called by the goroutine that called Apply, and holds the host up while it
@@ -166,7 +167,9 @@ func (a *Client) change(ctx context.Context, to login, c change) (*api.Result, e
 func (a *Client) runChange(ctx context.Context, target ssh.Target, program string, c change) (*api.Result, error) {
 	ctx, watch := newWatch(ctx, a.patience.silence, a.patience.change)
 	defer watch.end()
-	process, err := a.options.Pool.Start(ctx, target, program+" "+c.command)
+	// Whoever leaves, as a controller that is stopped does, must not have the agent terminated while services are stopped. One
+	// that hangs is ended: it has the lock of the host.
+	process, err := a.options.Pool.StartLasting(ctx, target, program+" "+c.command, hangs)
 	if err != nil {
 		return nil, watch.explain(err)
 	}
@@ -184,7 +187,7 @@ func (a *Client) runChange(ctx context.Context, target ssh.Target, program strin
 	if err != nil {
 		return nil, watch.explain(hide.failure(ending(process, err)))
 	}
-	a.awaitEnd(process)
+	a.awaitEnd(process, watch)
 	if err := checkResult(result, c); err != nil {
 		return nil, &Error{Step: StepRun, Err: err}
 	}
@@ -205,8 +208,10 @@ func ending(process *ssh.Process, noticed error) error {
 }
 
 // awaitEnd waits until the agent has ended. Its exit code says nothing that the result does not.
-func (a *Client) awaitEnd(process *ssh.Process) {
-	timer := time.AfterFunc(a.patience.end, func() { _ = process.Close() })
+func (a *Client) awaitEnd(process *ssh.Process, w *watch) {
+	timer := time.AfterFunc(a.patience.end, func() {
+		w.cancel(&silenceError{fmt.Sprintf("it did not end within %s after its result", a.patience.end)})
+	})
 	defer timer.Stop()
 	_, _ = io.Copy(io.Discard, process.Stdout())
 	_ = process.Wait()

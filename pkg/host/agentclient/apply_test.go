@@ -26,6 +26,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -200,17 +201,36 @@ func (c *configurable) withoutPayload() *api.ApplyRequest {
 	return r
 }
 
-// waiting is a request that the host does not get to the end of: nothing makes the network
+// overlayNetwork is what the program of an overlay makes.
+const overlayNetwork = "OVNKubernetesHybridOverlayNetwork"
+
+// waiting is a request that the host does not get to the end of before makeNetwork was called: nothing else makes the network
 // that its service needs.
 func (c *configurable) waiting() *api.ApplyRequest {
 	r := c.withoutPayload()
-	r.Bundle.Document.HNS = &config.HNS{Networks: []string{"net"}}
-	r.Bundle.Document.Variables = []config.Variable{{Name: "SUBNET", Source: config.SourceHNSSubnet, Network: "net"}}
+	r.Bundle.Document.HNS = &config.HNS{Networks: []string{overlayNetwork}}
+	r.Bundle.Document.Variables = []config.Variable{{Name: "SUBNET", Source: config.SourceHNSSubnet, Network: overlayNetwork}}
 	r.Bundle.Document.Services = []config.Service{{
 		Name: "proxy", Description: config.Description("proxy"), BinaryPath: `C:\k\kubelet.conf`, Arguments: []string{"$(SUBNET)"},
 		StartType: config.StartAutomatic, OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{"proxy"}},
 	}}
 	return r
+}
+
+// makeNetwork has a program of others make the network that waiting waits for.
+func (c *configurable) makeNetwork(t *testing.T) {
+	t.Helper()
+	system, ok := winhost.SystemOf(c.Host)
+	if !ok {
+		t.Fatal("this host makes no networks")
+	}
+	const overlay = "hybrid-overlay-node"
+	if err := system.CreateService(overlay, config.ServiceSettings{CommandLine: c.client.AgentPath()}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := system.StartService(overlay); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestConfigure is the life of a host, from nothing to a node and back. On the hosts that
@@ -310,7 +330,8 @@ func testConfigure(t *testing.T, c *configurable) {
 	}
 }
 
-// TestApplyLocked: of two at once, the second one is told so by the host.
+// TestApplyLocked: of two at once, the second one is told so by the host, also when who asked for the first one has left: the
+// agent is not ended in the middle.
 func TestApplyLocked(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -330,11 +351,24 @@ func TestApplyLocked(t *testing.T) {
 	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonLocked || !strings.Contains(result.Error, `"apply" changes this host`) {
 		t.Errorf("the second one: %+v, %v", result, err)
 	}
-	// The end of its context ends the first one, and nothing else on the connection.
+	// The end of its context ends the session of the first one, and nothing else: the agent holds its lock until it is done.
 	cancel()
 	if err := <-first; hostsite.Reason(err) != ssh.ReasonCanceled {
 		t.Errorf("the first one: %v", err)
 	}
+	result, err = c.client.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
+	if err != nil || result.Reason != api.ReasonLocked {
+		t.Errorf("after the first one was left: %+v, %v", result, err)
+	}
+	c.makeNetwork(t)
+	hosttest.Eventually(t, "the first one gets to its end", func() bool {
+		system, _ := winhost.SystemOf(c.Host)
+		service, err := system.Service("proxy")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return service != nil && service.State == engine.ServiceRunning
+	})
 	c.applies(t)
 }
 

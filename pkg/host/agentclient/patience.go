@@ -81,6 +81,12 @@ func (w *watch) end() {
 	w.cancel(context.Canceled)
 }
 
+// hangs says whether a context ended because nothing had happened for too long.
+func hangs(cause error) bool {
+	_, silent := errors.AsType[*silenceError](cause)
+	return silent
+}
+
 // explain returns why the context was ended, if it was by the watch, and else err.
 func (w *watch) explain(err error) error {
 	if silent, ok := errors.AsType[*silenceError](context.Cause(w.ctx)); ok {

@@ -271,6 +271,9 @@ type channelSpec struct {
 	payload []byte
 	// stderrApart leaves standard error to be read by the user of the stream.
 	stderrApart bool
+	// ends says whether a command that runs is told to end when its session is closed, by the cause of the end of its
+	// context, nil if that has not ended. Nil: always.
+	ends func(cause error) bool
 }
 
 // sessionChannel is a session (RFC 4254, section 6.1).

@@ -45,6 +45,15 @@ func (p *Pool) Start(ctx context.Context, t Target, commandLine string) (*Proces
 	return p.start(ctx, t, sessionChannel, commandLine, nil)
 }
 
+// StartLasting is Start for a command that is to get to its end although its caller leaves: the end of ctx and Close end the
+// session only, and send no signal, on which OpenSSH for Windows would terminate the command in the middle of what it does. A command for which
+// nobody should wait any more is ended as by Start: when hung says so of the cause of the end of ctx. It is asked with nil while ctx has not ended.
+func (p *Pool) StartLasting(ctx context.Context, t Target, commandLine string, hung func(cause error) bool) (*Process, error) {
+	channel := sessionChannel
+	channel.ends = hung
+	return p.start(ctx, t, channel, commandLine, nil)
+}
+
 // start opens a channel and runs a command on it.
 func (p *Pool) start(ctx context.Context, t Target, spec channelSpec, commandLine string, pty *PTY) (*Process, error) {
 	s, err := p.openStream(ctx, t, spec)

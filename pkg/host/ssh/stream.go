@@ -23,6 +23,8 @@ type stream struct {
 	// stderr keeps the end of standard error, unless stderrApart reads all of it.
 	stderr      *tail
 	stderrApart *reader
+	// signals says whether a command that still runs is told to end.
+	signals func() bool
 
 	// closing is closed when our side closes the stream, ended when the server has, or
 	// the connection is over; drained when stderr has all of standard error.
@@ -54,6 +56,7 @@ func newStream(ctx context.Context, c *conn, spec channelSpec, ch ssh.Channel, r
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 		drained: make(chan struct{}),
+		signals: func() bool { return spec.ends == nil || spec.ends(context.Cause(ctx)) },
 	}
 	s.stdin = newWriter(s)
 	s.stdout = newReader(s, ch)
@@ -181,9 +184,9 @@ func (s *stream) hangUp() {
 	s.mu.Lock()
 	running := s.running
 	s.mu.Unlock()
-	if running {
-		// OpenSSH keeps a command running after its channel was closed, and counts its session.
-		// Servers that know no signals ignore this.
+	if running && s.signals() {
+		// OpenSSH keeps a command running after its channel was closed, and counts its session. On Windows, since 8.1, it
+		// terminates the command, with all that this has started. Servers that know no signals ignore this.
 		_, _ = s.ch.SendRequest("signal", false, ssh.Marshal(struct{ Signal string }{string(ssh.SIGTERM)}))
 	}
 	_ = s.ch.Close() // fails only if it is closed already

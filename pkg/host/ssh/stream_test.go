@@ -4,8 +4,10 @@
 package ssh
 
 import (
+	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -140,6 +142,51 @@ func TestHangUp(t *testing.T) {
 			if st := p.Stats(); st.Sessions != 0 || st.Idle != 1 {
 				t.Errorf("it was not given back: %+v", st)
 			}
+		})
+	}
+}
+
+// TestLastingCommand: a command that is to get to its end is told nothing when its session is closed, unless it hangs.
+func TestLastingCommand(t *testing.T) {
+	errHangs := errors.New("it hangs")
+	for _, tt := range []struct {
+		name  string
+		close func(p *Process, cancel context.CancelCauseFunc)
+		want  []string
+	}{
+		{"its caller left", func(_ *Process, cancel context.CancelCauseFunc) { cancel(nil) }, nil},
+		{"it was closed", func(p *Process, _ context.CancelCauseFunc) { _ = p.Close() }, nil},
+		{"it hangs", func(_ *Process, cancel context.CancelCauseFunc) { cancel(errHangs) }, []string{"signal"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, Options{}, func(t *testing.T, p *Pool, s *peer, _ *conn) {
+				far := make(chan opened, 1)
+				s.open = func(n ssh.NewChannel) {
+					channel, requests, err := n.Accept()
+					if err != nil {
+						t.Error(err)
+					}
+					_ = (<-requests).Reply(true, nil)
+					far <- opened{channel, requests}
+				}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				process, err := p.StartLasting(ctx, s.target(), "agent apply", func(cause error) bool { return errors.Is(cause, errHangs) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.close(process, cancel)
+				var got []string
+				for r := range (<-far).requests {
+					got = append(got, r.Type)
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("the host got %q, want %q", got, tt.want)
+				}
+				if err := process.Wait(); err == nil {
+					t.Error("its end is known")
+				}
+			})
 		})
 	}
 }

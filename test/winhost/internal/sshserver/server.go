@@ -244,10 +244,18 @@ func (c *connection) open(ctx context.Context, nch ssh.NewChannel) {
 // session answers the requests of one session until its channel is closed.
 func (c *connection) session(ctx context.Context, ch ssh.Channel, reqs <-chan *ssh.Request) {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var program sync.WaitGroup
 	defer program.Wait()
 	defer func() { _ = ch.Close() }()
-	defer cancel()
+	// OpenSSH for Windows ends a command that has no terminal when it is sent a signal, and not with its session; here it
+	// also ends with its connection.
+	outlives := false
+	defer func() {
+		if !outlives {
+			cancel()
+		}
+	}()
 	started := false // one program per session, RFC 4254 section 6.5
 	var terminal *Terminal
 	for r := range reqs {
@@ -269,12 +277,13 @@ func (c *connection) session(ctx context.Context, ch ssh.Channel, reqs <-chan *s
 			}
 			command := c.command(ch, payload.Text, terminal)
 			run = func() { c.exec(ctx, ch, f, command) }
+			outlives = r.Type == "exec" && terminal == nil
 		case "subsystem":
 			if ssh.Unmarshal(r.Payload, &payload) == nil && payload.Text == "sftp" {
 				run = func() { c.sftp(ctx, ch) }
 			}
 		case "signal":
-			cancel() // Windows has no signals; ending the program is all that can be meant
+			cancel() // as TerminateProcess does, whichever signal it is
 		case "pty-req":
 			if !started && terminal == nil {
 				terminal = newTerminal(r.Payload)
