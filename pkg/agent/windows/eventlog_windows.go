@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,17 +97,15 @@ func (eventLog) Query(_ context.Context, q logs.EventQuery) (logs.EventReader, e
 	if q.NewestFirst && isDirect(q.Channel) {
 		return nil, logs.ErrDirectChannel
 	}
-	r := &eventReader{publishers: make(map[string]evtHandle)}
+	r := &eventReader{query: q, publishers: make(map[string]evtHandle)}
 	var err error
 	if q.Follow {
 		// Set at the beginning, so that the first Next reads events.
 		if r.signal, err = windows.CreateEvent(nil, 1, 1, nil); err != nil {
 			return nil, fmt.Errorf("creating an event object: %w", err)
 		}
-		r.results, err = evtSubscribe(r.signal, q.Channel, xpath(q, false), q.AfterRecord)
-	} else {
-		r.results, err = evtQuery(q.Channel, xpath(q, true), q.NewestFirst)
 	}
+	r.results, err = r.open()
 	if err == nil {
 		r.system, err = evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
 	}
@@ -140,9 +137,37 @@ func isDirect(channel string) bool {
 	return r != 0 && (kind == evtChannelTypeAnalytic || kind == evtChannelTypeDebug)
 }
 
-// xpath selects the events of a query. A subscription has a bookmark instead of the record,
+// open opens the query, or the subscription, behind what was read of it.
+func (r *eventReader) open() (evtHandle, error) {
+	q := r.query
+	if !q.NewestFirst {
+		q.AfterRecord = cmp.Or(r.last, q.AfterRecord)
+	}
+	switch {
+	case q.Follow:
+		return evtSubscribe(r.signal, q.Channel, xpath(q, false, 0), q.AfterRecord)
+	case q.NewestFirst:
+		return evtQuery(q.Channel, cmp.Or(r.text, xpath(q, true, r.last)), true)
+	}
+	return evtQuery(q.Channel, xpath(q, true, 0), false)
+}
+
+// reopen is open for a query that is stale.
+func (r *eventReader) reopen() error {
+	if r.text != "" {
+		return errEventsStale // it does not say behind which record
+	}
+	results, err := r.open()
+	if err == nil {
+		r.results.close()
+		r.results = results
+	}
+	return err
+}
+
+// xpath selects the events of a query, those before a record if that is not 0. A subscription has a bookmark instead of the record,
 // which also works after the channel was cleared.
-func xpath(q logs.EventQuery, byRecord bool) string {
+func xpath(q logs.EventQuery, byRecord bool, before uint64) string {
 	var terms []string
 	if q.Provider != "" {
 		// Neither quote can be in the name of a service.
@@ -150,6 +175,9 @@ func xpath(q logs.EventQuery, byRecord bool) string {
 	}
 	if byRecord && q.AfterRecord > 0 {
 		terms = append(terms, fmt.Sprintf("(EventRecordID > %d)", q.AfterRecord))
+	}
+	if before > 0 {
+		terms = append(terms, fmt.Sprintf("(EventRecordID < %d)", before))
 	}
 	if q.ErrorsOnly {
 		// WINEVENT_LEVEL_CRITICAL and WINEVENT_LEVEL_ERROR of winmeta.h.
@@ -170,11 +198,16 @@ func xpath(q logs.EventQuery, byRecord bool) string {
 }
 
 type eventReader struct {
+	query logs.EventQuery
+	// text selects the events in place of the query, if it is not empty.
+	text string
+	// last is the record that was read last, 0 if none was.
+	last    uint64
 	results evtHandle
 	// signal belongs to a subscription.
 	signal       windows.Handle
 	system, user evtHandle
-	batch        [64]evtHandle
+	batch        [eventBatch]evtHandle
 	next, have   int
 	buf          []uint64
 	// publishers are the metadata of providers, opened once; 0 for those that
@@ -213,12 +246,11 @@ func (r *eventReader) fetch(ctx context.Context) (evtHandle, error) {
 		return 0, err
 	}
 	if r.next == r.have {
-		n, err := evtNext(r.results, r.batch[:])
+		n, err := nextEvents(ctx, r.query.Follow, func(patience time.Duration) (int, error) {
+			return evtNext(r.results, r.batch[:], patience)
+		}, r.reopen)
 		if err != nil {
 			return 0, err
-		}
-		if n == 0 {
-			return 0, io.EOF
 		}
 		r.next, r.have = 0, n
 	}
@@ -252,10 +284,14 @@ func (r *eventReader) read(h evtHandle) (*logs.Event, error) {
 // systemValues are valid until the next event is rendered.
 func (r *eventReader) systemValues(h evtHandle) ([]evtVariant, error) {
 	values, err := r.render(r.system, h)
-	if err == nil && len(values) < evtSystemValues {
-		err = fmt.Errorf("an event has %d system values, want %d", len(values), evtSystemValues)
+	if err != nil {
+		return nil, err
 	}
-	return values, err
+	if len(values) < evtSystemValues {
+		return nil, fmt.Errorf("an event has %d system values, want %d", len(values), evtSystemValues)
+	}
+	r.last = values[evtSystemRecordID].uint()
+	return values, nil
 }
 
 // levelNames are those of winmeta.xml. Classic sources write 0 for information.
@@ -300,18 +336,16 @@ const maxBoots = 200
 // back as that goes.
 func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 	boots := []time.Time{facts.BootTime(h.Now(), windows.DurationSinceBoot())}
-	results, err := evtQuery("System", bootEvents, true)
+	r := &eventReader{query: logs.EventQuery{Channel: "System", NewestFirst: true}, text: bootEvents}
+	defer r.Close() //nolint:errcheck // only read
+	var err error
+	if r.results, err = r.open(); err == nil {
+		r.system, err = evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
+	}
 	if err != nil {
 		// The current boot is known all the same.
-		return boots, nil
+		return boots, nil //nolint:nilerr // see above
 	}
-	system, err := evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
-	if err != nil {
-		results.close()
-		return boots, nil
-	}
-	r := &eventReader{results: results, system: system}
-	defer r.Close() //nolint:errcheck // only read
 	for n := 0; len(boots) < maxBoots; n++ {
 		t, err := r.nextTime(ctx)
 		if err != nil {

@@ -235,18 +235,21 @@ func evtSubscribe(signal windows.Handle, channel, xpath string, after uint64) (e
 	return evtOpen(procEvtSubscribe, 0, uintptr(signal), uintptr(unsafe.Pointer(texts[0])), uintptr(unsafe.Pointer(texts[1])), uintptr(bookmark), 0, 0, flags)
 }
 
-// evtNext fills events and returns their number; zero without an error means that there are no
-// more, or none yet.
-func evtNext(results evtHandle, events []evtHandle) (int, error) {
+// evtNext fills events and returns their number. It waits for the first of them for so long.
+func evtNext(results evtHandle, events []evtHandle, patience time.Duration) (int, error) {
 	var n uint32
-	r, _, err := procEvtNext.Call(uintptr(results), uintptr(len(events)), uintptr(unsafe.Pointer(&events[0])), 0, 0, uintptr(unsafe.Pointer(&n)))
+	r, _, err := procEvtNext.Call(uintptr(results), uintptr(len(events)), uintptr(unsafe.Pointer(&events[0])), uintptr(patience.Milliseconds()), 0, uintptr(unsafe.Pointer(&n)))
 	switch {
 	case r != 0:
 		return int(n), nil
-	case errors.Is(err, windows.ERROR_NO_MORE_ITEMS), errors.Is(err, windows.ERROR_TIMEOUT), errors.Is(err, windows.ERROR_INVALID_OPERATION):
+	case errors.Is(err, windows.ERROR_NO_MORE_ITEMS), errors.Is(err, windows.ERROR_INVALID_OPERATION):
 		// A pull subscription reports an invalid operation while its signal
 		// is not set.
-		return 0, nil
+		return 0, errNoMoreEvents
+	case errors.Is(err, windows.ERROR_TIMEOUT):
+		return 0, errEventsLate
+	case errors.Is(err, windows.ERROR_EVT_QUERY_RESULT_STALE):
+		return 0, errEventsStale
 	}
 	return 0, evtError(procEvtNext, err)
 }

@@ -25,11 +25,13 @@ func TestXPath(t *testing.T) {
 		name     string
 		q        logs.EventQuery
 		byRecord bool
+		before   uint64
 		want     string
 	}{
 		{name: "everything", want: "*"},
 		{name: "provider", q: logs.EventQuery{Provider: "vm'tools"}, want: "*[System[Provider[@Name='vmtools']]]"},
 		{name: "record", q: logs.EventQuery{AfterRecord: 7}, byRecord: true, want: "*[System[(EventRecordID > 7)]]"},
+		{name: "what is older than a record", q: logs.EventQuery{NewestFirst: true}, byRecord: true, before: 9, want: "*[System[(EventRecordID < 9)]]"},
 		{name: "record of a subscription", q: logs.EventQuery{AfterRecord: 7}, want: "*"},
 		{
 			name: "window, rounded outwards", q: logs.EventQuery{Since: since, Until: since},
@@ -39,7 +41,7 @@ func TestXPath(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, xpath(tt.q, tt.byRecord)); diff != "" {
+			if diff := cmp.Diff(tt.want, xpath(tt.q, tt.byRecord, tt.before)); diff != "" {
 				t.Errorf("xpath (-want +got):\n%s", diff)
 			}
 		})
