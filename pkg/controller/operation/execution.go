@@ -105,6 +105,15 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 	switch {
 	case e.operation().Phase == v1alpha1.OperationRunning:
 		e.resumed = e.clock.Now()
+		if e.unwanted() {
+			break
+		}
+		if why, err := e.tooLate(ctx); err != nil || why != "" {
+			if err != nil {
+				return err
+			}
+			return e.conclude(ctx, v1alpha1.OperationCanceled, why)
+		}
 	case e.unwanted():
 		return e.cancel(ctx)
 	default:
@@ -172,10 +181,14 @@ func (e *execution) start(ctx context.Context) error {
 			refusal = "The host has no Node: no Node has its address or its provider ID, so that there is nothing to drain or uncordon."
 		}
 	}
-	if why, err := e.withdrawn(ctx); err != nil || why != "" {
-		if err != nil {
-			return err
-		}
+	why, err := e.withdrawn(ctx)
+	if err == nil && why == "" {
+		why, err = e.tooLate(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if why != "" {
 		return e.conclude(ctx, v1alpha1.OperationCanceled, why)
 	}
 	names := plan(e.operation(), e.Configuration != nil)

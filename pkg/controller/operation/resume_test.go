@@ -80,24 +80,26 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestTakenOverLongAfter: what happened while no controller ran counts as success.
-func TestTakenOverLongAfter(t *testing.T) {
-	t.Parallel()
-	begunAt := func(running string) change {
-		return func(i *v1alpha1.WindowsInstance) {
-			yesterday := new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
-			op := i.Status.Operation
-			op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, yesterday, newSteps(plan(op, true))
-			op.Node, op.BootID = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}, "boot-0"
-			for n := range op.Steps {
-				op.Steps[n].StartedAt, op.Steps[n].State = yesterday, v1alpha1.StepSucceeded
-				if op.Steps[n].Name == running {
-					op.Steps[n].State = v1alpha1.StepRunning
-					break
-				}
+// begunAt has an operation be interrupted in a step, a day ago.
+func begunAt(running string) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		yesterday := new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
+		op := i.Status.Operation
+		op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, yesterday, newSteps(plan(op, true))
+		op.Node, op.BootID = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}, "boot-0"
+		for n := range op.Steps {
+			op.Steps[n].StartedAt, op.Steps[n].State = yesterday, v1alpha1.StepSucceeded
+			if op.Steps[n].Name == running {
+				op.Steps[n].State = v1alpha1.StepRunning
+				break
 			}
 		}
 	}
+}
+
+// TestTakenOverLongAfter: what happened while no controller ran counts as success.
+func TestTakenOverLongAfter(t *testing.T) {
+	t.Parallel()
 	for _, running := range []string{v1alpha1.StepDrain, v1alpha1.StepBoot, v1alpha1.StepNodeReady} {
 		inBubble(t, running, func(t *testing.T) {
 			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), begunAt(running)))

@@ -6,10 +6,13 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/maintenance"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -53,6 +56,55 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return fmt.Sprintf("Not begun, because %s of pool %s does not ask for it any more.", field, pool.Name), nil
+}
+
+// preparingSteps are those that disturb neither the host nor its Node.
+var preparingSteps = []string{
+	v1alpha1.StepConnect, v1alpha1.StepCheckPending, v1alpha1.StepFacts, v1alpha1.StepPreflight, v1alpha1.StepAgent, v1alpha1.StepPlan,
+	v1alpha1.StepTransfer, v1alpha1.StepDownloadUpdates, v1alpha1.StepWaitForSlot,
+}
+
+// tooLate says why an operation that was recorded, or admitted, in the window of its pool is not begun, or not continued by another
+// process if it has disturbed nothing yet: the window has closed since, for example while no controller ran. Empty: it is not too late, or
+// the operation is none that waits for windows. What the scheduler records outside of the window, as for a broken host, it means so.
+func (e *execution) tooLate(ctx context.Context) (string, error) {
+	op := e.operation()
+	if !needsWindow(op) || op.MayHaveChangedHost() || slices.ContainsFunc(op.Steps, func(s v1alpha1.OperationStep) bool {
+		return s.State != v1alpha1.StepPending && s.State != v1alpha1.StepSkipped && !slices.Contains(preparingSteps, s.Name)
+	}) {
+		return "", nil
+	}
+	pool, err := e.pool(ctx)
+	if err != nil || pool == nil || pool.Spec.UpdateStrategy.Window == nil {
+		return "", err
+	}
+	w := pool.Spec.UpdateStrategy.Window
+	window, err := maintenance.Parse(w.Schedule, time.Duration(w.DurationSeconds)*time.Second, w.TimeZone)
+	if err != nil {
+		return "", nil //nolint:nilerr // the API server refuses it, and the scheduler records nothing by it
+	}
+	if open, _ := window.At(e.clock.Now()); open {
+		return "", nil
+	}
+	wait := op.FindStep(v1alpha1.StepWaitForSlot)
+	if recorded, _ := window.At(op.RequestedAt.Time); !recorded && (wait == nil || wait.State != v1alpha1.StepRunning || !op.Admitted()) {
+		return "", nil
+	}
+	return fmt.Sprintf("Not begun, because the window of pool %s (spec.updateStrategy.window) has closed since. It is begun when that opens again.", pool.Name), nil
+}
+
+// needsWindow says whether the scheduler records an operation in the window of the pool only, unless the host is broken.
+func needsWindow(op *v1alpha1.Operation) bool {
+	if !op.ByController() {
+		return false
+	}
+	switch op.Cause {
+	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseWindowsUpdates:
+		return true
+	case "", v1alpha1.CauseVersionChanged:
+		return op.Type == v1alpha1.OperationReconfigure && op.AdmittedImpact != "" && op.AdmittedImpact != v1alpha1.ImpactNone
+	}
+	return false
 }
 
 // restartRequested says whether a pool that asks for a restart after a time asks for one of this host by now.

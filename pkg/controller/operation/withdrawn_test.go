@@ -5,6 +5,7 @@ package operation
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,65 @@ func TestWithdrawn(t *testing.T) {
 			}
 			if f.drain.runs > 0 || f.host.restarts() > 0 {
 				t.Errorf("%d drains, %d restarts", f.drain.runs, f.host.restarts())
+			}
+		})
+	}
+}
+
+// TestTooLate: what was recorded in the window of its pool is not begun after that, also by another process, unless the host is disturbed
+// by now.
+func TestTooLate(t *testing.T) {
+	t.Parallel()
+	const closed = "Not begun, because the window of pool p (spec.updateStrategy.window) has closed since."
+	restart := byController(rebootOperation(v1alpha1.RebootGraceful))
+	restart.Cause = v1alpha1.CauseRestartRequested
+	update := byController(reconfigureOperation())
+	update.AdmittedImpact = v1alpha1.ImpactDrain
+	costless := update
+	costless.AdmittedImpact = v1alpha1.ImpactNone
+	repair := restart
+	repair.Cause = v1alpha1.CauseNodeNotReady
+	byUser := update
+	byUser.Origin = v1alpha1.OriginUser
+	waits := func(i *v1alpha1.WindowsInstance) {
+		op := i.Status.Operation
+		op.Impact = op.AdmittedImpact
+	}
+	for _, tt := range []struct {
+		name string
+		op   v1alpha1.Operation
+		// recorded and opens are how long ago it was recorded and the window opened last, for an hour.
+		recorded, opens time.Duration
+		edit            []change
+		late            bool
+	}{
+		{name: "a restart", op: restart, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute, late: true},
+		{name: "a restart, in the next window", op: restart, recorded: 24 * time.Hour, opens: time.Minute},
+		{name: "an update", op: update, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute, late: true},
+		{name: "one that costs nothing", op: costless, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute},
+		{name: "one of a broken host", op: update, recorded: 2 * time.Hour, opens: 4 * time.Hour},
+		{name: "one that somebody asked for", op: byUser, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute},
+		{name: "a repair", op: repair, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute},
+		{name: "it was interrupted before it disturbed anything", op: update, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute, edit: []change{begunAt(v1alpha1.StepPlan)}, late: true},
+		{name: "it was admitted in the window", op: update, recorded: 12 * time.Hour, opens: 4*time.Hour + time.Minute, edit: []change{begunAt(v1alpha1.StepWaitForSlot), waits}, late: true},
+		{name: "it was interrupted after that", op: restart, recorded: 4 * time.Hour, opens: 4*time.Hour + time.Minute, edit: []change{begunAt(v1alpha1.StepDrain)}},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			now := time.Now().UTC()
+			pool := remediated()
+			pool.Spec.Restarts.After = &metav1.Time{Time: now}
+			opened := now.Add(-tt.opens)
+			pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: fmt.Sprintf("%d %d * * *", opened.Minute(), opened.Hour()), DurationSeconds: 3600}
+			op := tt.op
+			f := newFixture(t, newInstance(op, append([]change{inPool("p"), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.RequestedAt = metav1.NewTime(now.Add(-tt.recorded))
+				i.Status.Operation.Revision = "new"
+			}}, tt.edit...)...), pool)
+			f.configure()
+			f.setReady(corev1.ConditionTrue)
+			got := f.finish()
+			if late := strings.HasPrefix(got.Message, closed); late != tt.late || late != (got.Phase == v1alpha1.OperationCanceled) || late && (!got.Withdrawn() || f.drain.runs > 0 || f.host.restarts() > 0 || f.host.count("Apply") > 0) {
+				t.Errorf("it is %s: %s: %v", got.Phase, got.Message, states(got))
 			}
 		})
 	}

@@ -75,7 +75,7 @@ func leftAlone(op *v1alpha1.Operation) bool {
 			return step.State == v1alpha1.StepPending || step.State == v1alpha1.StepSkipped
 		}
 	}
-	return withdrawn(op)
+	return op.Withdrawn()
 }
 
 func actionOf(op *v1alpha1.Operation) v1alpha1.PoolRemediationAction {

@@ -48,7 +48,7 @@ func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now 
 	var last *v1alpha1.Operation
 	failures := 0
 	for _, op := range i.Status.Operations() {
-		if op.Cause != cause || op.FinishedAt == nil || op.FinishedAt.After(now) || withdrawn(op) { // by a clock that ran ahead
+		if op.Cause != cause || op.FinishedAt == nil || op.FinishedAt.After(now) || op.Withdrawn() { // by a clock that ran ahead
 			continue
 		}
 		if last == nil {
@@ -73,11 +73,6 @@ func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now 
 		due = later(due, last.FinishedAt.Add(restartBackoff.Duration))
 	}
 	return cause, due
-}
-
-// withdrawn says whether an operation was not begun because the pool did not ask for it any more.
-func withdrawn(op *v1alpha1.Operation) bool {
-	return op.Phase == v1alpha1.OperationCanceled && op.CancelRequestedAt == nil && len(op.Steps) == 0
 }
 
 // workable says whether the controller may do something to the host of an instance by itself: it made it a node,

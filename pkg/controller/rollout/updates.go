@@ -51,7 +51,7 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 	before := now
 	inRow := 0
 	for _, op := range i.Status.Operations() {
-		if op.Cause != v1alpha1.CauseWindowsUpdates || op.FinishedAt == nil || op.FinishedAt.After(now) || withdrawn(op) { // by a clock that ran ahead
+		if op.Cause != v1alpha1.CauseWindowsUpdates || op.FinishedAt == nil || op.FinishedAt.After(now) || op.Withdrawn() { // by a clock that ran ahead
 			continue
 		}
 		if last == nil {
