@@ -2040,7 +2040,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PoolRemediation describes what the controller does about hosts whose Nodes are not ready although they can be logged in to. Each action is tried once, in their order, until the Node is ready; what happens within an hour after that counts as the same trouble. Each is an operation of the instance, with events. Hosts of Machines are replaced by a MachineHealthCheck, if there is one, and not by this.",
+				Description: "PoolRemediation describes what the controller does about hosts whose Nodes are not ready although they can be logged in to. Each action is tried once, in their order, until the Node is ready; what happens within an hour after that counts as the same trouble. Each is an operation of the instance, with events. It is done at any time, also outside of the window of spec.updateStrategy, because the host is out of service already; a restart waits for a slot of --max-disruptive-operations. Hosts of Machines are replaced by a MachineHealthCheck, if there is one, and not by this.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"afterSeconds": {
@@ -2075,7 +2075,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref common.ReferenceCallba
 					},
 					"maxUnhealthy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. While more are, something else is wrong than one host, and nothing is done. Default 40%.",
+							Description: "How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most 40% of those of the cluster may be, or that number if it is more. While more are, something else is wrong than one host, and nothing is done. Default 40%.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},

@@ -15,8 +15,9 @@ import (
 //
 // PoolRemediation describes what the controller does about hosts whose Nodes are not ready although they can be
 // logged in to. Each action is tried once, in their order, until the Node is ready; what happens within an hour after
-// that counts as the same trouble. Each is an operation of the instance, with events. Hosts of Machines are replaced by
-// a MachineHealthCheck, if there is one, and not by this.
+// that counts as the same trouble. Each is an operation of the instance, with events. It is done at any time, also outside of the window
+// of spec.updateStrategy, because the host is out of service already; a restart waits for a slot of --max-disruptive-operations. Hosts of
+// Machines are replaced by a MachineHealthCheck, if there is one, and not by this.
 type PoolRemediationApplyConfiguration struct {
 	// For how long, in seconds, a Node must not have been ready. It counts anew after each action.
 	// Default 600.
@@ -24,8 +25,9 @@ type PoolRemediationApplyConfiguration struct {
 	// What is tried, in this order: RestartServices, Restart. Default both.
 	Actions []windowsv1alpha1.PoolRemediationAction `json:"actions,omitempty"`
 	// How many Nodes of the pool may be not ready at most: a number, or a percentage of the hosts that the
-	// pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. While more are,
-	// something else is wrong than one host, and nothing is done. Default 40%.
+	// pool should have, which allows at least one, and which all Windows Nodes of the cluster must keep as well. With a number, at most
+	// 40% of those of the cluster may be, or that number if it is more. While more are, something else is wrong than one host, and nothing
+	// is done. Default 40%.
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 }
 
