@@ -221,6 +221,7 @@ func (c *controllers) addOperation(context.Context) error {
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance, time.Now())
 	}
+	o.Adoptable = func(ctx context.Context) error { return cluster.EnsureNotComingBack(ctx, c.GetAPIReader()) }
 	o.MachineAddress = func(ctx context.Context, name types.NamespacedName) (string, error) {
 		return machine.AddressForWMCO(ctx, c.GetClient(), name)
 	}

@@ -70,7 +70,7 @@ func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([
 // Adoptable implements [windowsinstance.Adopter].
 func (h *Hosts) Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	if h.desired == nil {
-		return nil // the controller knows
+		return nil // without a payload nothing is read of the cluster here; the controller asks that, too, when it takes the host over
 	}
 	if err := h.desired.Adoptable(ctx, instance); err != nil {
 		return unplannable(instance.Name, err)

@@ -43,6 +43,7 @@ func TestAdopt(t *testing.T) {
 	}{
 		"it is taken over":             {},
 		"WMCO runs again":              {set: func(_ *fixture, c *scriptedConfiguration) { c.err = func() error { return errors.New("oc scale") } }, want: "cannot be determined: oc scale. Nothing was changed."},
+		"WMCO would be started again":  {set: func(f *fixture, _ *scriptedConfiguration) { f.notAdoptable = errors.New("oc delete") }, want: "Oc delete. Nothing was changed."},
 		"it would be called otherwise": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.nodeName = "other" }, want: "its kubelet would call itself other"},
 		"its certificate has expired": {set: func(f *fixture, _ *scriptedConfiguration) {
 			f.host.certificate = &api.KubeletCertificate{Problem: api.CertificateExpired}

@@ -430,6 +430,8 @@ type fixture struct {
 	ready func(ctx context.Context) error
 	// superseded is what is said of an instance that is about to be removed.
 	superseded string
+	// notAdoptable is why no host is taken over from WMCO.
+	notAdoptable error
 	// machineAddress is that of the Machine, or machineUnread why it is not known.
 	machineAddress string
 	machineUnread  error
@@ -617,6 +619,7 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 		Ready: f.ready, Kube: f.kube, Concurrent: cmp.Or(f.concurrent, 2), Settle: f.settle,
 		Superseded:     func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
 		Labels:         f.nodeLabels,
+		Adoptable:      func(context.Context) error { return f.notAdoptable },
 		MachineAddress: func(context.Context, types.NamespacedName) (string, error) { return f.machineAddress, f.machineUnread },
 		Represented: func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 			if f.represented == nil {

@@ -43,6 +43,9 @@ type Options struct {
 	// it. It is asked right before a host is changed for the first time, after that was recorded.
 	// Required.
 	Represented func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
+	// Adoptable returns why no host of WMCO is to be taken over now, although that does not run: it would be started again. It is asked
+	// before the host is changed. Required.
+	Adoptable func(ctx context.Context) error
 	// Labels says which labels the Node of an instance is to have, which are written beside operations. It is asked before the kubelet of a
 	// host is restarted, with the Node as it is now and its managed fields. Required.
 	Labels func(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node) (map[string]string, error)

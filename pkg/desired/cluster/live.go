@@ -56,7 +56,7 @@ func (l *Live) Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if _, _, err := l.Build(ctx, instance); err != nil {
 		return err
 	}
-	return ensureNotComingBack(ctx, l.Cluster)
+	return EnsureNotComingBack(ctx, l.Cluster)
 }
 
 // pool returns the pool of an instance; nil when it has none, or one that does not exist.

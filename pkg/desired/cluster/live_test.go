@@ -125,7 +125,7 @@ func TestAdoptable(t *testing.T) {
 	if err := live.Adoptable(t.Context(), instance()); !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}
-	if err := ensureNotComingBack(t.Context(), c); !errors.Is(err, away) {
+	if err := EnsureNotComingBack(t.Context(), c); !errors.Is(err, away) {
 		t.Errorf("got %v", err)
 	}
 }

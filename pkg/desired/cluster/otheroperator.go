@@ -79,10 +79,10 @@ const (
 	extensionOwnerLabel = "olm.operatorframework.io/owner-name"
 )
 
-// ensureNotComingBack returns an [InputError] if OLM has WMCO, which has no replicas: OLM starts it again, when it updates it at the
+// EnsureNotComingBack returns an [InputError] if OLM has WMCO, which has no replicas: OLM starts it again, when it updates it at the
 // latest, and then two operators would configure the hosts that were taken over. That there is no WMCO, or that it may not
 // be read, is no error: what is read for hosts says so where it matters.
-func ensureNotComingBack(ctx context.Context, reader client.Reader) error {
+func EnsureNotComingBack(ctx context.Context, reader client.Reader) error {
 	deployment := &appsv1.Deployment{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, deployment)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
