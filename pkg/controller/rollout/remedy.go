@@ -53,7 +53,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		tried.Insert(actionOf(op))
 	}
 	// An update that fails is tried again and again, and may have pushed out of the history what was tried.
-	if oldest := len(i.Status.History) - 1; oldest >= v1alpha1.MaxHistory-1 && i.Status.History[oldest].RequestedAt.After(before) {
+	if oldest := len(i.Status.History) - 1; oldest >= v1alpha1.MaxHistory-1 && i.Status.History[oldest].RequestedAt.After(earlier(before, c.LastTransitionTime.Time)) {
 		return remedy{tried: true}
 	}
 	for _, action := range policy.Actions {
