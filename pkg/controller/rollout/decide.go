@@ -484,8 +484,8 @@ func (p *pass) keeps(c candidate) reason {
 	}
 	switch slotOf(c.impact) {
 	case slotDisruption:
-		if !c.byPerson && !c.unavailable() && len(p.unavailable[c.pool]) >= p.policy(c.pool).maxUnavailable {
-			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: p.unavailable[c.pool], removal: c.removes}
+		if away := p.awayBeside(c.host); !c.byPerson && !c.outOfService() && len(away) >= p.policy(c.pool).maxUnavailable {
+			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: away, removal: c.removes}
 		}
 		if c.toPrepare() {
 			return p.keptByPreparing(c)
@@ -506,6 +506,22 @@ func (p *pass) keeps(c candidate) reason {
 		}
 	}
 	return reason{}
+}
+
+// awayBeside are the hosts of its pool for whose sake a host that works may have to wait. A broken one that takes pods, because somebody has
+// uncordoned its Node, waits for no others like it, which would wait for it as well.
+func (p *pass) awayBeside(h *host) []*host {
+	away := p.unavailable[h.pool]
+	if h.broken == nil {
+		return away
+	}
+	var out []*host
+	for _, o := range away {
+		if o != h && o.outOfService() {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // keptByPreparing keeps from downloading updates what could not be drained soon after that: a host that waits with them has no

@@ -284,10 +284,12 @@ func runs(op *v1alpha1.Operation, name string) bool {
 	return step != nil && step.State == v1alpha1.StepRunning
 }
 
-// unavailable says whether a Node of the pool is out of service, or about to be. One that is to be removed works until
-// that begins. That of a broken host is: it stays
-// cordoned until an update succeeds. One that somebody has cordoned takes no pods of others either, as for the Machine
-// Config Operator.
-func (h *host) unavailable() bool {
-	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.broken != nil || h.holds == slotDisruption)
+// unavailable says whether a Node of the pool counts as out of service. That of a broken host does, whoever has uncordoned it: what it
+// runs may not work.
+func (h *host) unavailable() bool { return h.outOfService() || h.node && h.broken != nil }
+
+// outOfService says whether a Node of the pool takes no pods, or is about to take none. One that is to be removed works until
+// that begins. One that somebody has cordoned takes no pods of others either, as for the Machine Config Operator.
+func (h *host) outOfService() bool {
+	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.holds == slotDisruption)
 }
