@@ -91,12 +91,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	kept := &corev1.Secret{}
 	err = r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: host.KeptSecret}, kept)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+	unread := apierrors.IsForbidden(err)
+	if err != nil && !apierrors.IsNotFound(err) && !unread {
 		return reconcile.Result{}, fmt.Errorf("reading Secret %s/%s: %w", namespace, host.KeptSecret, err)
 	}
-	if len(kept.Data) > 0 {
+	switch {
+	case len(kept.Data) > 0:
 		r.holds[namespace] = true
-	} else if delete(r.holds, namespace); !inUse {
+	case !unread:
+		delete(r.holds, namespace)
+	}
+	if len(kept.Data) == 0 && !inUse {
 		r.forget(namespace, names)
 		return reconcile.Result{}, nil
 	}
@@ -130,7 +135,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	data, refused := fit(entries, maxSecretBytes)
 	states = r.sayFull(namespace, states, refused)
-	switch err := r.write(ctx, namespace, kept, data); {
+	if !unread { // who may write, and may not read at the moment, would write over keys that hosts still have
+		err = r.write(ctx, namespace, kept, data)
+	}
+	switch {
 	case apierrors.IsForbidden(err):
 		r.sayRefused(namespace, states)
 	case err != nil:

@@ -69,6 +69,8 @@ type fixture struct {
 	registry *prometheus.Registry
 	// forbidden: the kept Secret may not be written.
 	forbidden bool
+	// unread: it may not be read.
+	unread bool
 	// read are the namespaces in which it was read.
 	read map[string]bool
 }
@@ -86,6 +88,9 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			if key.Name == host.KeptSecret {
 				f.read[key.Namespace] = true
+				if f.unread {
+					return apierrors.NewForbidden(corev1.Resource("secrets"), host.KeptSecret, nil)
+				}
 			}
 			return c.Get(ctx, key, o, options...)
 		},
@@ -397,6 +402,31 @@ func TestSeveralKeys(t *testing.T) {
 		t.Errorf("after it was taken away (-want +got)\n%s", diff)
 	}
 	f.expectEvent("Normal KeyRotationStarted 1 of 2 hosts have none of its keys, and get " + is + ".")
+}
+
+// Who may write what is kept, and for a moment may not read it, does not write over keys that hosts still have.
+func TestUnread(t *testing.T) {
+	former, was := keyPair(t)
+	newer, is := keyPair(t)
+	one := instanceWith("one", was, "")
+	f := newFixture(t, secretWith(clusterKey, former), one)
+	if diff := cmp.Diff([]string{was}, f.reconcile(clusterKey)); diff != "" {
+		t.Fatalf("(-want +got)\n%s", diff)
+	}
+	if err := f.client.Update(t.Context(), secretWith(clusterKey, newer)); err != nil {
+		t.Fatal(err)
+	}
+	f.unread = true
+	result, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: clusterKey.Namespace}})
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("again after %s, %v", result.RequeueAfter, err)
+	}
+	f.expectEvent("Warning KeyNotKept The key of this Secret cannot be kept, so that its 1 hosts get no other one. Let windows-controller keep it: " +
+		"kubectl create rolebinding windows-credentials-keeper -n operator --clusterrole=windows-credentials-keeper --serviceaccount=operator:windows-controller")
+	f.unread = false
+	if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }
 
 // The keys of a tenant stay in the namespace of the tenant, also where they cannot be kept.
