@@ -10,11 +10,13 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
 
 	"github.com/openshift/windows-instance-api/pkg/apiservice"
 )
@@ -28,7 +30,7 @@ const (
 )
 
 // newLease returns what this process takes part in the election with; nil without one.
-func newLease(config *rest.Config, o *options) (resourcelock.Interface, error) {
+func newLease(config *rest.Config, o *options) (*resourcelock.LeaseLock, error) {
 	if !o.LeaderElect {
 		return nil, nil //nolint:nilnil // no election is an ordinary answer
 	}
@@ -42,18 +44,17 @@ func newLease(config *rest.Config, o *options) (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the election: %w", err)
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.LeaderElectionNamespace, leaseName, client.CoreV1(), client.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
-	if err != nil {
-		return nil, fmt.Errorf("setting up the election: %w", err)
-	}
-	return lock, nil
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: o.LeaderElectionNamespace, Name: leaseName}, Client: client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+	}, nil
 }
 
 // leads returns what says whether this process still has the hosts of the cluster: its installation
 // does, and of that it has the Lease, where there is an election. A process that was stopped, and goes
-// on, learns only some seconds later that another one has it, and a watch may hang for longer.
-func leads(lease resourcelock.Interface, registrations dynamic.Interface, namespace string) func(ctx context.Context) (bool, error) {
+// on, learns only some seconds later that another one has it, and a watch may hang for longer. The lock itself is not asked: it
+// remembers what it has read for the next renewal, which would then take the Lease from its new holder.
+func leads(lease *resourcelock.LeaseLock, registrations dynamic.Interface, namespace string) func(ctx context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 		defer cancel()
@@ -66,10 +67,10 @@ func leads(lease resourcelock.Interface, registrations dynamic.Interface, namesp
 		if lease == nil {
 			return true, nil
 		}
-		record, _, err := lease.Get(ctx)
+		found, err := lease.Client.Leases(lease.LeaseMeta.Namespace).Get(ctx, lease.LeaseMeta.Name, metav1.GetOptions{})
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("reading Lease %s/%s: %w", lease.LeaseMeta.Namespace, lease.LeaseMeta.Name, err)
 		}
-		return record.HolderIdentity == lease.Identity(), nil
+		return ptr.Deref(found.Spec.HolderIdentity, "") == lease.Identity(), nil
 	}
 }

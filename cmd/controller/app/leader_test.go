@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -144,5 +145,49 @@ func TestLeads(t *testing.T) {
 		if got, err := leads(lease, served("ours"), "ours")(t.Context()); got != tt.want || (err != nil) != tt.fails {
 			t.Errorf("%s: got %v, %v", tt.name, got, err)
 		}
+	}
+}
+
+// TestLeadsLeavesTheLock: while many operations ask who leads, the lock renews what it has read itself. With what another process has
+// written it would take the Lease from that one.
+func TestLeadsLeavesTheLock(t *testing.T) {
+	client := kubefake.NewClientset(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: leaseName, ResourceVersion: "1"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("this")},
+	})
+	lease := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: "ours", Name: leaseName}, LockConfig: resourcelock.ResourceLockConfig{Identity: "this"}, Client: client.CoordinationV1(),
+	}
+	record, _, err := lease.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: leaseName, ResourceVersion: "2"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("another")},
+	}
+	client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, taken, nil })
+	var based string
+	client.PrependReactor("update", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if update, ok := a.(clienttesting.UpdateAction); ok {
+			if renewed, ok := update.GetObject().(*coordinationv1.Lease); ok {
+				based = renewed.ResourceVersion
+			}
+		}
+		return true, taken, nil
+	})
+	asks := leads(lease, served("ours"), "ours")
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if got, err := asks(t.Context()); got || err != nil {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := lease.Update(t.Context(), *record); err != nil {
+		t.Fatal(err)
+	}
+	if based != "1" {
+		t.Errorf("it renews version %q of the Lease", based)
 	}
 }

@@ -146,7 +146,7 @@ func configMapOptions(o *options) configmap.Options {
 }
 
 // newManager makes the manager, without any controller.
-func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o *options, lease *resourcelock.LeaseLock) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install, cluster.AddToScheme,
@@ -183,12 +183,12 @@ func makeManager(config *rest.Config, o ctrl.Options, metricsCertDir string) (ct
 }
 
 // managerOptions say who works, what is kept of the cluster, and who may read the metrics.
-func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Interface) ctrl.Options {
+func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.LeaseLock) ctrl.Options {
 	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}}
 	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
 	maps.Copy(byObject, csr.CacheByObject())
 	maps.Copy(byObject, rollout.CacheByObject())
-	return ctrl.Options{
+	options := ctrl.Options{
 		Scheme: scheme,
 		Logger: klog.Background(),
 		Cache:  cache.Options{ByObject: byObject},
@@ -196,8 +196,7 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 			// Secrets are read one by one, at the moment they are needed, and never kept.
 			DisableFor: []client.Object{&corev1.Secret{}},
 		}},
-		LeaderElection:                      o.LeaderElect,
-		LeaderElectionResourceLockInterface: lease,
+		LeaderElection: o.LeaderElect,
 		// The process ends as soon as the manager has, so the next one need not wait for the Lease to expire.
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        "0", // see healthServer
@@ -207,6 +206,10 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Inter
 			FilterProvider: filters.WithAuthenticationAndAuthorization,
 		},
 	}
+	if lease != nil {
+		options.LeaderElectionResourceLockInterface = lease
+	}
+	return options
 }
 
 // annotations of Nodes that the controllers read.

@@ -80,7 +80,7 @@ func TestManagerOptions(t *testing.T) {
 		t.Errorf("restricted are %d kinds", len(got.Cache.ByObject))
 	}
 	o.LeaderElect = false
-	if managerOptions(runtime.NewScheme(), o, nil).LeaderElection {
+	if got := managerOptions(runtime.NewScheme(), o, nil); got.LeaderElection || got.LeaderElectionResourceLockInterface != nil {
 		t.Error("a process that was told to work waits")
 	}
 }
