@@ -128,7 +128,7 @@ func (c *controllers) addSources(context.Context) error {
 	o := rollout.Options{
 		Disruptions: c.options.MaxDisruptiveOperations, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		Update: c.update, Impact: c.impact, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
-		Keys: c.keys.Of, KeysChanged: c.keys.Changed(),
+		Keys: c.keys.Of, KeysChanged: c.keys.Changed(), Leads: c.leads,
 	}
 	if c.desired != nil {
 		o.Payload, o.GoesBack, o.Changed = c.desired.Payload, c.desired.GoesBack, c.desired.Changed()
@@ -153,7 +153,7 @@ func (c *controllers) addConfiguration(ctx context.Context) error {
 	if err := lifecycle.SetupWithManager(ctx, c, lifecycle.Options{
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
-		MissingNamespaceTimeout: c.options.MissingNamespaceTimeout,
+		MissingNamespaceTimeout: c.options.MissingNamespaceTimeout, Leads: c.leads,
 	}); err != nil || c.desired == nil {
 		return err
 	}

@@ -40,6 +40,9 @@ type Options struct {
 	// Wanted says whether the source of an instance that was deleted asks for its host again.
 	// Nil: no source does.
 	Wanted WantedFunc
+	// Leads says whether this process still is the one that works, by what is in the cluster. It is asked before the removal of a host is
+	// recorded: how many may be removed counts for all of them. Nil: no other one can.
+	Leads func(ctx context.Context) (bool, error)
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 two events of one
 	// reason are one that happened twice, with the note of the first. Required.
 	Recorder record.EventRecorder

@@ -445,6 +445,38 @@ func TestTerminatingNamespace(t *testing.T) {
 	}
 }
 
+// A process that was stopped, and goes on, records no removal, which its successor may have done for other hosts. What costs nothing that is
+// shared it records without asking.
+func TestWhoDoesNotLeadRemovesNothing(t *testing.T) {
+	f := newFixture(t, newInstance())
+	leads, away, asked := false, error(nil), 0
+	f.r.Leads = func(context.Context) (bool, error) {
+		asked++
+		return leads, away
+	}
+	f.settle()
+	f.become(finish(succeeded, f.clock.Now()), has(revision1))
+	f.settle()
+	if asked > 0 {
+		t.Errorf("it was asked %d times who leads", asked)
+	}
+	f.expectTold("FirstConfiguration")
+	f.delete()
+	if got := f.settle(); got.RequeueAfter != leadsAgainAfter || f.get().Status.Operation.Type == remove {
+		t.Errorf("got %+v, again after %s", f.get().Status.Operation, got.RequeueAfter)
+	}
+	away = errors.New("away")
+	if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance}); !errors.Is(err, away) || f.get().Status.Operation.Type == remove {
+		t.Errorf("got %+v, %v", f.get().Status.Operation, err)
+	}
+	f.expectTold()
+	leads, away = true, nil
+	if f.settle(); f.get().Status.Operation.Type != remove {
+		t.Errorf("got %+v", f.get().Status.Operation)
+	}
+	f.expectTold("Removing")
+}
+
 // What was decided by an object that is not so any more is not done, and not told.
 func TestConflict(t *testing.T) {
 	for _, test := range []struct {

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,9 @@ type Options struct {
 	Disruptions int
 	// RemoveWithoutConfirmation has no removal wait for other hosts.
 	RemoveWithoutConfirmation bool
+	// Leads says whether this process still is the one that works, by what is in the cluster. It is asked before hosts get slots: of two processes
+	// each would give its own. Nil: no other one can.
+	Leads func(ctx context.Context) (bool, error)
 	// Update says which hosts are to be updated. Required.
 	Update UpdateFunc
 	// Impact asks a host what its update costs. Required.

@@ -26,6 +26,9 @@ import (
 // conflictDelay is when to decide again after somebody else has changed an object that was to be written.
 const conflictDelay = 200 * time.Millisecond
 
+// leadsAgainAfter is when a process that seems not to lead asks again. One that really does not has ended by then.
+const leadsAgainAfter = 10 * time.Second
+
 // Scheduler decides which hosts get another configuration, a restart or a repair next, and records that as operations. It looks at all
 // pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
 // their updates cost, what of its own writes the cache does not have yet, and which of them were refused.
@@ -143,6 +146,14 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 	}
 	for _, key := range decided.ask {
 		s.asker.ask(instances[key]) //nolint:contextcheck // hosts answer when they do, not within this pass
+	}
+	if s.Leads != nil && len(decided.start)+len(decided.admit) > 0 {
+		switch leads, err := s.Leads(ctx); {
+		case err != nil:
+			return reconcile.Result{}, fmt.Errorf("finding out whether another process has taken over: %w", err)
+		case !leads:
+			return reconcile.Result{RequeueAfter: leadsAgainAfter}, nil
+		}
 	}
 	conflict, err := s.writeAll(ctx, instances, decided)
 	if ctx.Err() != nil {

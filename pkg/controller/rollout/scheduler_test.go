@@ -241,6 +241,40 @@ func TestScheduleWhileANodeIsDown(t *testing.T) {
 	}
 }
 
+// TestScheduleOfWhoDoesNotLead: a process that was stopped, and goes on, gives no slot, which its successor may have given to another host.
+// It asks once for all hosts, and not where there is nothing to give.
+func TestScheduleOfWhoDoesNotLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := needsUpdate("b")
+		waits.Spec.PoolRef.Name = "q"
+		waits.Status.Operation = &v1alpha1.Operation{
+			ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Impact: v1alpha1.ImpactReboot, Node: &v1alpha1.OperationNode{Name: "b"}, Steps: newSteps(),
+		}
+		waits.Status.Operation.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepRunning
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain}, needsUpdate("a"), waits)
+		f.Disruptions = 2
+		asked, leads, fails := 0, false, error(nil)
+		f.Leads = func(context.Context) (bool, error) {
+			asked++
+			return leads, fails
+		}
+		f.pass()
+		f.pass()
+		if result := f.pass(); result.RequeueAfter != leadsAgainAfter || f.operation("a") != nil || f.operation("b").AdmittedImpact != "" {
+			t.Errorf("a has %+v, b %+v; again after %s", f.operation("a"), f.operation("b"), result.RequeueAfter)
+		}
+		fails = errors.New("away")
+		if _, err := f.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, fails) || f.operation("a") != nil {
+			t.Errorf("a has %+v, %v", f.operation("a"), err)
+		}
+		leads, fails, asked = true, nil, 0
+		f.pass()
+		if f.pass(); f.operation("a") == nil || f.operation("b").AdmittedImpact == "" || asked != 1 {
+			t.Errorf("a has %+v, b %+v; it was asked %d times", f.operation("a"), f.operation("b"), asked)
+		}
+	})
+}
+
 // TestScheduleAfterAConflict: somebody else has written, so that it is decided anew.
 func TestScheduleAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
