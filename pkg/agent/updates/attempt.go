@@ -204,6 +204,10 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 	if len(list) == 0 {
 		return nil
 	}
+	left := a.StartedAt.Add(installTimeout).Sub(u.Now())
+	if left <= 0 { // it would go on although nobody waits for it
+		return fmt.Errorf("it was not done within %s", installTimeout)
+	}
 	if err := u.keep(known); err != nil {
 		return err
 	}
@@ -212,7 +216,7 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 		ids[i] = identityOf(p)
 	}
 	var results []Result
-	err := u.bounded(ctx, a.StartedAt.Add(installTimeout).Sub(u.Now()), func(ctx context.Context) (err error) {
+	err := u.bounded(ctx, left, func(ctx context.Context) (err error) {
 		results, err = u.Source.Install(ctx, ids)
 		return err
 	})

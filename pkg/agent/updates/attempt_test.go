@@ -157,13 +157,7 @@ func TestServiceIsKilled(t *testing.T) {
 	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
 		t.Fatal(err)
 	}
-	kill := func() {
-		h.t.Helper()
-		ctx, cancel := context.WithCancel(t.Context())
-		h.before = cancel
-		(&updates.Updater{System: h, Source: h, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
-		h.before = nil
-	}
+	kill := h.runAndKill
 	kill()
 	if a := h.known().Attempt; !a.EndedAt.IsZero() || a.Starts != 1 {
 		t.Fatalf("after the service was killed: %+v", a)
@@ -186,6 +180,34 @@ func TestServiceIsKilled(t *testing.T) {
 	}
 	if a := h.ask(r); !strings.Contains(a.Error, "3 times") || a.EndedAt.IsZero() {
 		t.Errorf("after it was killed three times: %+v", a)
+	}
+}
+
+// runAndKill runs the service until it downloads or installs something, and kills it then.
+func (h *host) runAndKill() {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(h.t.Context())
+	h.before = cancel
+	(&updates.Updater{System: h, Source: h, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+	h.before = nil
+}
+
+// TestNoTimeLeft: an installation whose time is over is not begun, since nobody would wait for it, and no update has failed.
+func TestNoTimeLeft(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+	h.ask(request(api.ActionDownload))
+	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+		t.Fatal(err)
+	}
+	h.runAndKill()
+	left := offer("2", "What was not installed yet", updates.ClassSecurity)
+	left.Downloaded = true
+	h.offer(left)
+	h.now, h.installs = h.now.Add(3*time.Hour), 0
+	a := h.ask(request(api.ActionInstall))
+	if a.EndedAt.IsZero() || !strings.Contains(a.Error, "was not done within 3h") || len(a.Failures) > 0 || h.installs > 0 {
+		t.Errorf("after %d installations: %+v", h.installs, a)
 	}
 }
 
