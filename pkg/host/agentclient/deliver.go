@@ -51,8 +51,13 @@ func (a *Client) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance
 	}
 	watchedContext, watch := newWatch(ctx, a.patience.silence, 0)
 	defer watch.end()
+	watch.pause() // the host is not silent while another transfer to it is waited for
 	var last transfer.Progress
 	err = a.transfer.Put(watchedContext, to.Target, items, func(p transfer.Progress) {
+		if len(p.Files) == 0 { // its turn has come
+			watch.heard()
+			return
+		}
 		if p.Sent != last.Sent || !slices.Equal(p.Files, last.Files) {
 			watch.heard()
 		}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -347,6 +348,30 @@ func TestDeliverSilence(t *testing.T) {
 	err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
 	if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "reported nothing new") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDeliverWaitsForAnother: to wait for another transfer to the host is no silence of the host.
+func TestDeliverWaitsForAnother(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
+		t.Fatal(err)
+	}
+	// The first one takes three seconds.
+	c.client.transfer = transfer.New(transfer.Options{Pool: c.Pool, Remote: remote{c.client}, HostBytesPerSecond: megabytes << 20 / 3, ProgressInterval: 10 * time.Millisecond})
+	c.client.patience.silence = time.Second
+	files := []api.PayloadFile{c.file(t, random)}
+	second := make(chan error, 1)
+	var once sync.Once
+	if err := c.client.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
+		if p.Sent > 0 {
+			once.Do(func() { go func() { second <- c.client.Deliver(t.Context(), c.Instance, files, nil) }() })
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err != nil {
+		t.Errorf("the one that waited: %v", err)
 	}
 }
 

@@ -31,6 +31,9 @@ type Bastion struct {
 	HostKeys []ssh.PublicKey
 }
 
+// Endpoint is the address and the port of the bastion.
+func (b *Bastion) Endpoint() string { return b.target(Target{}).Endpoint() }
+
 // target is the bastion as what is connected to, for the owner of a host.
 func (b *Bastion) target(of Target) Target {
 	return Target{
@@ -51,7 +54,7 @@ func (b *Bastion) digest() [sha256.Size]byte {
 // endpointAt is what is contacted at a layer, as it appears in errors.
 func (t Target) endpointAt(l Layer) string {
 	if l == LayerBastion && t.Bastion != nil {
-		return t.Bastion.target(t).Endpoint()
+		return t.Bastion.Endpoint()
 	}
 	return t.Endpoint()
 }

@@ -10,11 +10,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 func TestSFTPPath(t *testing.T) {
@@ -113,6 +115,44 @@ func TestPlan(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("what is sent (-want +got):\n%s", diff)
 			}
+		})
+	}
+}
+
+// TestWhoWaits: transfers to the same host wait for each other, and an address is that of another host behind another bastion.
+func TestWhoWaits(t *testing.T) {
+	target := ssh.Target{Address: "Host.example", Bastion: &ssh.Bastion{Address: "bastion-a"}}
+	for _, tt := range []struct {
+		name  string
+		other ssh.Target
+		waits bool
+	}{
+		{"the same", target, true},
+		{"written in another way, for another user", ssh.Target{Address: "host.example", Port: 22, User: "b", Bastion: &ssh.Bastion{Address: "Bastion-A", Port: 22, User: "b"}}, true},
+		{"another port", ssh.Target{Address: "Host.example", Port: 2222, Bastion: target.Bastion}, false},
+		{"another bastion", ssh.Target{Address: "Host.example", Bastion: &ssh.Bastion{Address: "bastion-b"}}, false},
+		{"no bastion", ssh.Target{Address: "Host.example"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := hosts{m: map[string]*host{}}
+				_, leave, err := h.enter(t.Context(), target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				entered := false
+				go func() {
+					if _, leave, err := h.enter(t.Context(), tt.other); err == nil {
+						entered = true
+						leave()
+					}
+				}()
+				synctest.Wait()
+				if entered == tt.waits {
+					t.Errorf("it waits: %v, want %v", !entered, tt.waits)
+				}
+				leave()
+			})
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -65,9 +66,18 @@ type host struct {
 	users int           // guarded by hosts.mu
 }
 
+// place is where a target is. The same address is that of another host behind another bastion.
+func place(t ssh.Target) string {
+	at := t.Endpoint()
+	if t.Bastion != nil {
+		at += " through " + t.Bastion.Endpoint()
+	}
+	return strings.ToLower(at)
+}
+
 // enter waits until no other transfer to the host is running. leave must be called at the end.
 func (h *hosts) enter(ctx context.Context, t ssh.Target) (_ *host, leave func(), _ error) {
-	key := fmt.Sprintf("%s|%d", t.Address, t.Port)
+	key := place(t)
 	h.mu.Lock()
 	one := h.m[key]
 	if one == nil {

@@ -72,7 +72,7 @@ func New(o Options) *Transfer {
 // or ctx ends, those files that were complete by then are on the host, and what was
 // sent of the others is continued by the next Put.
 //
-// progress, if it is not nil, is called now and then, and once at the end. It is called by the
+// progress, if it is not nil, is called without files once no other transfer is waited for, then now and then, and once at the end. It is called by the
 // goroutine that called Put, so it must not block.
 //
 // Errors about one file are *[Error]s, of several the first. Every error about the connection wraps an
@@ -99,6 +99,7 @@ func (t *Transfer) Put(ctx context.Context, target ssh.Target, items []Item, pro
 		jobs[i] = &job{item: &items[i], wire: items[i].wire(), temp: items[i].temporary()}
 		wanted[i] = api.WantedFile{Path: items[i].HostPath, Size: items[i].Size}
 	}
+	progress(Progress{})
 	u := &upload{t: t, target: target, limits: []*rate.Limiter{h.limit, t.total}}
 	var states []api.FileState
 	err = t.retry(ctx, nil, func() error {
