@@ -30,6 +30,8 @@ const (
 	recentLines = 5000
 	// recentTimeout bounds each source: a slow disk must not cost the rest of the answer.
 	recentTimeout = 5 * time.Second
+	// recentTotal bounds all sources together: on a host that hangs each of them may.
+	recentTotal = 10 * time.Second
 	// maxErrorMessage is how many bytes of a message are reported.
 	maxErrorMessage = 2 << 10
 )
@@ -47,6 +49,8 @@ var errorLine = regexp.MustCompile(`^[EF]\d{4} |\blevel="?(?:error|fatal|panic)\
 
 // collectRecentErrors adds the newest errors to the facts.
 func collectRecentErrors(ctx context.Context, host Host, f *api.Facts) {
+	ctx, cancel := context.WithTimeout(ctx, recentTotal)
+	defer cancel()
 	since := host.Now().Add(-recentWindow)
 	var found []api.LoggedError
 	source := func(area string, read func(context.Context) ([]api.LoggedError, error)) {

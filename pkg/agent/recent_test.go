@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,6 +127,33 @@ func TestInspectFindsRecentErrors(t *testing.T) {
 	if len(f.Certificates) != 1 || f.Agent.Protocol != api.ProtocolVersion {
 		t.Errorf("the answer lacks details or the agent: %+v", f)
 	}
+}
+
+// TestInspectOfAHostThatHangs: sources that hang together cost no more than a single one may cost with all others: whoever asked
+// waits for half a minute.
+func TestInspectOfAHostThatHangs(t *testing.T) {
+	defer func(channels []string) { recentChannels = channels }(recentChannels)
+	recentChannels = []string{"A", "B", "C", "D", "E", "F"}
+	synctest.Test(t, func(t *testing.T) {
+		h := newFakeHost(t)
+		h.events = hangingEvents{}
+		began := time.Now()
+		f := inspect(t, h)
+		if took := time.Since(began); took != recentTotal {
+			t.Errorf("it took %s", took)
+		}
+		if len(f.Errors) != len(recentChannels) || !strings.Contains(f.Errors[5].Message, "deadline exceeded") {
+			t.Errorf("got %+v", f.Errors)
+		}
+	})
+}
+
+// hangingEvents is an event log that does not answer.
+type hangingEvents struct{ errorEvents }
+
+func (hangingEvents) Query(ctx context.Context, _ logs.EventQuery) (logs.EventReader, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }
 
 // TestInspectIsBounded: a log full of errors does not fill the answer.

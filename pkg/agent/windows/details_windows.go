@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
@@ -22,6 +23,10 @@ var certificateFiles = []string{
 	`C:\k\cni\config\*-current.pem`,
 }
 
+// detailsOfNetworks is how long the networks are waited for: whoever inspects a host does so because something of it hangs, and gets
+// the rest of the answer all the same.
+const detailsOfNetworks = 5 * time.Second
+
 // Details implements [agent.Host].
 func (h *Host) Details(ctx context.Context, f *api.Facts) {
 	facts.Certificates(f, certificateFiles)
@@ -30,6 +35,8 @@ func (h *Host) Details(ctx context.Context, f *api.Facts) {
 		if !slices.ContainsFunc(f.Services, func(s api.Service) bool { return s.Name == "hns" && s.State == "Running" }) {
 			return errors.New("the Host Networking Service (hns) does not run")
 		}
+		ctx, cancel := context.WithTimeoutCause(ctx, detailsOfNetworks, hns.silent(detailsOfNetworks))
+		defer cancel()
 		networks, err := hnsRequest[[]hnsObject](ctx, "GET", "/networks/", nil)
 		f.Network.HNSNetworks = networkFacts(networks)
 		return err
