@@ -12,8 +12,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// joinPatience is for how long a new host may take until it can be logged in to: its Machine may be booting.
-const joinPatience = 15 * time.Minute
+const (
+	// joinPatience is for how long a new host may take until it can be logged in to: its Machine may be booting.
+	joinPatience = 15 * time.Minute
+	// awayPatience is for how long one that could be logged in to may be away until it is said: whoever follows the pool should not stop for
+	// the network, nor for a restart that somebody made on the host.
+	awayPatience = 2 * time.Minute
+)
 
 // unfit says what keeps the host of an instance from something that its pool wants of it and for which no operation can be recorded, and
 // from when on that is said. Empty: nothing does. Of what goes on by itself, as long as it does, nothing is said: an operation runs,
@@ -36,10 +41,11 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		return waitsForUnpause, time.Time{}
 	}
 	if c := noLogin(status); c != nil {
+		patience := awayPatience
 		if status.CurrentRevision == "" {
-			from = c.LastTransitionTime.Add(joinPatience)
+			patience = joinPatience
 		}
-		return waitsForLogin, from
+		return waitsForLogin, c.LastTransitionTime.Add(patience)
 	}
 	if status.CurrentRevision == "" && status.Phase != v1alpha1.InstanceFailed { // it is about to be configured
 		return "", time.Time{}

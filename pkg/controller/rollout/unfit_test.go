@@ -37,9 +37,9 @@ func TestUnfit(t *testing.T) {
 		{name: "it is paused and to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){isPaused}, kind: waitsForUnpause},
 		{name: "on a day to come", spec: v1alpha1.WindowsNodePoolSpec{Restarts: v1alpha1.PoolRestarts{After: at(time.Hour)}}, edit: []func(*v1alpha1.WindowsInstance){isPaused}},
 		{name: "it was restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){isPaused, func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(0) }}},
-		{name: "it is off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable}, kind: waitsForLogin},
-		{name: "it did not come back from its restart", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){unreachable}, kind: waitsForLogin},
-		{name: "it refuses its key", edit: []func(*v1alpha1.WindowsInstance){outdated, refused}, kind: waitsForLogin},
+		{name: "it is off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable}, kind: waitsForLogin, from: awayPatience - time.Minute},
+		{name: "it did not come back from its restart", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){unreachable}, kind: waitsForLogin, from: awayPatience - time.Minute},
+		{name: "it refuses its key", edit: []func(*v1alpha1.WindowsInstance){outdated, refused}, kind: waitsForLogin, from: awayPatience - time.Minute},
 		{name: "it is new and booting", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, unreachable}, kind: waitsForLogin, from: joinPatience - time.Minute},
 		{name: "it is new and answers", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew}},
 		{name: "it is new and could not be configured", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceFailed }}, kind: waitsForFitness},
@@ -72,10 +72,10 @@ func TestScheduleUnfit(t *testing.T) {
 			})
 		}
 		outdated := func(i *v1alpha1.WindowsInstance) {
-			i.Status.DesiredRevision, i.Status.Conditions[0].Status = "r3", metav1.ConditionFalse
+			i.Status.DesiredRevision, i.Status.Conditions[0].Status, i.Status.Conditions[0].LastTransitionTime = "r3", metav1.ConditionFalse, *at(-time.Minute)
 		}
 		booting := named("b", outdated, func(i *v1alpha1.WindowsInstance) {
-			i.Status.CurrentRevision, i.Status.Node, i.Status.Conditions[0].LastTransitionTime = "", nil, *at(-time.Minute)
+			i.Status.CurrentRevision, i.Status.Node = "", nil
 		})
 		f := newScheduled(t, nil, pool, named("a", outdated), booting, named("c"))
 		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
@@ -83,6 +83,11 @@ func TestScheduleUnfit(t *testing.T) {
 		}
 		now := clocktesting.NewFakePassiveClock(testNow)
 		f.clock = now
+		f.pass()
+		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "" { // a moment later it may answer again
+			t.Errorf("got %+v", got)
+		}
+		now.SetTime(testNow.Add(awayPatience))
 		f.pass()
 		const text = "It cannot be logged in to, so that it is neither updated nor restarted. Find out why: kubectl windows check NAME -n ns"
 		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "a: "+text || got.moves || !got.stays {
