@@ -137,6 +137,34 @@ func TestConditionsDocumented(t *testing.T) {
 	}
 }
 
+// TestInstallations: what README shows to install on OpenShift is what the user guide says, whose commands are run there.
+func TestInstallations(t *testing.T) {
+	commands := func(name, heading string) []string {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, section, found := strings.Cut(string(content), "# "+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n#")
+		var commands []string
+		for i, block := range strings.Split(section, "```\n") {
+			if i%2 == 1 {
+				commands = append(commands, strings.Split(strings.TrimSpace(block), "\n")...)
+			}
+		}
+		if !found || len(commands) == 0 {
+			t.Fatalf("%s has no commands below %s", name, heading)
+		}
+		return commands
+	}
+	guide := commands("docs/user-guide.md", "On OpenShift")
+	for _, command := range commands("README.md", "Install it") {
+		if !slices.Contains(guide, command) {
+			t.Errorf("the user guide does not have the command of README.md %s", command)
+		}
+	}
+}
+
 // link matches the target of a link in Markdown.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
