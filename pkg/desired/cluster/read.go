@@ -76,6 +76,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	if len(rd.findings) > 0 {
 		return nil, &InputError{Findings: rd.findings}
 	}
+	in.Cluster.Parse()
 	// Whatever else cannot be is wrong for every host.
 	if _, err := document.Build(in); err != nil {
 		return nil, &InputError{Findings: []Finding{{

@@ -682,13 +682,25 @@ func (b *builder) environment() {
 	}
 }
 
+// Parse reads the certificates of TrustedCA, once for all documents that are made of it: with a proxy there are more than a hundred. Without it
+// each document does. It returns what cannot be read, which [Build] says as well. TrustedCA must not change after it.
+func (c *Cluster) Parse() (damaged []string) {
+	trusted, _, damaged := certificates(c.TrustedCA)
+	if len(damaged) == 0 {
+		c.trusted = once(trusted)
+	}
+	return damaged
+}
+
 // trust adds the authorities that hosts trust in addition to their own.
 func (b *builder) trust() {
-	trusted, _, damaged := certificates(b.in.Cluster.TrustedCA)
-	if len(damaged) > 0 {
-		b.errs = append(b.errs, fmt.Errorf("trusted certificates: %s", strings.Join(damaged, ", ")))
+	cluster := b.in.Cluster // a copy
+	if cluster.trusted == nil {
+		if damaged := cluster.Parse(); len(damaged) > 0 {
+			b.errs = append(b.errs, fmt.Errorf("trusted certificates: %s", strings.Join(damaged, ", ")))
+		}
 	}
-	b.document.Certificates, b.document.KeepCertificates = once(trusted), b.in.Cluster.KeepTrusted
+	b.document.Certificates, b.document.KeepCertificates = slices.Clone(cluster.trusted), cluster.KeepTrusted
 }
 
 // logs adds the rotation of logs that no program rotates: kube-log-runner rotates those of the

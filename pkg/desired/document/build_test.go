@@ -780,8 +780,22 @@ func TestTrust(t *testing.T) {
 			}
 			in := inputs(configv1.NonePlatformType)
 			in.Cluster.TrustedCA = usable
-			if n := len(build(t, in).Bundle.Document.Certificates); n != tt.want {
+			each := build(t, in)
+			if n := len(each.Bundle.Document.Certificates); n != tt.want {
 				t.Errorf("hosts trust %d certificates, want %d", n, tt.want)
+			}
+			if damaged := in.Cluster.Parse(); len(damaged) > 0 || build(t, in).Revision != each.Revision {
+				t.Errorf("read once for all, it is another document: %q", damaged)
+			}
+			if in.Cluster.TrustedCA = tt.bundle; tt.want > 0 && build(t, in).Revision != each.Revision {
+				t.Error("it is read for each document")
+			}
+			in = inputs(configv1.NonePlatformType)
+			in.Cluster.TrustedCA = tt.bundle
+			if in.Cluster.Parse(); len(tt.says) > 0 {
+				if _, err := document.Build(in); err == nil {
+					t.Error("what is damaged is not said any more")
+				}
 			}
 			if again, damaged := document.UsableCertificates(usable); !bytes.Equal(again, usable) || len(damaged) != 0 {
 				t.Errorf("what can be used cannot be: %q, %q", again, damaged)

@@ -88,6 +88,8 @@ type Cluster struct {
 	// TrustedCA has the certificates that hosts trust in addition to their own, in PEM. Each can be used, see
 	// [UsableCertificates].
 	TrustedCA []byte
+	// trusted are those, once [Cluster.Parse] was called.
+	trusted []config.Certificate
 	// KeepTrusted: there are more of them, which nobody can read at present. Hosts go on to trust those that they have.
 	KeepTrusted bool
 	// ImageDigestMirrors and ImageTagMirrors are those of all mirror sets, sorted by
