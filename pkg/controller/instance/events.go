@@ -19,6 +19,8 @@ const (
 	eventAuthenticated   = "Authenticated"
 	eventFactsGathered   = "FactsGathered"
 	eventRecovered       = "Recovered"
+	// eventHostKeyNotCompared is no change of a status.
+	eventHostKeyNotCompared = "HostKeyNotCompared"
 )
 
 // transition is a change of a status that is worth an event.

@@ -13,10 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
@@ -119,6 +119,12 @@ func (a *attempt) metByWMCO(ctx context.Context) ([]metKey, error) {
 	return met, nil
 }
 
+// sayUncompared records that the key of a host is trusted without having been compared with what WMCO has on record.
+func (a *attempt) sayUncompared() {
+	a.Recorder.Event(a.instance, corev1.EventTypeWarning, eventHostKeyNotCompared, fmt.Sprintf("The host key was not compared with those that the Windows Machine Config Operator has on record, because windows-controller may not read ConfigMap %s/%s. "+
+		"Verify the fingerprint on the console of the host, and let it read that for the next ones: kubectl apply -k artifacts/openshift", wmco.Namespace, wmco.HostKeysConfigMap))
+}
+
 // mayBeIts says whether a Node that reports an address of the host may be its Node. One of another machine of the provider is not: the
 // address may have been given to this one since.
 func (a *attempt) mayBeIts(node *corev1.Node) bool {
@@ -129,16 +135,15 @@ func (a *attempt) mayBeIts(node *corev1.Node) bool {
 // keysMetByWMCO are the host keys in the ConfigMap of WMCO, by address. It is read at first contacts only, and by nobody else here, so
 // that it is not kept.
 func (a *attempt) keysMetByWMCO(ctx context.Context) (map[string]string, error) {
-	var list corev1.ConfigMap
-	err := a.live.Get(ctx, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.HostKeysConfigMap}, &list)
+	list, err := object.Get(ctx, a.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.HostKeysConfigMap}, &corev1.ConfigMap{})
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // WMCO has met nobody
 	case apierrors.IsForbidden(err):
-		log.FromContext(ctx).Info("The host keys of the Windows Machine Config Operator may not be read, so that none is compared with them", "cause", err.Error())
+		a.uncompared = true
 		return nil, nil //nolint:nilnil // whoever has taken that right away wants it so
 	case err != nil:
-		return nil, fmt.Errorf("ConfigMap %s/%s, which may have its host key, cannot be read at present: %w", wmco.Namespace, wmco.HostKeysConfigMap, err)
+		return nil, fmt.Errorf("the host keys that the Windows Machine Config Operator has on record cannot be read at present: %w", err)
+	case list == nil:
+		return nil, nil //nolint:nilnil // WMCO has met nobody
 	}
 	return list.Data, nil
 }

@@ -194,6 +194,10 @@ func TestFirstContactWhileKeysOfWMCOAreNotRead(t *testing.T) {
 			f.r.live = failingReader{err: test.err}
 			f.settle("win-1")
 			f.expect("win-1", test.phase, test.want)
+			said := slices.Contains(f.journal.take(), "event win-1 Warning HostKeyNotCompared")
+			if allowed := !apierrors.IsForbidden(test.err); said == allowed {
+				t.Errorf("it is said that the key was not compared: %t", said)
+			}
 			status := f.get("win-1").Status
 			if text := messageOf(t, &status, v1alpha1.ConditionHostKeyTrusted); strings.Contains(text, "45321") {
 				t.Errorf("the message is another one each time: %q", text)

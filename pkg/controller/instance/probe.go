@@ -21,6 +21,8 @@ type attempt struct {
 	instance *v1alpha1.WindowsInstance
 	// keysOfWMCO: which keys the host accepts is left to WMCO.
 	keysOfWMCO bool
+	// uncompared: the host keys that WMCO has in its ConfigMap may not be read.
+	uncompared bool
 	seen       *observation
 }
 
@@ -106,6 +108,9 @@ func (a *attempt) hostKey(ctx context.Context) error {
 	}
 	if err := a.compareWithWMCO(ctx, known); err != nil {
 		return err
+	}
+	if a.uncompared {
+		a.sayUncompared()
 	}
 	return errStop
 }

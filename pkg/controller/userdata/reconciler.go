@@ -131,10 +131,13 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 func Outdated(ctx context.Context, live client.Reader, credentials client.ObjectKey) (why string, err error) {
 	r := &Reconciler{live: live, credentials: credentials}
 	platform, err := object.Platform(ctx, r.live)
-	if err != nil {
+	switch {
+	case errors.Is(err, object.ErrNoPlatform):
+		return fmt.Sprintf("the user data of Machines is not kept while Infrastructure %s says no platform. See: kubectl get events -n %s --field-selector involvedObject.name=%s",
+			object.InfrastructureName, wmco.MachineAPINamespace, wmco.UserDataSecret), nil
+	case err != nil:
 		return "", err
-	}
-	if platform == "" {
+	case platform == "":
 		return "the user data of Machines is only kept on OpenShift. See: kubectl get infrastructure " + object.InfrastructureName, nil
 	}
 	installed, running, err := r.wmco(ctx)

@@ -444,6 +444,7 @@ func TestOutdated(t *testing.T) {
 	const (
 		outdated = "the user data of a new one would not authorize the key either. See: kubectl get events -n openshift-machine-api --field-selector involvedObject.name=windows-user-data"
 		runs     = "the Windows Machine Config Operator runs, and decides about Machines. See: kubectl logs -n openshift-windows-machine-config-operator deployment/windows-machine-config-operator"
+		unknown  = "the user data of Machines is not kept while Infrastructure cluster says no platform. See: kubectl get events -n openshift-machine-api --field-selector involvedObject.name=windows-user-data"
 		nowhere  = "the user data of Machines is only kept on OpenShift. See: kubectl get infrastructure cluster"
 	)
 	for _, tt := range []struct {
@@ -463,6 +464,7 @@ func TestOutdated(t *testing.T) {
 		{"the only key is compromised", []client.Object{aws, machineAPI, naming(t, key, key), right}, outdated},
 		{"of WMCO, which is scaled down, with a compromised key", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, outdated},
 		{"no OpenShift", []client.Object{machineAPI, key, right}, nowhere},
+		{"no platform", []client.Object{infrastructure(""), machineAPI, key, right}, unknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var objects []client.Object
