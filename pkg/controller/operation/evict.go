@@ -123,6 +123,12 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	awaited := false
 	err = follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
+			// Pods are found by the name of the Node. Since the Node was cordoned, maybe by another process, another one may have got it.
+			if is, err := e.readNode(ctx, op.Node.Name); err != nil {
+				return err
+			} else if is != nil && is.UID != op.Node.UID {
+				return finalError{fmt.Errorf("the pods of Node %s stay: %w", op.Node.Name, drain.ErrNodeReplaced)}
+			}
 			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
 		})
 	}, func(p drain.Progress) error {

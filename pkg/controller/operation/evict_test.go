@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestDrainOfAnotherNode: a drain that was interrupted goes on with the Node that it has cordoned. One that has got its name since is
+// another one, whose pods stay.
+func TestDrainOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	for uid, want := range map[types.UID]v1alpha1.OperationPhase{"uid-of-node": v1alpha1.OperationSucceeded, "uid-of-the-former": v1alpha1.OperationFailed} {
+		inBubble(t, string(uid), func(t *testing.T) {
+			f := newFixture(t, newInstance(drainOperation(), func(i *v1alpha1.WindowsInstance) {
+				op := i.Status.Operation
+				op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, new(metav1.Now()), newSteps(plan(op, true))
+				op.Steps[0].State, op.Steps[0].StartedAt = v1alpha1.StepSucceeded, new(metav1.Now())
+				op.Steps[1].State, op.Steps[1].StartedAt = v1alpha1.StepRunning, new(metav1.Now())
+				op.Node = &v1alpha1.OperationNode{Name: testNode, UID: uid}
+			}))
+			op := f.finish()
+			if op.Phase != want || (f.drain.runs > 0) != (want == v1alpha1.OperationSucceeded) {
+				t.Errorf("it is %s, and was drained %d times: %s", op.Phase, f.drain.runs, op.Message)
+			}
+			if want == v1alpha1.OperationFailed && !strings.Contains(op.Message, "another has its name") {
+				t.Errorf("it says %q", op.Message)
+			}
+		})
+	}
+}
