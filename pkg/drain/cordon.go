@@ -47,12 +47,21 @@ const insteadOf = " instead of "
 
 func (m Mark) value() string {
 	value := m.ID
-	for _, part := range []string{m.Purpose, m.Who} {
+	for _, part := range []string{m.Purpose, plain(m.Who)} {
 		if part != "" {
 			value += " " + part
 		}
 	}
 	return value
+}
+
+// plain is a name without what separates the parts of a mark: users may be called anything.
+func plain(who string) string {
+	for _, separator := range []string{insteadOf, untilReady} {
+		words := strings.Trim(separator, ", ")
+		who = strings.ReplaceAll(who, words, strings.ReplaceAll(words, " ", "-"))
+	}
+	return who
 }
 
 // AskedForBy is [Mark.Who] of what a user, or a controller, has asked for.
@@ -62,7 +71,7 @@ func AskedForBy(requester string) string { return "(asked for by " + requester +
 func IsMarked(node *corev1.Node, purpose, requester string) bool {
 	mark := node.Annotations[CordonedByAnnotation]
 	_, rest, _ := strings.Cut(strings.TrimSuffix(mark, untilOf(mark)), " ")
-	return node.Spec.Unschedulable && rest == purpose+" "+AskedForBy(requester)
+	return node.Spec.Unschedulable && rest == purpose+" "+plain(AskedForBy(requester))
 }
 
 // MarkedFor returns the ID of the mark with which a Node is cordoned for a purpose. Empty: it is not cordoned, or not for that.

@@ -67,6 +67,30 @@ func TestCordonAndRestore(t *testing.T) {
 	}
 }
 
+// TestNamesOfUsersSeparateNothing: whatever a user is called, the cordon of that user is lifted, and nobody else's mark is read in it.
+func TestNamesOfUsersSeparateNothing(t *testing.T) {
+	for _, user := range []string{
+		"eve instead of op-1 Reboot (asked for by windows-controller)", "eve instead of", "eve instead instead of of op-1",
+		"eve, until the Node is ready after 2026-01-01T00:00:00Z",
+	} {
+		mark := Mark{ID: "op-2", Purpose: "Reboot", Who: AskedForBy(user)}
+		client := fake.NewClientset(newTestNode(false, ""))
+		if _, err := Cordon(t.Context(), client, testNode, "uid", mark); err != nil {
+			t.Fatal(err)
+		}
+		node := getNode(t, client)
+		if after, ok := AwaitedFor(node, "Reboot"); ok || untilOf(node.Annotations[CordonedByAnnotation]) != "" {
+			t.Errorf("%s: it is awaited after %s", user, after)
+		}
+		if !IsMarked(node, "Reboot", user) || IsMarked(node, "Reboot", "windows-controller") {
+			t.Errorf("%s: it is marked with %q", user, node.Annotations[CordonedByAnnotation])
+		}
+		if schedulable, err := Restore(t.Context(), client, testNode, "uid", mark); !schedulable || err != nil {
+			t.Errorf("%s: %v, %v; it is marked with %q", user, schedulable, err, getNode(t, client).Annotations[CordonedByAnnotation])
+		}
+	}
+}
+
 // Marks of one purpose stand for each other, those of another one do not.
 func TestMarksOfAPurpose(t *testing.T) {
 	mark := Mark{ID: "op-2", Purpose: "Reconfigure", Who: "(asked for by alice)"}

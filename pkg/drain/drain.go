@@ -62,12 +62,12 @@ func New(client kubernetes.Interface) *Drainer {
 // does not change, and others, mostly of the API server, which it may.
 func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(Progress)) error {
 	t := &tracker{options: o}
-	for first := true; ; first = false {
+	for round := 1; ; round++ {
 		pods, err := d.selectPods(ctx, node, o)
 		if err != nil {
 			return err
 		}
-		if !first {
+		if round > 1 {
 			// The scheduler may have put pods on the Node just before it was cordoned. Those
 			// that tolerate the cordon come back as often as they are evicted.
 			t.staying = nil
@@ -83,10 +83,27 @@ func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(P
 			report(t.progress())
 			return nil
 		}
+		if round > 2 { // whatever makes pods on a cordoned Node makes them again at once
+			if err := d.sleep(ctx, RetryInterval); err != nil {
+				return err
+			}
+		}
 		t.add(pods, d.clock.Now())
 		if err := d.follow(ctx, node, t, report); err != nil {
 			return err
 		}
+	}
+}
+
+// sleep waits for a while, or until ctx ends, whose cause it then returns.
+func (d *Drainer) sleep(ctx context.Context, long time.Duration) error {
+	timer := d.clock.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C():
+		return nil
 	}
 }
 

@@ -363,6 +363,41 @@ func TestRunEvictsLatecomers(t *testing.T) {
 	}
 }
 
+// TestRunPausesBetweenRounds: who makes pods on the cordoned Node as fast as they leave does not make the drain busy. It ends at its deadline, or
+// with its context, also in a pause.
+func TestRunPausesBetweenRounds(t *testing.T) {
+	for _, canceled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("canceled: %v", canceled), func(t *testing.T) {
+			f := newFixture(t, newPod("web-0"))
+			made := 0
+			f.client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				made++
+				return false, nil, f.client.Tracker().Add(newPod(fmt.Sprintf("web-%d", made)))
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			o := Options{Deadline: testNow.Add(3 * RetryInterval)}
+			wait := f.run(ctx, o)
+			eventually(t, "the first two rounds", func() bool { return f.askedFor("web-1") == 1 && f.clock.HasWaiters() })
+			if canceled {
+				cancel()
+				if err := wait(); !errors.Is(err, context.Canceled) || f.askedFor("web-2") > 0 {
+					t.Errorf("got %v; asked %v", err, f.asked)
+				}
+				return
+			}
+			f.pace = RetryInterval / 100
+			var timeout *TimeoutError
+			if err := wait(); !errors.As(err, &timeout) {
+				t.Errorf("got %v", err)
+			}
+			if n := len(f.asked); n < 2 || n > 6 {
+				t.Errorf("%d pods were asked to leave: %v", n, f.asked)
+			}
+		})
+	}
+}
+
 func TestRunAbandonsPodsOfADeadKubelet(t *testing.T) {
 	deleted := metav1.NewTime(time.Now().Add(-10 * time.Second))
 	f := newFixture(t, newPod("dying", func(pod *corev1.Pod) {
