@@ -6,6 +6,7 @@ package services
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -67,11 +69,21 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{request}
 		}), builder.WithPredicates(versionsChanged)).
+		WithOptions(controller.Options{RateLimiter: newRateLimiter()}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the services controller: %w", err)
 	}
 	return nil
+}
+
+// retrySoonest is how long after the first failure it is tried again.
+const retrySoonest = 100 * time.Millisecond
+
+// newRateLimiter says when a pass that failed is made again. However long an input was missing, nothing tells of its coming: it is looked for as
+// often as everything else.
+func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retrySoonest, interval)
 }
 
 // strip drops what is not read from the cache, which only says that something changed.
