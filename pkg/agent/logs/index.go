@@ -75,27 +75,23 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	entries, err := root.list(dir)
+	infos, err := root.describe(dir)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			ix.Notices = append(ix.Notices, fmt.Sprintf("listing %s: %v", dir, err))
 		}
 		return nil
 	}
-	for _, e := range entries {
+	for _, info := range infos {
 		if len(ix.Entries) >= maxIndexFiles {
 			ix.Truncated = true
 			return nil
 		}
-		name := path.Join(dir, e.Name())
-		if e.IsDir() {
+		name := path.Join(dir, info.Name())
+		if info.IsDir() {
 			if err := ix.addFiles(ctx, root, name); err != nil {
 				return err
 			}
-			continue
-		}
-		info, err := e.Info()
-		if err != nil {
 			continue
 		}
 		size, modified, link := info.Size(), info.ModTime(), info.Mode()&fs.ModeSymlink != 0
@@ -103,7 +99,7 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 		case !link && !info.Mode().IsRegular():
 			continue
 		case link:
-			g, err := newSeries(root, name).stat(e.Name())
+			g, err := newSeries(root, name).stat(info.Name())
 			if err != nil {
 				// Leads out of the directory, or nowhere.
 				continue

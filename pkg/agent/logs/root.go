@@ -144,6 +144,21 @@ func (r logRoot) relative(target string) (string, error) {
 	return "", errOutsideRoot
 }
 
+// describe is list with what the files themselves say: NTFS updates sizes and times in a directory only when a file is closed, and
+// logs stay open for days. What has gone meanwhile is left out.
+func (r logRoot) describe(dir string) (infos []fs.FileInfo, err error) {
+	err = r.within(path.Clean(dir), func(root *os.Root, name string) error {
+		entries, err := fs.ReadDir(root.FS(), name)
+		for _, e := range entries {
+			if info, err := root.Lstat(filepath.Join(filepath.FromSlash(name), e.Name())); err == nil {
+				infos = append(infos, info)
+			}
+		}
+		return err
+	})
+	return infos, err
+}
+
 // list reads one directory below the root. The entries are sorted by name.
 func (r logRoot) list(dir string) (entries []fs.DirEntry, err error) {
 	err = r.within(path.Clean(dir), func(root *os.Root, name string) (err error) {

@@ -46,7 +46,7 @@ func (eventLog) Channels(ctx context.Context) ([]logs.EventChannel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the Windows directory: %w", err)
 	}
-	// The directory has names, sizes and times of all channels.
+	// The directory has the names of all channels. Its sizes and times are those of when each file was opened.
 	files, err := os.ReadDir(filepath.Join(windir, `System32\winevt\Logs`))
 	if err != nil {
 		return nil, fmt.Errorf("listing the event log's files: %w", err)
@@ -60,36 +60,43 @@ func (eventLog) Channels(ctx context.Context) ([]logs.EventChannel, error) {
 		if !ok {
 			continue
 		}
-		c := logs.EventChannel{Name: strings.ReplaceAll(name, "%4", "/")}
-		if n, err := recordCount(c.Name); err != nil || n == 0 {
-			continue
+		if c, ok := describeChannel(strings.ReplaceAll(name, "%4", "/")); ok {
+			channels = append(channels, c)
 		}
-		if info, err := f.Info(); err == nil {
-			c.Size, c.Modified = info.Size(), info.ModTime()
-		}
-		channels = append(channels, c)
 	}
 	slices.SortFunc(channels, func(a, b logs.EventChannel) int { return strings.Compare(a.Name, b.Name) })
 	return channels, nil
 }
 
-func recordCount(channel string) (uint64, error) {
+// describeChannel describes a channel, and says whether it has events. A size or a time that it does not tell is zero.
+func describeChannel(channel string) (logs.EventChannel, bool) {
+	c := logs.EventChannel{Name: channel}
 	name, err := windows.UTF16PtrFromString(channel)
 	if err != nil {
-		return 0, err
+		return c, false
 	}
 	log, err := evtOpen(procEvtOpenLog, 0, uintptr(unsafe.Pointer(name)), evtOpenChannelPath)
 	if err != nil {
-		return 0, err
+		return c, false
 	}
 	defer log.close()
-	var v evtVariant
-	var used uint32
-	r, _, e := procEvtGetLogInfo.Call(uintptr(log), evtLogNumberOfLogRecords, unsafe.Sizeof(v), uintptr(unsafe.Pointer(&v)), uintptr(unsafe.Pointer(&used)))
-	if r == 0 {
-		return 0, fmt.Errorf("EvtGetLogInfo: %w", e)
+	if n, ok := logInfo(log, evtLogNumberOfLogRecords); !ok || n.uint() == 0 {
+		return c, false
 	}
-	return v.uint(), nil
+	if size, ok := logInfo(log, evtLogFileSize); ok {
+		c.Size = int64(size.uint())
+	}
+	if written, ok := logInfo(log, evtLogLastWriteTime); ok && written.kind == variantFileTime {
+		c.Modified = fileTime(written.value)
+	}
+	return c, true
+}
+
+// logInfo returns a property of a channel that was opened, if it has that.
+func logInfo(log evtHandle, property uintptr) (v evtVariant, ok bool) {
+	var used uint32
+	r, _, _ := procEvtGetLogInfo.Call(uintptr(log), property, unsafe.Sizeof(v), uintptr(unsafe.Pointer(&v)), uintptr(unsafe.Pointer(&used)))
+	return v, r != 0
 }
 
 // Query opens a query, or a subscription to follow the channel.

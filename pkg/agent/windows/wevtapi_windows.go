@@ -47,6 +47,8 @@ const (
 	evtRenderContextUser     = 2
 	evtFormatMessageEvent    = 1
 	evtOpenChannelPath       = 1
+	evtLogLastWriteTime      = 2
+	evtLogFileSize           = 3
 	evtLogNumberOfLogRecords = 5
 	evtChannelConfigType     = 2
 	evtChannelTypeAnalytic   = 2
