@@ -126,7 +126,7 @@ func collectConfiguration(ctx context.Context, host Host, f *api.Facts) {
 func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 	return host.Serve(ctx, func(ctx context.Context) error {
 		updater := &updates.Updater{System: host.System(), Source: host.Updates(), Now: host.Now, Report: func(err error) {
-			fmt.Fprintf(stderr, "windows-node-agent run: updates: %v\n", err) //nolint:errcheck // there is no other place to report it
+			warn(host, stderr, "Updates of Windows: "+err.Error())
 		}}
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -136,13 +136,17 @@ func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 			Managers:    []string{wicdService},
 			EnsureRoute: host.EnsureRoute,
 			KeepKeys:    func() ([]api.Item, error) { return keepKeys(host) },
-			Report: func(d api.Drift) {
-				if err := host.ReportDrift(driftMessage(d)); err != nil {
-					fmt.Fprintf(stderr, "windows-node-agent run: %v\n", err) //nolint:errcheck // there is no other place to report it
-				}
-			},
+			Report:      func(d api.Drift) { warn(host, stderr, driftMessage(d)) },
 		})
 	})
+}
+
+// warn writes a warning to the event log: a service has no standard error. What that does not take is said there, for
+// whoever runs the agent by hand.
+func warn(host Host, stderr io.Writer, message string) {
+	if err := host.ReportDrift(message); err != nil {
+		fmt.Fprintf(stderr, "windows-node-agent run: %v; it was to get: %s\n", err, message) //nolint:errcheck // there is no other place to report it
+	}
 }
 
 // driftMessage describes a drift for people.

@@ -4,6 +4,8 @@
 package agent
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,5 +33,28 @@ Failed: disk full`
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestServiceWarns: a service has no standard error, so that what goes wrong in it is in the event log. A person who runs it sees
+// what that does not take.
+func TestServiceWarns(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		err    error
+		stderr string
+	}{
+		{"as a service", nil, ""},
+		{"without an event log", errors.New("the event log is off"), "windows-node-agent run: the event log is off; it was to get: updates of Windows: no room\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newFakeHost(t)
+			h.warningErr = tt.err
+			var stderr bytes.Buffer
+			warn(h, &stderr, "updates of Windows: no room")
+			if diff := cmp.Diff([]string{"updates of Windows: no room"}, h.warnings); diff != "" || stderr.String() != tt.stderr {
+				t.Errorf("the event log got (-want +got)\n%s, and standard error %q", diff, stderr.String())
+			}
+		})
 	}
 }

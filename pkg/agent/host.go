@@ -63,6 +63,6 @@ type Host interface {
 	// Updates is the Windows Update Agent.
 	Updates() updates.Source
 
-	// ReportDrift writes an event that the host differed from its desired configuration.
+	// ReportDrift writes an event that the host differed from its desired configuration, or about what went wrong in the service.
 	ReportDrift(message string) error
 }

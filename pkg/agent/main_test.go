@@ -40,6 +40,8 @@ type fakeHost struct {
 	full       string // the file for which there is no room
 	keysErr    error
 	machine    string // empty: firmware/windows
+	warnings   []string
+	warningErr error
 }
 
 // stateFiles are the files of a system that has nothing else, by path.
@@ -71,9 +73,12 @@ func (h *fakeHost) System() System { return system{files: h.files, full: h.full}
 func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) error {
 	return run(ctx)
 }
-func (h *fakeHost) ReportDrift(string) error { return nil }
-func (h *fakeHost) Updates() updates.Source  { return nil }
-func (h *fakeHost) LowerPriority()           { h.lowered = true }
+func (h *fakeHost) ReportDrift(message string) error {
+	h.warnings = append(h.warnings, message)
+	return h.warningErr
+}
+func (h *fakeHost) Updates() updates.Source { return nil }
+func (h *fakeHost) LowerPriority()          { h.lowered = true }
 
 func (h *fakeHost) MachineID() string {
 	if h.machine != "" {

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 	"time"
 	"unsafe"
 
@@ -293,7 +292,7 @@ func (h *Host) ReportDrift(message string) error {
 	if err != nil {
 		return fmt.Errorf("opening the event log: %w", err)
 	}
-	err = log.Warning(driftEvent, strings.ReplaceAll(message, "\n", "\r\n"))
+	err = log.Warning(driftEvent, eventText(message))
 	if err = errors.Join(err, log.Close()); err != nil {
 		return fmt.Errorf("writing to the event log: %w", err)
 	}
