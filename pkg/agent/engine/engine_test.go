@@ -870,6 +870,33 @@ func TestProgramInUse(t *testing.T) {
 	}
 }
 
+// TestProgramsInUse: several programs that run give way at the same moment: the clock of Windows ticks each 16 milliseconds only.
+func TestProgramsInUse(t *testing.T) {
+	f := newFake()
+	a := &application{Engine: engineOf(f)}
+	for _, directory := range []string{`c:\`, `c:\k`, fold(api.Root), fold(stateDirectory)} {
+		f.files[directory] = fakeFile{Directory: true}
+	}
+	for _, path := range []string{`c:\k\a.exe`, `c:\k\b.exe`, `c:\k\c.exe`} {
+		f.files[path] = fakeFile{Content: path}
+		f.inUse[path] = true
+		if err := a.moveAway(path); err != nil {
+			t.Error(err)
+		}
+	}
+	var left []string
+	for _, name := range f.children(trashDirectory) {
+		left = append(left, f.files[fold(trashDirectory+`\`+name)].Content)
+	}
+	slices.Sort(left)
+	if diff := cmp.Diff([]string{`c:\k\a.exe`, `c:\k\b.exe`, `c:\k\c.exe`}, left); diff != "" {
+		t.Errorf("what they were (-want +got):\n%s", diff)
+	}
+	if len(a.discarded) != 3 || len(f.atBoot) != 3 {
+		t.Errorf("they are removed as %v, at the next boot %v", a.discarded, f.atBoot)
+	}
+}
+
 // FuzzInventory: what is read from a disk is the inventory that was written, or an error.
 func FuzzInventory(f *testing.F) {
 	inv := newInventory()

@@ -303,7 +303,8 @@ func (a *application) moveAway(path string) error {
 	if err := makeOwnDirectory(a.System, trashDirectory); err != nil {
 		return err
 	}
-	trash := trashDirectory + `\` + strconv.FormatInt(a.now().UnixNano(), 36)
+	// The clock of Windows ticks each 16 ms only, so that several files get away at the same moment.
+	trash := fmt.Sprintf(`%s\%s-%d`, trashDirectory, strconv.FormatInt(a.now().UnixNano(), 36), len(a.discarded))
 	if err := a.System.Rename(path, trash); err != nil {
 		return fmt.Errorf("move it away: %w", err)
 	}
