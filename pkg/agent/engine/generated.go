@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -59,11 +60,21 @@ func (a *application) pruneGenerated() {
 	maps.DeleteFunc(a.Generated, func(_, path string) bool { return !wantsGenerated(&a.bundle.Document, path) })
 }
 
+// removalTold is how often it is told how far a removal is. To remove the images of a node takes a slow disk many minutes.
+const removalTold = 30 * time.Second
+
 // removeGenerated removes what programs created. What cannot be removed is reported and no
 // failure: the host can be used all the same.
 func (a *application) removeGenerated(ctx context.Context, path string) error {
 	before := len(a.staying)
-	left, err := a.removeTree(ctx, path)
+	removed, told := 0, a.now()
+	left, err := a.removeTree(ctx, path, func() {
+		removed++
+		if now := a.now(); now.Sub(told) >= removalTold {
+			told = now
+			a.emit(api.Event{Item: path, State: api.EventNote, Message: fmt.Sprintf("is being removed: %d files and directories so far", removed)})
+		}
+	})
 	if ctx.Err() != nil {
 		return err
 	}
@@ -77,11 +88,12 @@ func (a *application) removeGenerated(ctx context.Context, path string) error {
 }
 
 // removeTree removes a file or a directory with all that is in it. Links are removed and
-// not followed. It returns how much is left for good, and the first reason.
-func (a *application) removeTree(ctx context.Context, path string) (left int, err error) {
+// not followed. It returns how much is left for good, and the first reason. done is called after each of them, removed or not.
+func (a *application) removeTree(ctx context.Context, path string, done func()) (left int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 1, fmt.Errorf("stopped before removing %s: %w", path, err)
 	}
+	defer done()
 	info, err := a.System.Stat(path)
 	if err != nil {
 		// Whoever may not inspect it may often remove it.
@@ -107,7 +119,7 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 		}
 		var first error
 		for _, name := range names {
-			n, err := a.removeTree(ctx, path+`\`+name)
+			n, err := a.removeTree(ctx, path+`\`+name, done)
 			left += n
 			if first == nil {
 				first = err

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -203,5 +206,37 @@ func TestGeneratedAfterCrash(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// slowDisk is a host on which each removal takes ten seconds.
+type slowDisk struct{ *fake }
+
+func (d slowDisk) Remove(path string) error {
+	d.clock = d.clock.Add(10 * time.Second)
+	return d.fake.Remove(path)
+}
+
+// TestLongRemovalIsTold: to remove the images and containers of a node takes a slow disk many minutes. Whoever waits for that hears
+// that it goes on, or would give the host up as one that hangs.
+func TestLongRemovalIsTold(t *testing.T) {
+	f := newFake()
+	f.files[`c:\data`] = fakeFile{Directory: true}
+	f.files[`c:\data\deep`] = fakeFile{Directory: true}
+	for _, name := range []string{`1`, `2`, `deep\3`, `deep\4`, `deep\5`} {
+		f.files[`c:\data\`+name] = fakeFile{Content: "made"}
+	}
+	var told []string
+	e := &Engine{System: slowDisk{f}, Now: func() time.Time { return f.clock }, Events: func(e api.Event) { told = append(told, e.Item+" "+string(e.State)+" "+e.Message) }}
+	a := &application{Engine: e, result: &api.Result{}}
+	if err := a.removeGenerated(t.Context(), `c:\data`); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`c:\data Note is being removed: 3 files and directories so far`, `c:\data Note is being removed: 6 files and directories so far`}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if _, left := f.files[`c:\data`]; left {
+		t.Error("it is left")
 	}
 }
