@@ -11,9 +11,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
 	// Logins through cloud providers and OpenID Connect, as kubectl has them.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/plugin"
 )
@@ -21,6 +24,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
+	// That watches end, and that a terminal changes its size while a session ends, is no business
+	// of users.
+	klog.SetLoggerWithOptions(logr.Discard(), klog.ContextualLogger(true))
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	signals := make(chan os.Signal, 1)

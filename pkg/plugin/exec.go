@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"runtime"
+	"os/signal"
+	"syscall"
 
 	mobyterm "github.com/moby/term"
 	"github.com/spf13/cobra"
@@ -91,6 +93,8 @@ func (o *execOptions) run(ctx context.Context, e *env, names []string) error {
 
 // exec runs the program on one host.
 func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	streams := remotecommand.StreamOptions{Stdout: e.Out, Stderr: e.ErrOut}
 	terminal := term.TTY{Out: e.Out}
 	if o.stdin {
@@ -104,8 +108,9 @@ func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) err
 		// The end of the context ends the session; what the library would do is
 		// to end the process, and with it what else is to be put in order.
 		terminal.Parent = interrupt.New(func(os.Signal) {})
+		defer endAtSignal(end).stop()
 		// A terminal has one output.
-		streams = remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Tty: true, TerminalSizeQueue: sizes{terminal.MonitorSize(terminal.GetSize())}}
+		streams = remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Tty: true, TerminalSizeQueue: sizesOf(&terminal)}
 	case o.tty && !o.quiet:
 		e.note("no terminal is used: the input is not one")
 	}
@@ -127,7 +132,7 @@ func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) err
 		}
 	})
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	return o.ended(err)
 }
@@ -152,21 +157,51 @@ func (o *execOptions) ended(err error) error {
 	if !errors.As(err, &exit) {
 		return err
 	}
-	ended := &ExitError{Code: ownExitCode(exit.ExitStatus(), runtime.GOOS)}
-	if !o.quiet {
-		ended.Err = fmt.Errorf("the program ended with exit code %d", exit.ExitStatus())
+	ended := &ExitError{Code: exit.ExitStatus()}
+	switch {
+	case o.quiet:
+	case ended.Code == otherExitCode:
+		ended.Err = fmt.Errorf("the program ended with exit code %d, or with one that has more than eight bits, as after a crash", otherExitCode)
+	default:
+		ended.Err = fmt.Errorf("the program ended with exit code %d", ended.Code)
 	}
 	return ended
 }
 
-// ownExitCode makes an exit code of Windows one of this system. Those of Windows have 32
-// bits; elsewhere only eight of them reach whoever waits for the process, and a crash must
-// not look like a success.
-func ownExitCode(code int, goos string) int {
-	if goos != "windows" && (code < 0 || code > 255) {
-		return 255
+// otherExitCode also stands for each exit code that has more than the eight bits that the protocol has for it; those of Windows have 32.
+const otherExitCode = 255
+
+// signalEnd ends a session at the signals that the library keeps from ending the process while a terminal is raw, and that nobody else
+// waits for, with the exit code that a shell gives a process that the signal ended.
+type signalEnd chan os.Signal
+
+func endAtSignal(end context.CancelCauseFunc) signalEnd {
+	signals := make(signalEnd, 1)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT)
+	go func() {
+		if number, ok := (<-signals).(syscall.Signal); ok { // not after the channel was closed
+			end(&ExitError{Code: 128 + int(number)})
+		}
+	}()
+	return signals
+}
+
+func (s signalEnd) stop() {
+	signal.Stop(s)
+	close(s)
+}
+
+// sizesOf are the sizes of a terminal from now on, the present one first. Where the output is none, such as a pipe to tee, they are
+// those of the terminal that the input is. Nil: they are not known.
+func sizesOf(terminal *term.TTY) remotecommand.TerminalSizeQueue {
+	if in, ok := terminal.In.(io.Writer); ok && !terminal.IsTerminalOut() {
+		terminal.Out = in
 	}
-	return code
+	queue := terminal.MonitorSize(terminal.GetSize())
+	if queue == nil {
+		return nil
+	}
+	return sizes{queue}
 }
 
 // sizes hands on the sizes of a terminal.

@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 )
 
 // env is what all commands have in common. It is safe for concurrent use but for the
@@ -42,10 +40,6 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
-	defer klog.CaptureState().Restore()
-	// That watches end, and that a terminal changes its size while a session ends, is no business
-	// of users.
-	klog.SetLoggerWithOptions(logr.Discard(), klog.ContextualLogger(true))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK

@@ -74,6 +74,7 @@ func TestExec(t *testing.T) {
 		{name: "input and output", stdin: "hello\n", args: []string{"exec", "w1", "-i", "--", "findstr", "/c:a b", ""}, out: "hello\n", err: "warned\n",
 			query: "command=findstr&command=%2Fc%3Aa+b&command=&stderr=true&stdin=true&stdout=true"},
 		{name: "exit code", exit: 42, args: []string{"exec", "w1", "--", "x"}, code: 42, err: "warned\nerror: the program ended with exit code 42\n"},
+		{name: "exit code of a crash", exit: -1073741819, args: []string{"exec", "w1", "--", "x"}, code: 255, err: "warned\nerror: the program ended with exit code 255, or with one that has more than eight bits, as after a crash\n"},
 		{name: "quiet", exit: 42, args: []string{"exec", "w1", "-q", "--", "x"}, code: 42, err: "warned\n"},
 		{name: "no terminal here", stdin: "exit\n", args: []string{"exec", "w1", "-it", "--", "cmd"}, out: "exit\n", err: "no terminal is used: the input is not one\nwarned\n"},
 		{name: "shell", stdin: "exit\n", exit: 5, args: []string{"shell", "w1"}, out: "exit\n", code: 5, query: "stderr=true&stdin=true&stdout=true"},
@@ -105,20 +106,6 @@ func TestExecRefused(t *testing.T) {
 	a.run("exec", "--pool=a", "-i", "--", "x").want(t, 1, "one host")
 	a.serveExec(7)
 	a.run("exec", "--pool=a", "--", "x").want(t, 7, "[w1] warned", "[w2] warned")
-}
-
-func TestOwnExitCode(t *testing.T) {
-	for _, tc := range []struct {
-		code int
-		goos string
-		want int
-	}{
-		{3, "linux", 3}, {255, "linux", 255}, {256, "linux", 255}, {-1073741819, "darwin", 255}, {3221225477, "linux", 255}, {3221225477, "windows", 3221225477},
-	} {
-		if got := ownExitCode(tc.code, tc.goos); got != tc.want {
-			t.Errorf("%d on %s: got %d, want %d", tc.code, tc.goos, got, tc.want)
-		}
-	}
 }
 
 // pipe is one end of a net.Pipe, which has no half-close.
