@@ -26,6 +26,10 @@ type action struct {
 	wait, yes   bool
 	waitTimeout time.Duration
 
+	// overwrites says that a host that waits for a confirmation gets what is desired now.
+	overwrites bool
+	// repeatable says that the server refuses what was done before, which keeps the command from no other host.
+	repeatable bool
 	// noun names what is done, done says that it was: "drain", "drained".
 	noun, done string
 	// post requests the operation, and returns the answer and the operation in it.

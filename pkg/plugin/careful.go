@@ -15,28 +15,42 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // beCareful makes the command end with the first host that fails, and ask before it disturbs all hosts of a cluster, or several
 // without waiting for any of them. A dry run disturbs none.
 func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
-	cmd.Flags().BoolVar(&a.yes, "yes", false, "Do not ask before -A without --pool or a selector, nor before several hosts with --wait=false.")
+	usage := "Do not ask before -A without --pool or a selector, nor before several hosts with --wait=false."
+	if a.overwrites {
+		usage = "Do not ask before -A without --pool or a selector, nor before several hosts with --wait=false, nor before selected hosts that wait for a confirmation."
+	}
+	cmd.Flags().BoolVar(&a.yes, "yes", false, usage)
 	a.goOn = func(left []target) string { return goOn(cmd, left) }
+	if a.repeatable {
+		a.passesOver = apierrors.IsConflict
+	}
 	a.confirm = func(ctx context.Context, targets []target) error {
-		atOnce := !a.wait && len(targets) > 1
-		if a.yes || a.dryRun != "none" || !a.everything() && !atOnce {
+		if a.dryRun != "none" {
 			return nil
 		}
-		how, instead := "-A without --pool or a selector would", "select some with --pool or -l"
-		if atOnce {
-			how, instead = "with --wait=false this would", "leave --wait=false out"
-		}
-		what := fmt.Sprintf("%s %s %s in %s", how, verb, words.Count(len(targets), "host"), words.Count(len(namespacesOf(targets)), "namespace"))
-		if atOnce {
-			what += " at the same time"
+		what, instead := a.risk(verb, targets)
+		lost := a.lost(targets)
+		switch {
+		case a.yes || what == "" && (lost == "" || !a.selects()):
+			if lost != "" {
+				e.note("%s.", lost)
+			}
+			return nil
+		case what == "":
+			what, instead = lost, "name those that are to get it"
+		case lost != "":
+			what += ". " + lost
 		}
 		if !printers.IsTerminal(e.In) {
 			return fmt.Errorf("%s, and nobody can be asked here: %s, or add --yes", what, instead)
@@ -44,6 +58,39 @@ func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
 		e.note("%s.", what)
 		return e.ask(ctx, "Type yes to go on: ")
 	}
+}
+
+// risk is what the command would do to many hosts, if that is to be asked about, and what to do instead. Empty: nothing of that kind.
+func (a *action) risk(verb string, targets []target) (what, instead string) {
+	hosts := fmt.Sprintf("%s %s in %s", verb, words.Count(len(targets), "host"), words.Count(len(namespacesOf(targets)), "namespace"))
+	switch {
+	case !a.wait && len(targets) > 1:
+		return fmt.Sprintf("with --wait=false this would %s at the same time", hosts), "leave --wait=false out"
+	case a.everything():
+		return "-A without --pool or a selector would " + hosts, "select some with --pool or -l"
+	}
+	return "", ""
+}
+
+// maxNamed is how many hosts a sentence names.
+const maxNamed = 5
+
+// lost says which hosts get another configuration than they may be meant to have, because that was lost with their objects. Empty: none.
+func (a *action) lost(targets []target) string {
+	if !a.overwrites {
+		return ""
+	}
+	var names []string
+	for _, t := range targets {
+		if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Reason == v1alpha1.ReasonConfirmationNeeded {
+			names = append(names, label(t, targets))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s for a confirmation of what to have, because it may be lost, and %s what is desired now (condition UpToDate)",
+		words.Enumerate(names, maxNamed), words.Form(len(names), "waits", "wait"), words.Form(len(names), "gets", "get"))
 }
 
 // everything says whether all hosts of all namespaces are selected.

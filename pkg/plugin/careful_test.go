@@ -22,12 +22,16 @@ func in(namespace string, i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance
 	return i
 }
 
-// failing makes a server on which the drain and the reboot of host w2 fail.
+// failing makes a server on which what is done to host w2 fails, and is refused for host w0.
 func failing(t *testing.T, instances ...*v1alpha1.WindowsInstance) *api {
 	a := newAPI(t, instances...)
-	for _, action := range []string{"drain", "reboot"} {
+	for _, action := range []string{"drain", "reboot", "reconfigure", "adopt", "release"} {
 		a.handle(http.MethodPost, action, func(w http.ResponseWriter, r *http.Request) {
 			phase := v1alpha1.OperationSucceeded
+			if r.PathValue("name") == "w0" {
+				refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "w0", "it was done before")
+				return
+			}
 			if r.PathValue("name") == "w2" {
 				phase = v1alpha1.OperationFailed
 			}
@@ -43,7 +47,7 @@ func failing(t *testing.T, instances ...*v1alpha1.WindowsInstance) *api {
 // TestFirstFailureEnds: after a drain or a reboot that failed no other host is begun, and the error has the command for those that are left.
 func TestFirstFailureEnds(t *testing.T) {
 	fleet := func() []*v1alpha1.WindowsInstance {
-		return []*v1alpha1.WindowsInstance{inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "a"), inPool(instance("w4", ""), "a")}
+		return []*v1alpha1.WindowsInstance{inPool(instance("w0", ""), "b"), inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "a"), inPool(instance("w4", ""), "a")}
 	}
 	for _, tt := range []struct {
 		name  string
@@ -53,6 +57,11 @@ func TestFirstFailureEnds(t *testing.T) {
 	}{
 		{"drain of a pool", []string{"drain", "--pool=a", "--grace-period=1"}, "w1 w2", []string{"1 of 4 hosts did not succeed; not begun after that: 2 hosts; to go on with the rest: kubectl windows drain wi/w3 wi/w4 -n hosts --grace-period=1 "}},
 		{"reboot of some", []string{"reboot", "w3", "w2", "w1", "--mode=ifpending", "--pod-selector=a in (b)"}, "w2 w3", []string{"not begun after that: 1 host;", "kubectl windows reboot wi/w1 -n hosts ", "--mode=IfPending", "--pod-selector='a in (b)'"}},
+		{"reconfiguration of a pool", []string{"reconfigure", "--pool=a"}, "w1 w2", []string{"to go on with the rest: kubectl windows reconfigure wi/w3 wi/w4 -n hosts"}},
+		{"adoption of a pool", []string{"adopt", "--pool=a"}, "w1 w2", []string{"to go on with the rest: kubectl windows adopt wi/w3 wi/w4 -n hosts"}},
+		{"release of a pool", []string{"release", "--pool=a"}, "w1 w2", []string{"to go on with the rest: kubectl windows release wi/w3 wi/w4 -n hosts"}},
+		{"adoption of some that is repeated", []string{"adopt", "w0", "w1", "w2", "w3"}, "w0 w1 w2", []string{"2 of 4 hosts did not succeed; not begun after that: 1 host;"}},
+		{"drain that is refused", []string{"drain", "w0", "w1"}, "w0", []string{"not begun after that: 1 host;"}},
 		{"a failure of the last one", []string{"drain", "w1", "w2"}, "w1 w2", []string{"1 of 2 hosts did not succeed\n"}},
 		{"a dry run asks all of them", []string{"drain", "w2", "w3", "--dry-run=server"}, "w2 w3", nil},
 		{"as do other commands", []string{"uncordon", "w2", "w3"}, "w2 w3", []string{"2 of 2 hosts did not succeed\n"}},
@@ -69,7 +78,7 @@ func TestFirstFailureEnds(t *testing.T) {
 				}
 			}
 			var begun []string
-			for _, name := range []string{"w1", "w2", "w3", "w4"} {
+			for _, name := range []string{"w0", "w1", "w2", "w3", "w4"} {
 				if len(a.asked(name+"/"+tt.args[0])) > 0 {
 					begun = append(begun, name)
 				}
@@ -105,6 +114,10 @@ func TestEverythingNeedsYes(t *testing.T) {
 		{[]string{"reboot", "-A", "--wait=false"}, "with --wait=false this would reboot 3 hosts in 2 namespaces at the same time"},
 		{[]string{"drain", "w1", "w3", "-n", "a", "--wait=false"}, "with --wait=false this would drain 2 hosts in 1 namespace at the same time"},
 		{[]string{"drain", "w1", "-n", "a", "--wait=false"}, ""},
+		{[]string{"reconfigure", "-A"}, all + "reconfigure 3 hosts in 2 namespaces"},
+		{[]string{"adopt", "-A"}, all + "adopt 3 hosts in 2 namespaces"},
+		{[]string{"release", "-A"}, all + "release 3 hosts in 2 namespaces"},
+		{[]string{"reconfigure", "w1", "w3", "-n", "a"}, ""},
 		{[]string{"drain", "-A", "--yes"}, ""},
 		{[]string{"drain", "-A", "--pool=p"}, ""},
 		{[]string{"drain", "-A", "-l", "rack=r1"}, ""},
@@ -121,6 +134,39 @@ func TestEverythingNeedsYes(t *testing.T) {
 			}
 			if tt.refused != "" {
 				got.want(t, ExitFailure, tt.refused, "--yes")
+			}
+		})
+	}
+}
+
+// TestReconfigureOfUnconfirmed: what hosts were to have, whose objects were lost, is overwritten only on hosts that somebody names, or
+// with --yes, and not without a word.
+func TestReconfigureOfUnconfirmed(t *testing.T) {
+	for _, tt := range []struct {
+		args    []string
+		refused bool
+		say     string
+	}{
+		{[]string{"reconfigure", "--pool=p"}, true, "w1 waits for a confirmation of what to have, because it may be lost, and gets what is desired now (condition UpToDate), and nobody can be asked here: name those that are to get it, or add --yes"},
+		{[]string{"reconfigure", "--pool=p", "--yes"}, false, "w1 waits for a confirmation"},
+		{[]string{"reconfigure", "w1", "w3"}, false, "w1 waits for a confirmation"},
+		{[]string{"reconfigure", "w1"}, false, "w1 waits for a confirmation"},
+		{[]string{"reconfigure", "-A"}, true, "-A without --pool or a selector would reconfigure 2 hosts in 1 namespace. w1 waits for a confirmation"},
+		{[]string{"reconfigure", "w3"}, false, ""},
+		{[]string{"reconfigure", "--pool=p", "--dry-run=server"}, false, ""},
+		{[]string{"drain", "--pool=p"}, false, ""},
+		{[]string{"adopt", "--pool=p"}, false, ""},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			lost := inPool(instance("w1", "node-1"), "p")
+			lost.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConfirmationNeeded}}
+			a := failing(t, lost, inPool(instance("w3", ""), "p"))
+			got := a.run(tt.args...)
+			if asked := len(a.asked("POST")); tt.refused != (asked == 0) || tt.refused != (got.code == ExitFailure) {
+				t.Errorf("it requested %d operations, exit code %d", asked, got.code)
+			}
+			if !strings.Contains(got.stderr, tt.say) || tt.say == "" && strings.Contains(got.stderr, "confirmation") {
+				t.Errorf("it says\n%swant\n%s", got.stderr, tt.say)
 			}
 		})
 	}

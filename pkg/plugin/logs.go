@@ -128,7 +128,7 @@ func (o *logOptions) run(cmd *cobra.Command, e *env, args []string) error {
 	if o.follow && len(targets) > o.parallel {
 		return fmt.Errorf("%d hosts are selected and at most %d can be followed at once: select fewer, or raise --max-parallel", len(targets), o.parallel)
 	}
-	return e.each(ctx, targets, o.parallel, nil, func(ctx context.Context, e *env, t target) (err error) {
+	return e.each(ctx, targets, &o.selection, func(ctx context.Context, e *env, t target) (err error) {
 		if e.terminal && !o.raw {
 			visible := &visibleWriter{to: e.Out}
 			own := *e

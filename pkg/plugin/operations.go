@@ -193,7 +193,7 @@ the drain and installed after it. Where none wait the host is left as it is.`,
 }
 
 func newReconfigure(e *env) *cobra.Command {
-	a := &action{noun: "reconfiguration", done: "reconfigured"}
+	a := &action{noun: "reconfiguration", done: "reconfigured", overwrites: true}
 	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
 		answer, err := c.windows.WindowsInstances(t.Namespace).Reconfigure(ctx, t.Name, &v1alpha1.WindowsInstanceReconfigure{
 			Spec: v1alpha1.WindowsInstanceReconfigureSpec{Preconditions: preconditions(t)},
@@ -207,14 +207,18 @@ func newReconfigure(e *env) *cobra.Command {
 		}
 		return e.print(planTable(plan, *a.print.NoHeaders))
 	}
-	return a.command(e, &cobra.Command{
+	cmd := a.command(e, &cobra.Command{
 		Use:   "reconfigure",
 		Short: "Bring a host to its desired configuration",
-		Long: `Bring a host to its desired configuration, now. With --dry-run=server it shows what would
+		Long: `Bring a host to its desired configuration, now: what keeps its pool from updating it, such as a window, a canary, or
+hosts that an update broke, does not. With several hosts it is one after the other, and after one that fails no other is
+begun: the error has the command to go on. With --dry-run=server it shows what would
 change and what each change costs: nothing, a restart of a service, a drain, or a reboot.`,
 		Example: `  kubectl windows reconfigure win-6 --dry-run=server
   kubectl windows reconfigure win-6`,
 	})
+	a.beCareful(e, cmd, "reconfigure")
+	return cmd
 }
 
 func planTable(plan []v1alpha1.PlannedChange, noHeaders bool) string {

@@ -19,11 +19,11 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
-// each calls do for every target, at most limit at a time, with an env whose streams are
+// each calls do for every target, at most s.parallel at a time, with an env whose streams are
 // for that target: of several, each line has the name before it. It continues when one
-// fails, and then returns an [ExitError] with the code that all failures have in common. With goOn it
+// fails, and then returns an [ExitError] with the code that all failures have in common. With s.goOn it
 // begins no other after a failure, and the error ends with what goOn says about those that are left.
-func (e *env) each(ctx context.Context, targets []target, limit int, goOn func(left []target) string, do func(ctx context.Context, e *env, t target) error) error {
+func (e *env) each(ctx context.Context, targets []target, s *selection, do func(ctx context.Context, e *env, t target) error) error {
 	if len(targets) == 1 {
 		return do(ctx, e, targets[0])
 	}
@@ -34,13 +34,13 @@ func (e *env) each(ctx context.Context, targets []target, limit int, goOn func(l
 		begun  = make([]bool, len(targets))
 		failed atomic.Bool
 	)
-	group.SetLimit(max(limit, 1))
+	group.SetLimit(max(s.parallel, 1))
 	for i, t := range targets {
 		group.Go(func() error {
 			if errs[i] = ctx.Err(); errs[i] != nil {
 				return nil //nolint:nilerr // errs has it
 			}
-			if begun[i] = goOn == nil || !failed.Load(); !begun[i] {
+			if begun[i] = s.goOn == nil || !failed.Load(); !begun[i] {
 				return nil
 			}
 			prefix := "[" + label(t, targets) + "] "
@@ -55,7 +55,7 @@ func (e *env) each(ctx context.Context, targets []target, limit int, goOn func(l
 			out.finish()
 			errOut.finish()
 			errs[i] = err
-			if err != nil {
+			if err != nil && (s.passesOver == nil || !s.passesOver(err)) {
 				failed.Store(true)
 			}
 			return nil
@@ -73,7 +73,7 @@ func (e *env) each(ctx context.Context, targets []target, limit int, goOn func(l
 		}
 	}
 	if exit, ok := errors.AsType[*ExitError](err); ok && len(left) > 0 {
-		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, words.Count(len(left), "host"), goOn(left))
+		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, words.Count(len(left), "host"), s.goOn(left))
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (e *env) eachSelected(ctx context.Context, args []string, s *selection, do 
 			return err
 		}
 	}
-	return e.each(ctx, targets, s.parallel, s.goOn, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
+	return e.each(ctx, targets, s, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
 }
 
 // messageOf is what is to be said of an error that ends the work on one of several hosts.

@@ -26,6 +26,8 @@ type selection struct {
 	confirm func(ctx context.Context, targets []target) error
 	// goOn is the command for hosts that were not begun because one before them failed. Nil: a failure of one stops no other.
 	goOn func(left []target) string
+	// passesOver says whether a failure stops no other although goOn is set. Nil: each one stops.
+	passesOver func(err error) bool
 }
 
 func (s *selection) addFlags(e *env, cmd *cobra.Command) {
