@@ -152,8 +152,10 @@ func (a *action) interrupted(ctx context.Context, e *env, t target, err error) e
 	case ctx.Err() != nil:
 		e.note("%s", continues)
 		return ctx.Err()
+	case errors.Is(err, errGone):
+		return err
 	}
-	return err
+	return fmt.Errorf("%w; %s", err, continues)
 }
 
 // outcome is how the plugin ends when the operation did.

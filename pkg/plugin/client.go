@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -123,10 +124,15 @@ func noSuchHost(err error) bool {
 
 // aboutInstance tells an instance that does not exist from an API that does not. For an answer
 // that is no Status the client makes one up, with the instance that was requested.
-func aboutInstance(err error) bool {
+func aboutInstance(err error) bool { return aboutKind(err, instancesResource) }
+
+// aboutObject is [aboutInstance] also for pools.
+func aboutObject(err error) bool { return aboutKind(err, instancesResource, poolsResource) }
+
+func aboutKind(err error, resources ...string) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	return ok && !apierrors.IsUnexpectedServerError(err) &&
-		status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == instancesResource
+		status.ErrStatus.Details != nil && slices.Contains(resources, status.ErrStatus.Details.Kind)
 }
 
 func (c *client) byNode(ctx context.Context, node string) ([]v1alpha1.WindowsInstance, error) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,71 @@ const (
 	retryWatch = time.Second
 )
 
+// keepLooking calls look until what it shows is over, an error does not pass, or ctx ends, whose cause it then returns. look shows what
+// there is, and then what changes, until that is over, or its connection ends, also without an error. It calls seen once it is connected.
+// trouble is told, once for each time, that what is shown cannot be seen.
+func keepLooking(ctx context.Context, look func(ctx context.Context, seen func()) (over bool, err error), trouble func(err error)) error {
+	var (
+		began bool      // a refusal may be that of a server that was just restarted
+		lost  time.Time // since when it cannot be seen. Zero: it can
+	)
+	seen := func() { began, lost = true, time.Time{} }
+	for {
+		over, err := look(ctx, seen)
+		first := lost.IsZero()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case over:
+			return err
+		case err == nil:
+		case errors.Is(err, errGone), !began && isRefusal(err):
+			return err
+		default:
+			if first {
+				lost = time.Now()
+			}
+			if !mayPass(err, time.Since(lost)) {
+				return err
+			}
+			if first {
+				trouble(err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(retryWatch):
+		}
+	}
+}
+
+// isRefusal says whether a server has refused something because of who asks for it.
+func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// restartGrace is for how long a server that was just restarted may refuse what it
+// granted before: it has not read yet who may do what, and what it serves.
+const restartGrace = 30 * time.Second
+
+// mayPass says whether what was followed may be had again later although it is
+// refused now. since is for how long it is.
+func mayPass(err error, since time.Duration) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		return true // no connection
+	}
+	switch code := status.ErrStatus.Code; {
+	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests, isTooOld(err):
+		return true
+	case code == http.StatusNotFound && aboutObject(err), code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:
+		return false
+	}
+	return since < restartGrace
+}
+
+// isTooOld says whether a server does not know any more what has changed since a version, so that all is to be read again.
+func isTooOld(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
 // follow shows the course of an operation until it has ended, and returns it as it
 // ended. It continues when the server is restarted: the operation does, too.
 func (e *env) follow(ctx context.Context, c *client, t target, operation *v1alpha1.Operation, timeout time.Duration) (*v1alpha1.Operation, error) {
@@ -41,35 +107,13 @@ func (e *env) follow(ctx context.Context, c *client, t target, operation *v1alph
 	f := &operationFollower{c: c, t: t, last: operation, progress: newProgress(e, t)}
 	defer f.progress.clear()
 	f.progress.show(operation)
-	for f.last.Active() {
-		err := f.watch(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil && !isTransient(err):
-			return nil, err
-		case err != nil:
-			f.progress.trouble(err)
-		}
-		if !f.last.Active() {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(retryWatch):
-		}
+	if !operation.Active() {
+		return operation, nil
+	}
+	if err := keepLooking(ctx, f.look, f.progress.trouble); err != nil {
+		return nil, err
 	}
 	return f.last, nil
-}
-
-// isTransient says whether an error while an operation is followed may go away by itself.
-func isTransient(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok {
-		return !errors.Is(err, errGone)
-	}
-	return status.ErrStatus.Code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err) && !aboutInstance(err)
 }
 
 // operationFollower shows one operation.
@@ -93,43 +137,44 @@ func (f *operationFollower) update(instance *v1alpha1.WindowsInstance) bool {
 	return false
 }
 
-// watch shows every change until the operation or the watch has ended.
-func (f *operationFollower) watch(ctx context.Context) error {
+// look shows every change until the operation or the watch has ended.
+func (f *operationFollower) look(ctx context.Context, seen func()) (over bool, err error) {
 	instances := f.c.windows.WindowsInstances(f.t.Namespace)
 	instance, err := instances.Get(ctx, f.t.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("following the operation: %w", err)
+		return false, fmt.Errorf("following the operation: %w", err)
 	}
 	if !f.update(instance) {
-		return fmt.Errorf("%w: too many came after it in the history of windowsinstance/%s", errGone, f.t.Name)
+		return false, fmt.Errorf("%w: too many came after it in the history of windowsinstance/%s", errGone, f.t.Name)
 	}
 	if !f.last.Active() {
-		return nil
+		return true, nil
 	}
 	w, err := instances.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", f.t.Name).String(), ResourceVersion: instance.ResourceVersion,
 	})
 	if err != nil {
-		return fmt.Errorf("following the operation: %w", err)
+		return false, fmt.Errorf("following the operation: %w", err)
 	}
 	defer w.Stop()
+	seen()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		case <-ticker.C:
 			f.progress.tick(f.last)
 		case event, open := <-w.ResultChan():
 			if !open || event.Type == watch.Error {
-				return nil
+				return false, nil
 			}
 			if event.Type == watch.Deleted {
-				return fmt.Errorf("%w: windowsinstance/%s was removed", errGone, f.t.Name)
+				return false, fmt.Errorf("%w: windowsinstance/%s was removed", errGone, f.t.Name)
 			}
 			if instance, ok := event.Object.(*v1alpha1.WindowsInstance); ok && f.update(instance) && !f.last.Active() {
-				return nil
+				return true, nil
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,12 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	kubectlget "k8s.io/kubectl/pkg/cmd/get"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -173,7 +172,7 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	g := getter{reader, o.namespace(c), *o.columns.SortBy != "", show, e.note}
+	g := &getter{reader: reader, namespace: o.namespace(c), whole: *o.columns.SortBy != "", show: show, note: e.note, shown: map[types.NamespacedName]string{}}
 	if len(args) > 0 {
 		return o.named(ctx, e, c, g, args)
 	}
@@ -181,6 +180,9 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	list, err := g.list(ctx, options)
 	if err != nil {
 		return err
+	}
+	if follow {
+		g.news(list)
 	}
 	table, isTable := list.(*metav1.Table)
 	switch {
@@ -199,15 +201,11 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if !follow {
 		return nil
 	}
-	listMeta, err := meta.ListAccessor(list)
-	if err != nil {
-		return fmt.Errorf("the server did not answer with a list: %w", err)
-	}
-	return g.watch(ctx, options, listMeta.GetResourceVersion())
+	return g.watch(ctx, options, versionOf(list))
 }
 
 // named prints hosts by their names, and continues when one does not exist.
-func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, args []string) error {
+func (o *getOptions) named(ctx context.Context, e *env, c *client, g *getter, args []string) error {
 	var (
 		objects []runtime.Object
 		failed  error
@@ -242,6 +240,7 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, arg
 		}
 	}
 	if (o.watch || o.watchOnly) && len(objects) > 0 {
+		g.isNews(last)
 		return g.watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + last.Name}, last.ResourceVersion)
 	}
 	return failed
@@ -307,9 +306,11 @@ type getter struct {
 	whole bool
 	show  func(runtime.Object) error
 	note  func(format string, args ...any)
+	// shown has the versions of the instances that were shown, if changes are shown after that.
+	shown map[types.NamespacedName]string
 }
 
-func (g getter) request(options metav1.ListOptions) *rest.Request {
+func (g *getter) request(options metav1.ListOptions) *rest.Request {
 	request := g.reader.Get().Namespace(g.namespace).Resource(instancesResource).VersionedParams(&options, metav1.ParameterCodec)
 	if g.whole {
 		request.Param("includeObject", string(metav1.IncludeObject))
@@ -327,7 +328,7 @@ func read(ctx context.Context, request *rest.Request) (runtime.Object, error) {
 }
 
 // list reads all instances, in chunks.
-func (g getter) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (g *getter) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.Limit = listChunk
 	var chunks []runtime.Object
 	err := resource.FollowContinue(&options, func(options metav1.ListOptions) (runtime.Object, error) {
@@ -341,55 +342,98 @@ func (g getter) list(ctx context.Context, options metav1.ListOptions) (runtime.O
 	return merge(chunks), nil
 }
 
+// versionOf is from where to watch what a list has. Empty: the server has not said it.
+func versionOf(list runtime.Object) string {
+	listMeta, err := meta.ListAccessor(list)
+	if err != nil {
+		return ""
+	}
+	return listMeta.GetResourceVersion()
+}
+
+// isNews says whether an instance was not shown yet, and notes that it is. Of nil nobody knows.
+func (g *getter) isNews(obj any) bool {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return true
+	}
+	name, version := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, object.GetResourceVersion()
+	known := version != "" && g.shown[name] == version
+	g.shown[name] = version
+	return !known
+}
+
+// news leaves in a list, or a table, what was not shown yet, and notes that it is. It reports false if there is nothing.
+func (g *getter) news(list runtime.Object) bool {
+	switch list := list.(type) {
+	case *metav1.Table:
+		list.Rows = slices.DeleteFunc(list.Rows, func(row metav1.TableRow) bool { return !g.isNews(row.Object.Object) })
+		return len(list.Rows) > 0
+	case *unstructured.UnstructuredList:
+		list.Items = slices.DeleteFunc(list.Items, func(item unstructured.Unstructured) bool { return !g.isNews(&item) })
+		return len(list.Items) > 0
+	}
+	return g.isNews(list)
+}
+
 // watch shows every change since a version, until ctx ends. A watch that the server ends is
 // continued where it was, and when the server cannot be reached, it is tried again, once a second
-// at most. One that was just restarted may refuse at first what it granted before.
-func (g getter) watch(ctx context.Context, options metav1.ListOptions, version string) error {
-	// Used by the goroutine of the watcher only.
-	var (
-		begun bool
-		lost  time.Time // since when there is no watch; zero while there is one
-	)
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
-			options.Watch, options.ResourceVersion, options.AllowWatchBookmarks = true, from.ResourceVersion, from.AllowWatchBookmarks
-			events, err := g.request(options).Watch(ctx)
-			if err == nil {
-				begun, lost = true, time.Time{}
-				return events, nil
+// at most. One that was just restarted may refuse at first what it granted before, and may not know any more what has changed
+// since: then all is listed again, and what is new of that is shown.
+func (g *getter) watch(ctx context.Context, options metav1.ListOptions, version string) error {
+	return keepLooking(ctx, func(ctx context.Context, seen func()) (over bool, err error) {
+		if version == "" {
+			list, err := g.list(ctx, options)
+			if err != nil {
+				return false, err
 			}
-			first := lost.IsZero()
-			if first {
-				lost = time.Now()
-			}
-			if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-				if !begun || !mayPass(err, time.Since(lost)) {
-					return nil, err
+			if g.news(list) {
+				if err := g.show(list); err != nil {
+					return true, err
 				}
-				// The watcher ends with such an error, unless it does not recognize it.
-				err = errors.New(describeError(err))
 			}
-			if first && ctx.Err() == nil {
-				g.note("The watch is interrupted and tried again: %s", describeError(err))
+			if version = versionOf(list); version == "" {
+				return true, errors.New("the server did not answer with a list that can be watched")
 			}
-			return nil, err
-		},
-	})
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
+		}
+		watched := options
+		watched.Watch, watched.ResourceVersion, watched.AllowWatchBookmarks = true, version, true
+		w, err := g.request(watched).Watch(ctx)
+		if err == nil {
+			defer w.Stop()
+			seen()
+			over, err = g.changes(w, &version)
+		}
+		if isTooOld(err) {
+			version = ""
+			return false, nil
+		}
+		return over, err
+	}, func(err error) { g.note("The watch is interrupted and tried again: %s", describeError(err)) })
+}
+
+// changes shows what comes from a watch, and keeps the version from where to watch next.
+func (g *getter) changes(w watch.Interface, version *string) (over bool, err error) {
 	for event := range w.ResultChan() {
 		if event.Type == watch.Error {
-			return apierrors.FromObject(event.Object)
+			return false, apierrors.FromObject(event.Object)
+		}
+		if object, err := meta.CommonAccessor(event.Object); err == nil && object.GetResourceVersion() != "" {
+			*version = object.GetResourceVersion()
+		}
+		if event.Type == watch.Bookmark {
+			continue
 		}
 		obj, err := decodeTable(event.Object)
 		if err != nil {
-			return err
+			return true, err
+		}
+		if !g.news(obj) {
+			continue
 		}
 		if err := g.show(obj); err != nil {
-			return err
+			return true, err
 		}
 	}
-	return ctx.Err()
+	return false, nil
 }

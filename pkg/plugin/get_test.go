@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -245,7 +246,7 @@ func TestGetWatchInterrupted(t *testing.T) {
 		case watches.CompareAndSwap(n, n+1) && n < 2:
 			http.Error(w, "away", http.StatusServiceUnavailable)
 		default:
-			answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the end"}})
+			answer(w, failedWatch(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the end"))
 		}
 	})
 	got := a.run("get", "-w")
@@ -277,7 +278,7 @@ func TestGetWatchThroughRestart(t *testing.T) {
 			answer(w, map[string]any{"type": "MODIFIED", "object": table(changed)})
 			fallthrough
 		default:
-			answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the end"}})
+			answer(w, failedWatch(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the end"))
 		}
 	})
 	got := a.run("get", "-w")
@@ -304,17 +305,80 @@ func TestGetWatchRefused(t *testing.T) {
 	}
 }
 
-// A watch that is too old says so instead of missing something.
+// failedWatch is what a server says at the end of a watch.
+func failedWatch(code int32, reason metav1.StatusReason, message string) any {
+	return map[string]any{"type": "ERROR", "object": metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	}}
+}
+
+// A server that was restarted does not know any more what has changed since the list. What has, is shown, and then what follows.
 func TestGetWatchTooOld(t *testing.T) {
-	a := newAPI(t)
-	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("watch") == "" {
-			answer(w, table(instance("w1", "")))
-			return
+	versioned := func(i *v1alpha1.WindowsInstance, version string, phase v1alpha1.WindowsInstancePhase) *v1alpha1.WindowsInstance {
+		i.ResourceVersion, i.Status.Phase = version, phase
+		i.APIVersion, i.Kind = v1alpha1.SchemeGroupVersion.String(), "WindowsInstance"
+		return i
+	}
+	tooOld := map[string]http.HandlerFunc{
+		"in the watch": func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, failedWatch(http.StatusGone, metav1.StatusReasonExpired, "too old resource version"))
+		},
+		"instead of a watch": func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, http.StatusGone, metav1.StatusReasonExpired, "", "too old resource version")
+		},
+	}
+	for name, says := range tooOld {
+		for format, want := range map[string]string{
+			"":     "NAME   PHASE\nw1     <none>\nw2     <none>\nw1     Ready\nw3     <none>\nw2     Failed\n",
+			"name": strings.ReplaceAll("w1\nw2\nw1\nw3\nw2\n", "w", "windowsinstance.windows.openshift.io/w"),
+		} {
+			t.Run(name+" "+format, func(t *testing.T) {
+				a := newAPI(t)
+				var lists, watches atomic.Int32
+				a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+					asTable := strings.Contains(r.Header.Get("Accept"), "as=Table")
+					list := func(version string, instances ...*v1alpha1.WindowsInstance) {
+						if asTable {
+							rows := table(instances...)
+							rows.ResourceVersion = version
+							answer(w, rows)
+							return
+						}
+						all := v1alpha1.WindowsInstanceList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceList"}, ListMeta: metav1.ListMeta{ResourceVersion: version}}
+						for _, i := range instances {
+							all.Items = append(all.Items, *i)
+						}
+						answer(w, all)
+					}
+					from := r.URL.Query().Get("resourceVersion")
+					switch watching := r.URL.Query().Get("watch") != ""; {
+					case !watching && lists.Add(1) == 1:
+						list("6", versioned(instance("w1", ""), "5", ""), versioned(instance("w2", ""), "6", ""))
+					case !watching:
+						list("8", versioned(instance("w1", ""), "7", v1alpha1.InstanceReady), versioned(instance("w2", ""), "6", ""), versioned(instance("w3", ""), "8", ""))
+					case watches.Add(1) == 1 && from == "6":
+						says(w, r)
+					case from == "8":
+						changed := versioned(instance("w2", ""), "9", v1alpha1.InstanceFailed)
+						var object any = changed
+						if asTable {
+							rows := table(changed)
+							rows.ResourceVersion = "9"
+							object = rows
+						}
+						answer(w, map[string]any{"type": "MODIFIED", "object": object})
+					default:
+						refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "", "watched from "+from)
+					}
+				})
+				got := a.run(slices.DeleteFunc([]string{"get", "-w", "-o=" + format}, func(arg string) bool { return arg == "-o=" })...)
+				got.want(t, ExitFailure, "watched from 9")
+				if got.stdout != want || strings.Contains(got.stderr, "too old") {
+					t.Errorf("got\n%s%s\nwant\n%s", got.stdout, got.stderr, want)
+				}
+			})
 		}
-		answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "too old resource version"}})
-	})
-	a.run("get", "-w").want(t, ExitFailure, "w1", "too old resource version")
+	}
 }
 
 func TestComplete(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/openshift/windows-instance-api/pkg/plugin/logfollow"
 )
@@ -219,24 +218,4 @@ func printLog(ctx context.Context, e *env, open func(context.Context, url.Values
 		return fmt.Errorf("the log broke off: %w", err)
 	}
 	return nil
-}
-
-// restartGrace is for how long a server that was just restarted may refuse what it
-// granted before: it has not read yet who may do what, and what it serves.
-const restartGrace = 30 * time.Second
-
-// mayPass says whether a log that was followed may be had again later although it is
-// refused now.
-func mayPass(err error, since time.Duration) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if !ok {
-		return true // no connection
-	}
-	switch code := status.ErrStatus.Code; {
-	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests:
-		return true
-	case code == http.StatusNotFound && aboutInstance(err), code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:
-		return false
-	}
-	return since < restartGrace
 }

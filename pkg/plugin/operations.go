@@ -277,10 +277,13 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 	}
 	ended, err := e.follow(ctx, c, t, operation, a.waitTimeout)
 	if err != nil {
-		if errors.Is(err, errWaitTimeout) {
+		switch {
+		case errors.Is(err, errWaitTimeout):
 			return &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf("%w: the %s of %s has not ended yet", err, what, t.Name)}
+		case errors.Is(err, errGone) || ctx.Err() != nil:
+			return err
 		}
-		return err
+		return fmt.Errorf("%w; the end of the %s is requested; see it with `kubectl windows describe %s -n %s`", err, what, t.Name, t.Namespace)
 	}
 	if ended.Phase != v1alpha1.OperationCanceled {
 		return fmt.Errorf("windowsinstance/%s: the %s had ended before: %s: %s", t.Name, what, strings.ToLower(string(ended.Phase)), orNone(oneLine(ended.Message)))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +166,54 @@ func TestFollowEndsEarly(t *testing.T) {
 	cancel()
 	code := <-done
 	result{out.String(), "", code}.want(t, ExitInterrupted, "the drain of w1 continues", "kubectl windows describe w1 -n hosts", "kubectl windows cancel w1 -n hosts")
+}
+
+// What a server refuses that was just restarted, because it has not read yet who may do what, passes. What it refuses from the start does not,
+// and the operation continues all the same.
+func TestFollowThroughRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		refusals int // after the first watch. 0: all, from the start
+		code     int
+		want     []string
+	}{
+		{"a server that was restarted", 2, 0, []string{"w1: the operation continues, but cannot be seen at the moment", "windowsinstance/w1 drained"}},
+		{"who may not see it", 0, ExitFailure, []string{"you may not", "the drain of w1 continues", "kubectl windows describe w1 -n hosts"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAPI(t, instance("w1", "node-1"))
+			a.accept("drain", operation("op", drain, running, ""))
+			var watches, reads atomic.Int32
+			a.handle(http.MethodGet, "list", func(w http.ResponseWriter, _ *http.Request) { // the server ends it
+				watches.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+			})
+			a.handle(http.MethodGet, "instance", func(w http.ResponseWriter, _ *http.Request) {
+				posted := len(a.asked("POST")) > 0
+				switch n := int(reads.Load()); {
+				case posted && tt.refusals == 0, watches.Load() > 0 && n < tt.refusals:
+					if code := []int{http.StatusForbidden, http.StatusUnauthorized}[reads.Add(1)%2]; code == http.StatusForbidden {
+						refuse(w, code, metav1.StatusReasonForbidden, "", "you may not")
+					} else {
+						refuse(w, code, metav1.StatusReasonUnauthorized, "", "you may not")
+					}
+				default:
+					phase := v1alpha1.OperationRunning
+					if watches.Load() > 0 {
+						phase = v1alpha1.OperationSucceeded
+					}
+					host := with(instance("w1", "node-1"), operation("op", drain, phase, ""))
+					host.APIVersion, host.Kind, host.ResourceVersion = v1alpha1.SchemeGroupVersion.String(), "WindowsInstance", "1"
+					answer(w, host)
+				}
+			})
+			got := a.run("drain", "w1")
+			got.want(t, tt.code, tt.want...)
+			if n := strings.Count(got.stderr, "cannot be seen"); n > 1 {
+				t.Errorf("it is said %d times", n)
+			}
+		})
+	}
 }
 
 func TestConflict(t *testing.T) {

@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -129,6 +131,63 @@ func TestRolloutStatusFollows(t *testing.T) {
 	want := "a: reboot running: [Drain 1/4 pods]\nb: up to date\na: up to date\n"
 	if got.code != ExitOK || got.stderr != want || got.stdout != "windowsnodepool/p: all 2 hosts are up to date\n" {
 		t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+}
+
+// TestRolloutStatusOfPoolThatGoes: a pool that was deleted while nobody watched is the end, and what could not be read is no end.
+func TestRolloutStatusOfPoolThatGoes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		after http.HandlerFunc // what the server says of hosts once the first watch is over
+		pool  bool             // it is still there
+		code  int
+		want  string
+	}{
+		{name: "gone", code: ExitFailure, want: `windowsnodepools.windows.openshift.io "p" not found`},
+		{name: "its hosts cannot be read", pool: true, code: ExitWaitTimeout, want: "cannot be seen at the moment", after: func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "", "away")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAPI(t)
+			pool := finishedPool()
+			pool.Status.Conditions[0].Status, pool.Status.Conditions[1].Status = metav1.ConditionFalse, metav1.ConditionTrue
+			var over atomic.Bool
+			a.handle(http.MethodGet, poolsResource, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Query().Get("watch") != "":
+					w.Header().Set("Content-Type", "application/json") // the server ends it
+					over.Store(true)
+				case over.Load() && !tt.pool:
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusNotFound)
+					gone := apierrors.NewNotFound(v1alpha1.Resource(poolsResource), "p").Status()
+					gone.APIVersion, gone.Kind = "v1", "Status"
+					answer(w, gone)
+				case over.Load():
+					answer(w, finishedPool())
+				default:
+					answer(w, pool)
+				}
+			})
+			a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case over.Load() && tt.after != nil && r.URL.Query().Get("watch") == "":
+					tt.after(w, r)
+				case r.URL.Query().Get("watch") != "":
+					w.Header().Set("Content-Type", "application/json")
+					http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				default:
+					answer(w, v1alpha1.WindowsInstanceList{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceList"}, Items: []v1alpha1.WindowsInstance{*hostOfPool("a")}})
+				}
+			})
+			got := a.run("rollout", "status", "p", "--timeout=6s")
+			got.want(t, tt.code, tt.want)
+			if strings.Contains(got.stdout, "up to date") {
+				t.Errorf("it says\n%s", got.stdout)
+			}
+		})
 	}
 }
 

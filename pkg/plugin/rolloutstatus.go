@@ -90,7 +90,8 @@ func (f *rolloutFollower) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.pool, f.hosts = pool, map[string]*v1alpha1.WindowsInstance{}
+	// What was read before stays if the rest cannot be read.
+	hosts := map[string]*v1alpha1.WindowsInstance{}
 	options := ofPool(f.pool.Name)
 	options.Limit = listChunk
 	for {
@@ -99,10 +100,10 @@ func (f *rolloutFollower) list(ctx context.Context) error {
 			return err
 		}
 		for i := range list.Items {
-			f.hosts[list.Items[i].Name] = &list.Items[i]
+			hosts[list.Items[i].Name] = &list.Items[i]
 		}
-		f.version = list.ResourceVersion
 		if options.Continue = list.Continue; options.Continue == "" {
+			f.pool, f.hosts, f.version = pool, hosts, list.ResourceVersion
 			return nil
 		}
 	}
@@ -117,34 +118,22 @@ func (f *rolloutFollower) sorted() []*v1alpha1.WindowsInstance {
 	return slices.SortedFunc(maps.Values(f.hosts), func(a, b *v1alpha1.WindowsInstance) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// follow shows every change until it is over.
+// follow shows every change until it is over. The pool and its hosts were read.
 func (f *rolloutFollower) follow(ctx context.Context) error {
-	for {
-		over, err := f.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case over:
-			return err
-		case err != nil && !isTransient(err):
-			return err
-		case err != nil && f.said[""] != describeError(err):
-			f.said[""] = describeError(err)
-			f.e.note("it continues, but cannot be seen at the moment: %s", describeError(err))
+	current := true
+	return keepLooking(ctx, func(ctx context.Context, seen func()) (over bool, err error) {
+		if !current {
+			if err := f.list(ctx); err != nil {
+				return false, err
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(retryWatch):
-		}
-		if err := f.list(ctx); err != nil && !isTransient(err) && ctx.Err() == nil {
-			return err
-		}
-	}
+		current = false
+		return f.look(ctx, seen)
+	}, func(err error) { f.e.note("it continues, but cannot be seen at the moment: %s", describeError(err)) })
 }
 
 // look shows every change until it is over, or a watch ends.
-func (f *rolloutFollower) look(ctx context.Context) (over bool, err error) {
+func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	options := ofPool(f.pool.Name)
@@ -161,6 +150,7 @@ func (f *rolloutFollower) look(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	defer pools.Stop()
+	seen()
 	for {
 		f.show()
 		// Nil waits for ever.

@@ -116,7 +116,7 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 		switch {
 		case err == nil:
 			pool = found
-		case ctx.Err() == nil && !isTransient(err):
+		case ctx.Err() == nil && !mayPass(err, 0):
 			return err
 		}
 	}
