@@ -158,6 +158,28 @@ func TestGetInChunks(t *testing.T) {
 	}
 }
 
+// A list that was read in chunks is printed as a whole one.
+func TestGetChunksAsOneList(t *testing.T) {
+	a := newAPI(t)
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+		list := v1alpha1.WindowsInstanceList{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: new(int64(1))}, Items: []v1alpha1.WindowsInstance{*instance("w1", "")},
+		}
+		if r.URL.Query().Get("continue") == "more" {
+			list.Continue, list.RemainingItemCount, list.Items = "", nil, []v1alpha1.WindowsInstance{*instance("w2", "")}
+		}
+		answer(w, list)
+	})
+	got := a.run("get", "-o", "yaml")
+	got.want(t, 0, "name: w1", "name: w2", `resourceVersion: "7"`)
+	for _, never := range []string{"continue", "remainingItemCount"} {
+		if strings.Contains(got.stdout, never) {
+			t.Errorf("it has %s:\n%s", never, got.stdout)
+		}
+	}
+}
+
 // A server that sends rows without objects leaves nothing to sort by.
 func TestGetSortedWithoutObjects(t *testing.T) {
 	a := newAPI(t)

@@ -96,10 +96,14 @@ func merge(objects []runtime.Object) runtime.Object {
 		for _, next := range objects[1:] {
 			first.Rows = append(first.Rows, next.(*metav1.Table).Rows...)
 		}
+		first.Continue, first.RemainingItemCount = "", nil // it is whole
 		return first
 	case *unstructured.UnstructuredList:
 		for _, next := range objects[1:] {
 			first.Items = append(first.Items, next.(*unstructured.UnstructuredList).Items...)
+		}
+		for _, field := range []string{"continue", "remainingItemCount"} {
+			unstructured.RemoveNestedField(first.Object, "metadata", field)
 		}
 		return first
 	}
