@@ -53,7 +53,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		}
 	}
 	if exit.Err != nil {
-		_, _ = fmt.Fprintln(streams.ErrOut, explain(exit.Err))
+		_, _ = fmt.Fprintln(streams.ErrOut, visible(explain(exit.Err)))
 	}
 	return exit.Code
 }
@@ -129,12 +129,14 @@ const (
 )
 
 // note writes a line to the error stream that is no error. That it cannot be written is
-// ignored.
-func (e *env) note(format string, args ...any) { _, _ = fmt.Fprintf(e.ErrOut, format+"\n", args...) }
+// ignored. What hosts and other people say in it does not act on the terminal, nor in print.
+func (e *env) note(format string, args ...any) {
+	_, _ = fmt.Fprintln(e.ErrOut, visible(fmt.Sprintf(format, args...)))
+}
 
 // print writes an answer.
 func (e *env) print(text string) error {
-	if _, err := fmt.Fprint(e.Out, text); err != nil {
+	if _, err := fmt.Fprint(e.Out, visible(text)); err != nil {
 		return fmt.Errorf("writing the answer: %w", err)
 	}
 	return nil

@@ -71,7 +71,7 @@ func (p *progress) tick(op *v1alpha1.Operation) {
 	if !p.e.live || p.down {
 		return
 	}
-	line := []rune(p.label + progressLine(op, p.now()))
+	line := []rune(visible(p.label + progressLine(op, p.now())))
 	width := p.width()
 	if len(line) >= width {
 		line = append(line[:max(width-4, 0)], []rune("...")...)

@@ -20,6 +20,15 @@ type visibleWriter struct {
 	out  []byte
 }
 
+// visible is a text of others, such as a message of a host, as [visibleWriter] shows it.
+func visible(text string) string {
+	var w visibleWriter
+	for rest := []byte(text); len(rest) > 0; {
+		rest = rest[w.next(rest):]
+	}
+	return string(w.out)
+}
+
 // Write implements [io.Writer].
 func (w *visibleWriter) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)

@@ -9,9 +9,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/output"
 )
 
@@ -79,5 +83,39 @@ func TestLogsOnTerminal(t *testing.T) {
 				t.Errorf("got %q, want %q", out.String(), tc.want)
 			}
 		})
+	}
+}
+
+// TestTextsOfOthers: what a host says, or who writes events, does nothing to the terminal, in any answer.
+func TestTextsOfOthers(t *testing.T) {
+	const evil = "a\x1b[2J\u009b1mb\rc\x07"
+	failed := operation("op", drain, v1alpha1.OperationFailed, evil)
+	host := with(instance("w1", "node-1"), failed)
+	host.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: "X", Message: evil}}
+	a := newAPI(t, host)
+	a.accept("drain", operation("op", drain, pending, ""))
+	a.handle(http.MethodPost, "drain", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, v1alpha1.WindowsInstanceDrain{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceDrain"}, Status: v1alpha1.ActionStatus{Operation: failed},
+		})
+	})
+	a.handle(http.MethodPost, "check", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, v1alpha1.WindowsInstanceCheck{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceCheck"},
+			Status:   v1alpha1.WindowsInstanceCheckStatus{Layers: []v1alpha1.CheckLayer{{Name: "Agent", Result: v1alpha1.CheckFailed, Message: evil}}},
+		})
+	})
+	a.handle(http.MethodGet, "inspect", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "w1", evil)
+	})
+	a.handle(http.MethodGet, "/api/v1/namespaces/hosts/events", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: []corev1.Event{{Reason: "Evil", Message: evil}}})
+	})
+	for _, args := range [][]string{{"describe", "w1"}, {"drain", "w1"}, {"drain", "w1", "--max-parallel=2"}, {"check", "w1"}, {"top", "w1"}, {"inspect", "w1"}} {
+		got := a.run(args...)
+		text := got.stdout + got.stderr
+		if !strings.Contains(text, "^[[2J^[[1mb") || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }) {
+			t.Errorf("%s says %q", args, text)
+		}
 	}
 }
