@@ -574,8 +574,8 @@ func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
 func (e *evaluation) phase() {
 	c := e.obstacle(checks)
 	switch {
-	case operationPhase(e.status.Operation) != "":
-		e.status.Phase = operationPhase(e.status.Operation)
+	case e.status.Operation.HostPhase() != "":
+		e.status.Phase = e.status.Operation.HostPhase()
 	case e.paused != "":
 		e.status.Phase = v1alpha1.InstancePending
 	case c != nil:
@@ -589,28 +589,6 @@ func (e *evaluation) phase() {
 	default:
 		e.status.Phase = v1alpha1.InstanceConnected
 	}
-}
-
-// operationPhase is the phase of a host while an operation works on it, whatever else
-// is known: that a host which restarts cannot be reached is no news. Empty: none does.
-func operationPhase(o *v1alpha1.Operation) v1alpha1.WindowsInstancePhase {
-	if o == nil || o.Phase != v1alpha1.OperationRunning {
-		return ""
-	}
-	switch o.Type {
-	case v1alpha1.OperationDrain:
-		return v1alpha1.InstanceDraining
-	case v1alpha1.OperationReboot:
-		return v1alpha1.InstanceRebooting
-	case v1alpha1.OperationReconfigure, v1alpha1.OperationAdopt:
-		return v1alpha1.InstanceConfiguring
-	case v1alpha1.OperationRestartServices:
-		return v1alpha1.InstanceJoining
-	case v1alpha1.OperationRemove:
-		return v1alpha1.InstanceRemoving
-	case v1alpha1.OperationUncordon, v1alpha1.OperationRelease: // over in no time, and they disturb nothing
-	}
-	return ""
 }
 
 // unconfiguredPhase is the phase of a host that is fit and not configured, as c says.

@@ -204,7 +204,7 @@ func TestOperationPhase(t *testing.T) {
 		v1alpha1.OperationReconfigure: v1alpha1.InstanceConfiguring, v1alpha1.OperationRemove: v1alpha1.InstanceRemoving,
 	} {
 		for _, phase := range []v1alpha1.OperationPhase{v1alpha1.OperationPending, v1alpha1.OperationRunning, v1alpha1.OperationFailed} {
-			if got := operationPhase(&v1alpha1.Operation{Type: operation, Phase: phase}); phase == v1alpha1.OperationRunning && got != want || phase != v1alpha1.OperationRunning && got != "" {
+			if got := (&v1alpha1.Operation{Type: operation, Phase: phase}).HostPhase(); phase == v1alpha1.OperationRunning && got != want || phase != v1alpha1.OperationRunning && got != "" {
 				t.Errorf("%s %s: got %q", operation, phase, got)
 			}
 		}

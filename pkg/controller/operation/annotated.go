@@ -31,8 +31,11 @@ func (e *execution) cameBackRestarted() bool {
 }
 
 // fulfillConfiguration has the Node ask for no configuration any more, after the host got one: package node then writes the version
-// again.
-func (e *execution) fulfillConfiguration(ctx context.Context) (string, error) {
+// again. node is as the host was configured for; one that does not ask by then, and is asked for something since, gets that next.
+func (e *execution) fulfillConfiguration(ctx context.Context, node *corev1.Node) (string, error) {
+	if node == nil || !object.AsksForConfiguration(node) {
+		return "", nil
+	}
 	return e.fulfill(ctx, object.WrittenVersionAnnotation, object.AsksForConfiguration)
 }
 

@@ -70,10 +70,10 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 	if e.Configuration == nil {
 		return nil, errors.New("this controller has no payload to configure hosts with, see its flag --payload")
 	}
-	var node *corev1.Node
-	if known := e.operation().Node; known != nil {
+	node := e.node
+	if e.node = nil; node == nil {
 		var err error
-		if node, err = e.readNode(ctx, known.Name); err != nil {
+		if node, err = e.ownNode(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -182,9 +182,9 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		err := follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(api.Event)) (err error) {
 			done, err = call(ctx, instance, report)
 			return err
-		}, func(event api.Event) error {
+		}, func(event api.Event, over bool) error {
 			heard, e.changed = e.clock.Now(), true
-			recordErr = e.changing(ctx, doing, event)
+			recordErr = e.changing(ctx, doing, event, over)
 			return recordErr
 		})
 		e.changed = e.changed || mayHaveChanged(done, err)
@@ -240,13 +240,26 @@ func agentBroke(err error) bool {
 	return errors.As(err, &agent) && (agent.Step == agentclient.StepRun || agent.Step == agentclient.StepRemove)
 }
 
-// changing records what the agent is doing.
-func (e *execution) changing(ctx context.Context, doing string, event api.Event) error {
+// tell records how far something is, or has the next write do it if it is over.
+func (e *execution) tell(ctx context.Context, over bool, change func(*v1alpha1.Operation)) error {
+	if !over {
+		return e.update(ctx, change)
+	}
+	changed := e.changed
+	e.note(func(status *v1alpha1.WindowsInstanceStatus) {
+		change(status.Operation)
+		status.Operation.HostChanged = status.Operation.HostChanged || changed && status.Operation.Type == v1alpha1.OperationReconfigure
+	})
+	return nil
+}
+
+// changing records what the agent is doing, or has done if it is over.
+func (e *execution) changing(ctx context.Context, doing string, event api.Event, over bool) error {
 	text := doing + " " + event.Item
 	if event.Message != "" {
 		text += ": " + event.Message
 	}
-	return e.update(ctx, func(op *v1alpha1.Operation) {
+	return e.tell(ctx, over, func(op *v1alpha1.Operation) {
 		op.Message = message.Sentence(text)
 		if event.Steps == 0 {
 			return
@@ -339,11 +352,11 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 		instance := e.instance
 		err := follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(transfer.Progress)) error {
 			return e.Hosts.Deliver(ctx, instance, files, report)
-		}, func(p transfer.Progress) error {
+		}, func(p transfer.Progress, over bool) error {
 			if p.Sent > sent {
 				sent, until = p.Sent, e.clock.Now().Add(silence)
 			}
-			recordErr = e.sending(ctx, p)
+			recordErr = e.sending(ctx, p, over)
 			return recordErr
 		})
 		switch {
@@ -364,7 +377,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 }
 
 // sending records how far the transfer of files is.
-func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
+func (e *execution) sending(ctx context.Context, p transfer.Progress, over bool) error {
 	var now []string
 	for _, f := range p.Files {
 		if f.Stage == transfer.StageSending || f.Stage == transfer.StageVerifying {
@@ -376,7 +389,7 @@ func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
 	if len(now) > 0 {
 		text += ", now " + words.Enumerate(now, maxNamed)
 	}
-	return e.update(ctx, func(op *v1alpha1.Operation) {
+	return e.tell(ctx, over, func(op *v1alpha1.Operation) {
 		op.Message, op.Progress = text+".", &v1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
 	})
 }

@@ -56,7 +56,7 @@ func TestProgressOfTheAgent(t *testing.T) {
 		inBubble(t, string(tt.event.State)+" "+tt.message, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation()))
 			e := f.running(v1alpha1.StepApply)
-			if err := e.changing(t.Context(), "Configuring.", tt.event); err != nil {
+			if err := e.changing(t.Context(), "Configuring.", tt.event, false); err != nil {
 				t.Fatal(err)
 			}
 			op := f.get().Status.Operation
@@ -65,6 +65,30 @@ func TestProgressOfTheAgent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLastProgress: that something is over is written with what comes next, and so is that the host was changed.
+func TestLastProgress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		e := f.running(v1alpha1.StepApply)
+		written := f.recordings()
+		e.changed = true
+		if err := e.changing(t.Context(), "Configuring.", api.Event{Item: "Update Service kubelet", Step: 3, Steps: 3, State: api.EventDone}, true); err != nil {
+			t.Fatal(err)
+		}
+		if op := e.operation(); len(*written) > 0 || op.Progress == nil || op.Progress.Done != 3 || !op.HostChanged {
+			t.Errorf("written: %v; known are %v, changed: %t", *written, op.Progress, op.HostChanged)
+		}
+		e.changed = false // what was noted has it
+		if err := e.recordMessage(t.Context(), "Next."); err != nil {
+			t.Fatal(err)
+		}
+		if op := f.get().Status.Operation; op.Message != "Next." || op.Progress == nil || op.Progress.Done != 3 || !op.HostChanged {
+			t.Errorf("got %q, %v, changed: %t", op.Message, op.Progress, op.HostChanged)
+		}
+	})
 }
 
 // TestProgressOfATransfer: files are named while they are on their way.
@@ -86,7 +110,7 @@ func TestProgressOfATransfer(t *testing.T) {
 		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation()))
 			e := f.running(v1alpha1.StepTransfer)
-			if err := e.sending(t.Context(), transfer.Progress{Files: tt.files, Sent: tt.sent, Total: 3 << 20}); err != nil {
+			if err := e.sending(t.Context(), transfer.Progress{Files: tt.files, Sent: tt.sent, Total: 3 << 20}, false); err != nil {
 				t.Fatal(err)
 			}
 			if op := f.get().Status.Operation; op.Message != tt.want || op.Progress.Unit != "MiB" || op.Progress.Total != 3 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -44,10 +46,19 @@ var configuringSteps = []string{
 var changingSteps = []string{v1alpha1.StepApply, v1alpha1.StepFinish, v1alpha1.StepNetwork}
 
 // readingSteps are those that change neither the host nor its Node in a way that somebody has to know of who goes on after them: how far one
-// came does not matter, as it is done again from its begin. That one runs is written with what comes next, or after noteInterval.
+// came does not matter, as it is done again from its begin. That one runs is written with what comes next, or after noteInterval. Network is
+// one of them as long as it finds nothing to change: before it does, configureHost writes what it is about to do.
 var readingSteps = []string{
 	v1alpha1.StepConnect, v1alpha1.StepCheckPending, v1alpha1.StepFacts, v1alpha1.StepPreflight, v1alpha1.StepAgent, v1alpha1.StepCompare,
-	v1alpha1.StepPlan, v1alpha1.StepWaitForSlot, v1alpha1.StepServices, v1alpha1.StepNodeReady, v1alpha1.StepVerify,
+	v1alpha1.StepPlan, v1alpha1.StepWaitForSlot, v1alpha1.StepNetwork, v1alpha1.StepServices, v1alpha1.StepNodeReady, v1alpha1.StepVerify,
+}
+
+// onlyReads says whether a step is one of readingSteps, or lifts no cordon of the operation, as that has none. One that has must be
+// recorded: nothing may be done to the host again that the Node was drained for, once it takes pods.
+func onlyReads(op *v1alpha1.Operation, step string) bool {
+	cordon := op.FindStep(v1alpha1.StepCordon)
+	return slices.Contains(readingSteps, step) ||
+		step == v1alpha1.StepUncordon && op.Type == v1alpha1.OperationReconfigure && cordon != nil && cordon.State == v1alpha1.StepSkipped
 }
 
 // planConfiguration finds out what has to be done to the host, and what that costs.
@@ -59,6 +70,11 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	node, err := e.ownNode(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	e.node = node
 	built, err := e.buildFor(ctx, "") // what an earlier plan found out may be over
 	if err != nil {
 		return result{}, err
@@ -93,7 +109,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	admitted := admission{}
 	if restartsKubelet(plan) && !again { // one that joins again has nobody who speaks for its pods
-		if admitted, err = e.admission(ctx, &built.Bundle.Document); err != nil {
+		if admitted, err = e.admission(ctx, node, &built.Bundle.Document); err != nil {
 			return result{}, err
 		}
 	}
@@ -134,15 +150,8 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-// admission is what the kubelet of the host does to its pods once it is restarted with what a document says.
-func (e *execution) admission(ctx context.Context, document *config.Document) (a admission, err error) {
-	if e.operation().Node == nil {
-		return a, nil
-	}
-	node, err := e.readNode(ctx, e.operation().Node.Name)
-	if err != nil {
-		return a, err
-	}
+// admission is what the kubelet of the host does to the pods of its Node, nil for none, once it is restarted with what a document says.
+func (e *execution) admission(ctx context.Context, node *corev1.Node, document *config.Document) (a admission, err error) {
 	err = retryAPI(ctx, e.clock, "Listing the pods of the Node", isFinal, func() (err error) {
 		a, err = admitter{e.Kube, e.Labels}.admission(ctx, e.instance, node, document)
 		return err
@@ -153,7 +162,12 @@ func (e *execution) admission(ctx context.Context, document *config.Document) (a
 // rejected says which pods the kubelet would reject by now, as the end of a message, if the host were changed without a drain although it is
 // restarted for that. Empty: none. Labels may be changed at any time after the plan was made.
 func (e *execution) rejected(ctx context.Context) (string, error) {
-	a, err := e.admission(ctx, &config.Document{})
+	node, err := e.ownNode(ctx)
+	if err != nil {
+		return "", err
+	}
+	e.node = node
+	a, err := e.admission(ctx, node, &config.Document{})
 	if err != nil || len(a.rejects) == 0 {
 		return "", err // what the host itself has to find out is asked last
 	}
@@ -472,6 +486,11 @@ func (e *execution) awaited(ctx context.Context, built *document.Result) ([]api.
 
 // verifyConfiguration has the host say that nothing is left to be done.
 func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
+	node, err := e.ownNode(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	e.node = node
 	built, err := e.build(ctx)
 	if err != nil {
 		return result{}, err
@@ -495,13 +514,13 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 		}
 		awaited = describeAwaited(plan.Waiting)
 	}
-	if op.Node != nil {
-		// An execution that was interrupted may have taken this step for failed.
+	if op.Node != nil && !e.resumed.IsZero() {
+		// The execution that was interrupted may have taken this step for failed.
 		if _, err := e.restore(ctx); err != nil {
 			return result{}, err
 		}
 	}
-	asked, err := e.fulfillConfiguration(ctx)
+	asked, err := e.fulfillConfiguration(ctx, node)
 	if err != nil {
 		return result{}, err
 	}

@@ -614,7 +614,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 					t.Errorf("restarted %d times", f.host.restarts())
 				}
 			},
-			writes: 20,
+			writes: 18,
 		},
 		{
 			name: "a host that joins", change: withoutNode, set: func(f *fixture) {
@@ -626,7 +626,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 					t.Errorf("restarted %d times, drained %d times", f.host.restarts(), f.drain.runs)
 				}
 			},
-			writes: 14,
+			writes: 13,
 		},
 		{
 			name: "a node that joins again", change: func(*v1alpha1.WindowsInstance) {}, set: func(f *fixture) {
@@ -640,7 +640,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 					t.Errorf("restarted %d times, drained %d times, applied %v", f.host.restarts(), f.drain.runs, f.host.applies)
 				}
 			},
-			writes: 12,
+			writes: 11,
 		},
 	}
 	for _, tt := range cases {

@@ -131,7 +131,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 			}
 			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
 		})
-	}, func(p drain.Progress) error {
+	}, func(p drain.Progress, _ bool) error {
 		latest = p
 		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
 	})

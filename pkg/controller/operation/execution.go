@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,8 @@ type execution struct {
 	nodeName string
 	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.
 	planned *api.Plan
+	// node is what was read of the Node right before, for what the step does next. Nil: it is read again.
+	node *corev1.Node
 	// replans is how often this execution went back to the step Plan.
 	replans int
 	// reported has the budgets and pods that there was an event about.
@@ -196,11 +199,13 @@ func (e *execution) start(ctx context.Context) error {
 		refusal = fmt.Sprintf("This version of the controller does not know operations of type %s.", e.operation().Type)
 	}
 	now := e.clock.Now()
-	if err := e.update(ctx, func(op *v1alpha1.Operation) {
+	if err := e.updateStatus(ctx, func(status *v1alpha1.WindowsInstanceStatus) {
+		op := status.Operation
 		op.Phase, op.Steps, op.Node = v1alpha1.OperationRunning, newSteps(names), node
 		op.StartedAt = timestamp(now)
 		if refusal == "" {
 			beginNext(op, now)
+			status.Phase = cmp.Or(op.HostPhase(), status.Phase) // or package instance had to write that next
 		}
 	}); err != nil {
 		return err
@@ -276,7 +281,7 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 	if cancelable.Err() != nil {
 		return context.Cause(cancelable)
 	}
-	e.current = name
+	e.current, e.node = name, nil
 	began := e.clock.Now()
 	begins := func(status *v1alpha1.WindowsInstanceStatus) {
 		op := status.Operation
@@ -288,7 +293,7 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		}
 		op.Message = known.describe(op.Node)
 	}
-	if slices.Contains(readingSteps, name) {
+	if onlyReads(e.operation(), name) {
 		e.note(begins)
 		e.recordLate(ctx)
 		defer e.stopRecordingLate()

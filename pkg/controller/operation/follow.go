@@ -35,9 +35,9 @@ func (p *pace) interval() time.Duration {
 
 // follow runs something in a goroutine of its own and writes how far it is, at most once
 // in the interval of p, and the first and the last report always. Reports that were not written yet are
-// dropped for newer ones. When one cannot be written, the context of run is canceled, and the
+// dropped for newer ones. Of the last one, unless it is the first, it is said that all is over, so that it can be written with what comes next. When one cannot be written, the context of run is canceled, and the
 // error is that of the write. follow returns when run has.
-func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx context.Context, report func(T)) error, write func(T) error) error {
+func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx context.Context, report func(T)) error, write func(report T, over bool) error) error {
 	p.telling.Add(1)
 	defer p.telling.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,17 +57,22 @@ func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx con
 			}
 		})
 	})
-	for {
-		ended := false
+	for first := true; ; {
 		select {
 		case <-arrived:
 		case <-done:
+		}
+		ended := false
+		select {
+		case <-done: // also if the last report came with it
 			ended = true
+		default:
 		}
 		if report := newest.Swap(nil); report != nil {
-			if err := write(*report); err != nil {
+			if err := write(*report, ended && !first); err != nil {
 				return err
 			}
+			first = false
 		}
 		if ended {
 			return runErr

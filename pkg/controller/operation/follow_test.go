@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 	for _, tt := range tests {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var written []int
-			err := follow(t.Context(), clock.RealClock{}, &pace{}, tt.run, func(n int) error {
+			err := follow(t.Context(), clock.RealClock{}, &pace{}, tt.run, func(n int, _ bool) error {
 				written = append(written, n)
 				if n == tt.failAt {
 					return errOver
@@ -90,8 +90,11 @@ func TestFollowAtAPace(t *testing.T) {
 					synctest.Wait()
 				}
 				return nil
-			}, func(n int) error {
+			}, func(n int, over bool) error {
 				written = append(written, n)
+				if over != (n == 80) {
+					t.Errorf("%d is the last one: %t", n, over)
+				}
 				return nil
 			})
 			if err != nil || !slices.Equal(written, tt.want) {

@@ -39,12 +39,12 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	what := "the host is back, and its Node %s did not become ready"
 	if op.Type == v1alpha1.OperationReconfigure {
 		what = "the host is configured, and its Node %s did not become ready"
-		built, err := e.build(ctx)
-		if err != nil {
-			return result{}, err
-		}
 		// A host that was a Node before has what it needs, unless the Node is gone.
 		if join := op.FindStep(v1alpha1.StepJoin); join != nil && join.State == v1alpha1.StepSucceeded {
+			built, err := e.build(ctx)
+			if err != nil {
+				return result{}, err
+			}
 			awaited, err := e.awaited(ctx, built)
 			if err != nil {
 				return result{}, err

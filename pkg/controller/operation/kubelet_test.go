@@ -109,7 +109,7 @@ func TestSuccessIsWhatTheKubeletSays(t *testing.T) {
 			watched := false
 			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
 				op := i.Status.Operation
-				if before := running(op); tt.silent && after && (before == v1alpha1.StepNetwork || before == v1alpha1.StepMetadataRoute) {
+				if before := running(op); tt.silent && after && (before == v1alpha1.StepConnect && op.Type == v1alpha1.OperationReconfigure || before == v1alpha1.StepMetadataRoute) {
 					f.silent.Store(true)
 				}
 				if step := op.FindStep(v1alpha1.StepNodeReady); after && step != nil && step.State == v1alpha1.StepRunning {

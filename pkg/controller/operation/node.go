@@ -204,6 +204,15 @@ func (e *execution) cachedNode(ctx context.Context) (*corev1.Node, error) {
 	return object.Get(ctx, e.client, client.ObjectKey{Name: e.operation().Node.Name}, &corev1.Node{})
 }
 
+// ownNode reads the Node of the operation from the API server. Nil: it has none, or it is gone.
+func (e *execution) ownNode(ctx context.Context) (*corev1.Node, error) {
+	known := e.operation().Node
+	if known == nil {
+		return nil, nil //nolint:nilnil // no Node is an ordinary answer
+	}
+	return e.readNode(ctx, known.Name)
+}
+
 // readNode reads a Node from the API server. Nil: it does not exist.
 func (e *execution) readNode(ctx context.Context, name string) (node *corev1.Node, err error) {
 	err = retryAPI(ctx, e.clock, "Reading the Node", isFinal, func() (err error) {

@@ -45,19 +45,25 @@ func TestStepsAreRecordedTogether(t *testing.T) {
 		op   v1alpha1.Operation
 		set  func(*fixture)
 		want string
+		// nodes is how often the Node is read.
+		nodes int
 		// facts is how often the host is asked for what there is to know of it, and digests how often for the digest of the agent, for
 		// which that reads all of its program.
 		facts, digests int
 	}{
 		"a change that restarts services": {
 			op: reconfigureOperation(), set: func(f *fixture) { f.host.impact = config.ImpactRestart },
-			want: "Connect Apply Apply Network Uncordon ", facts: 2, digests: 2,
+			want: "Connect Apply Apply ", facts: 2, digests: 2, nodes: 8,
+		},
+		"a change that needs a drain": {
+			op: reconfigureOperation(), set: func(f *fixture) { f.host.impact = config.ImpactDrain },
+			want: "Connect WaitForSlot WaitForSlot Cordon Drain Apply Apply Uncordon ", facts: 2, digests: 2, nodes: 10,
 		},
 		"a host that has what is desired": {
 			op: reconfigureOperation(), set: func(f *fixture) { f.host.is, f.host.recorded = "new", "new" },
-			want: "Connect Network Uncordon ", facts: 2, digests: 2,
+			want: "Connect ", facts: 2, digests: 2, nodes: 7,
 		},
-		"a drain": {op: drainOperation(), set: func(*fixture) {}, want: "Cordon Evict "},
+		"a drain": {op: drainOperation(), set: func(*fixture) {}, want: "Cordon Evict ", nodes: 3},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(tt.op, configuredBefore))
@@ -75,6 +81,9 @@ func TestStepsAreRecordedTogether(t *testing.T) {
 			}
 			if facts, digests := f.host.count("Facts"), f.host.count("AgentDigest"); facts != tt.facts || digests != tt.digests {
 				t.Errorf("it was asked %d times, and %d times for the digest; want %d and %d", facts, digests, tt.facts, tt.digests)
+			}
+			if got := f.requests("get Node"); got > tt.nodes {
+				t.Errorf("its Node was read %d times, want %d at most", got, tt.nodes)
 			}
 			for _, s := range op.Steps {
 				if !s.Ended() || s.Message == "" {

@@ -19,6 +19,28 @@ func (o *Operation) Active() bool {
 	return o != nil && (o.Phase == OperationPending || o.Phase == OperationRunning)
 }
 
+// HostPhase is the phase of a host while an operation works on it, whatever else
+// is known: that a host which restarts cannot be reached is no news. Empty: none does.
+func (o *Operation) HostPhase() WindowsInstancePhase {
+	if o == nil || o.Phase != OperationRunning {
+		return ""
+	}
+	switch o.Type {
+	case OperationDrain:
+		return InstanceDraining
+	case OperationReboot:
+		return InstanceRebooting
+	case OperationReconfigure, OperationAdopt:
+		return InstanceConfiguring
+	case OperationRestartServices:
+		return InstanceJoining
+	case OperationRemove:
+		return InstanceRemoving
+	case OperationUncordon, OperationRelease: // over in no time, and they disturb nothing
+	}
+	return ""
+}
+
 // Admitted says whether the policy of the pool has allowed what the operation costs. A drain and a restart of
 // Windows are the same to it: either takes the Node out of service.
 func (o *Operation) Admitted() bool {
