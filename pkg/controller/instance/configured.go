@@ -56,7 +56,10 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 		_, s.revision = r.Hosts.Agent()
 		return
 	}
-	s.managed = true
+	s.managed, s.heldKnown = true, true
+	if r.Waits != nil {
+		s.held, s.heldKnown = r.Waits(s.instance)
+	}
 	if pool != nil {
 		s.rolledBack = pool.Status.RolledBack
 	}
@@ -271,6 +274,23 @@ func (e *evaluation) warned() string {
 	return " Warnings: " + message.Sentence(message.Shorten(strings.Join(e.warnings, "; "), maxInputs))
 }
 
+// outdated records that the host is to be updated, and what keeps it from that. What was known of it stays until somebody says it, and while
+// it is being updated: a new process, and the begin of each update, would write it twice.
+func (e *evaluation) outdated(known *metav1.Condition) {
+	text := fmt.Sprintf("The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
+	if known != nil && (!e.heldKnown || e.status.Operation.Active()) && strings.HasPrefix(known.Message, text) {
+		e.set(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, known.Message)
+		return
+	}
+	switch {
+	case e.held != "":
+		text += " " + e.held
+	case e.instance.Spec.PoolRef == nil:
+		text += " It is updated in its turn, as at most one of the hosts in no pool of a namespace is out of service at a time."
+	}
+	e.set(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, text+e.warned())
+}
+
 // revisionCurrent records whether a host that is configured has the desired revision.
 func (e *evaluation) revisionCurrent() {
 	const condition = v1alpha1.ConditionUpToDate
@@ -294,7 +314,7 @@ func (e *evaluation) revisionCurrent() {
 	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && !last.Withdrawn() && e.unharmed() && !e.adoptedSince(last):
 		e.updateFailed(last)
 	case e.status.CurrentRevision != e.status.DesiredRevision:
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.%s", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)), e.warned())
+		e.outdated(known)
 	default:
 		text := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 		if waiting := slices.Concat(e.waiting, e.awaited()); len(waiting) > 0 {

@@ -193,7 +193,7 @@ func TestEvaluateConfigured(t *testing.T) {
 		{"many settings of the cluster do not hold", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, warnings: []string{strings.Repeat("x", 4<<10), "that is another"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"; that is another."}, v1alpha1.InstanceReady},
 		{"a setting of the cluster does not hold, and the host does not follow yet", snapshot{instance: changed, observation: setUpWith(revision2, ""), node: ready, warnings: []string{"this is one"}},
-			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"the desired one is 111111111111. Warnings: This is one."}, v1alpha1.InstanceReady},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"the desired one is 111111111111. It is updated in its turn, ", " Warnings: This is one."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: changed, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; the desired one is 111111111111"}, v1alpha1.InstanceReady},
 		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, v1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
@@ -747,6 +747,54 @@ func TestEvaluatePoolRevision(t *testing.T) {
 			tt.s.instance, tt.s.managed, tt.s.revision, tt.s.now = tt.of, true, revision1, testNow
 			if got := evaluate(tt.s); got.PoolRevision != tt.want || got.PreviousPoolRevision != tt.before {
 				t.Errorf("it works with %q, and with %q before, want %q and %q: %v", got.PoolRevision, got.PreviousPoolRevision, tt.want, tt.before, conditionsOf(&got))
+			}
+		})
+	}
+}
+
+// TestHeldFromItsUpdate: the condition says what keeps a host from its update, and is not written once more for what nobody says at the moment.
+func TestHeldFromItsUpdate(t *testing.T) {
+	const (
+		base   = "The host has revision 222222222222; the desired one is 111111111111."
+		window = "It is updated in its turn in the window of pool p (spec.updateStrategy.window)."
+	)
+	says := func(text string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRevisionOutdated, Message: text})
+		}
+	}
+	inPool := func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "p"} }
+	runs := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation = &v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning}
+	}
+	for _, tt := range []struct {
+		name  string
+		edit  []func(*v1alpha1.WindowsInstance)
+		held  string
+		known bool
+		want  string
+	}{
+		{"it waits for its turn", []func(*v1alpha1.WindowsInstance){inPool}, "", true, base},
+		{"in no pool", nil, "", true, base + " It is updated in its turn, as at most one of the hosts in no pool of a namespace is out of service at a time."},
+		{"it waits for a window", []func(*v1alpha1.WindowsInstance){inPool, says(base)}, window, true, base + " " + window},
+		{"nobody says it yet", []func(*v1alpha1.WindowsInstance){inPool, says(base + " " + window)}, "", false, base + " " + window},
+		{"and another revision is wanted", []func(*v1alpha1.WindowsInstance){inPool, says("The host has revision 333333333333; the desired one is 222222222222. " + window)}, "", false, base},
+		{"it does not wait any more", []func(*v1alpha1.WindowsInstance){inPool, says(base + " " + window)}, "", true, base},
+		{"because it is updated", []func(*v1alpha1.WindowsInstance){inPool, says(base + " " + window), runs}, "", true, base + " " + window},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := heldBy(known(t))
+			i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
+			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured})
+			for _, edit := range tt.edit {
+				edit(i)
+			}
+			got := evaluate(snapshot{
+				instance: i, managed: true, revision: revision1, held: tt.held, heldKnown: tt.known, now: testNow,
+				observation: setUpWith(revision2, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionTrue),
+			})
+			if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpToDate); c == nil || c.Message != tt.want {
+				t.Errorf("got %+v", c)
 			}
 		})
 	}

@@ -66,6 +66,9 @@ type snapshot struct {
 	waiting []string
 	// warnings say which settings of the cluster cannot hold on the host as they are.
 	warnings []string
+	// held is what keeps the host from being updated. Empty: nothing does, or it waits for its turn. heldKnown: it is known.
+	held      string
+	heldKnown bool
 	// inputs is why the desired configuration of the host cannot be worked out. Nil: it can.
 	inputs error
 	// now becomes the transition time of conditions that change.

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Defaults of [Options].
@@ -36,6 +38,11 @@ type Options struct {
 	// Changed has a value, whatever it is, each time that the answers of Desired may have
 	// changed for all hosts. Nil: they change with instances, pools and Nodes alone.
 	Changed <-chan event.GenericEvent
+	// Waits says what keeps the host of an instance from being updated, empty if nothing does or it waits for its turn. It reports false
+	// as long as that is not known. Nil: nobody updates hosts.
+	Waits func(instance *v1alpha1.WindowsInstance) (text string, known bool)
+	// WaitsChanged has the instances of which Waits says something else. Nil: it does not.
+	WaitsChanged <-chan event.GenericEvent
 	// NodeSettled says whether a Node has the labels and taints that are desired. Nil: nobody writes them.
 	NodeSettled NodeSettledFunc
 	// ConcurrentProbes is how many hosts that are new or answered last time are looked

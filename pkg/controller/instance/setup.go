@@ -71,6 +71,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if r.Changed != nil {
 		b = b.WatchesRawSource(crsource.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
 	}
+	if r.WaitsChanged != nil {
+		b = b.WatchesRawSource(crsource.Channel(r.WaitsChanged, &handler.EnqueueRequestForObject{}))
+	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding the instance controller: %w", err)
 	}

@@ -62,6 +62,8 @@ type decision struct {
 	waits map[types.NamespacedName]reason
 	// poolOf has their pools.
 	poolOf map[types.NamespacedName]poolKey
+	// told is what their instances tell of that.
+	told map[types.NamespacedName]waitKind
 	// ready are hosts that wait for a slot with updates of Windows that they have downloaded.
 	ready sets.Set[types.NamespacedName]
 	// awaited are hosts that have a slot which hosts of other namespaces wait for.
@@ -136,6 +138,11 @@ func decide(s state) decision {
 		p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool { return c.host == granted.host })
 	}
 	p.idle()
+	for key, why := range p.waits {
+		if kind := p.tells(key, why); kind != "" {
+			p.told[key] = kind
+		}
+	}
 	p.describeAwaited()
 	return p.decision
 }
@@ -293,7 +300,7 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, awaited: sets.New[types.NamespacedName](), yields: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, told: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
 		if t := p.turns[key.namespace]; policy.removed.After(t) {

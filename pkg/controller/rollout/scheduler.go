@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -40,6 +41,9 @@ type Scheduler struct {
 	asker  *asker
 	// changed is called with pools of which it is another thing that hosts wait for. It must not block for long.
 	changed func(context.Context, types.NamespacedName)
+	// tells is called with instances that tell something else of what their hosts wait for, and toldChanged has them. It must not block for long.
+	tells       func(context.Context, types.NamespacedName)
+	toldChanged chan event.GenericEvent
 
 	mu sync.Mutex // guards what follows
 	// written has the resource version of instances as they were when a grant was written.
@@ -82,6 +86,7 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 func NewScheduler(c client.Client, o Options) *Scheduler {
 	return &Scheduler{
 		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
+		tells: func(context.Context, types.NamespacedName) {}, toldChanged: make(chan event.GenericEvent),
 		written: map[types.NamespacedName]grantWritten{}, refused: map[types.NamespacedName]unwritable{}, blocked: map[poolKey]holdup{},
 	}
 }
@@ -353,9 +358,10 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 		blocked[pool] = holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: moves, stays: stays}
 	}
 	s.mu.Lock()
-	before := s.blocked
+	before, told := s.blocked, s.last.told
 	s.last, s.blocked = decided, blocked
 	s.mu.Unlock()
+	s.tell(ctx, told, decided.told)
 	for pool := range before {
 		if _, ok := blocked[pool]; !ok {
 			s.changed(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})

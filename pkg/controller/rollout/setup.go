@@ -56,7 +56,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 }
 
 // SetupWithManager adds the controllers to mgr. The cache of mgr must keep managed
-// fields of WindowsNodePools, and should be restricted by [CacheByObject].
+// fields of WindowsNodePools, and should be restricted by [CacheByObject]. Somebody has to receive from [Scheduler.ToldChanged].
 //
 // RBAC they need, in all namespaces:
 //
@@ -78,6 +78,11 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		of := &v1alpha1.WindowsNodePool{}
 		of.Namespace, of.Name = pool.Namespace, pool.Name
 		wake(ctx, changed, of)
+	}
+	s.tells = func(ctx context.Context, instance types.NamespacedName) {
+		of := &v1alpha1.WindowsInstance{}
+		of.Namespace, of.Name = instance.Namespace, instance.Name
+		wake(ctx, s.toldChanged, of)
 	}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{everything} })
 	if err := ctrl.NewControllerManagedBy(mgr).

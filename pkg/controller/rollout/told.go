@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// told are the kinds of waits that the instances of hosts tell. All others are over when it is the turn of the host, or their conditions
+// say it anyway. None is about certain hosts or times: each is written once, however many hosts come before, or how often a window opens.
+func (k waitKind) told() bool {
+	switch k {
+	case waitsForRequest, waitsForWindow, waitsForCanary, waitsForBroken, waitsForFailed, waitsForResume:
+		return true
+	}
+	return false
+}
+
+// tells is what the instance of a host tells that waits. In a pool with a window also the turn of a host comes in that only.
+func (p *pass) tells(key types.NamespacedName, why reason) waitKind {
+	switch {
+	case why.kind.told(), why.kind == waitsForPlan: // what else it waits for is not known before
+		return why.kind
+	case !why.kind.lasts() && p.policy(p.poolOf[key]).window != nil:
+		return waitsForWindow
+	}
+	return ""
+}
+
+// Told says what keeps the host of an instance from being updated, for its condition. Empty: nothing does, or it waits for its turn. It
+// reports false before the first pass, and before the host has said what its update costs.
+func (s *Scheduler) Told(i *v1alpha1.WindowsInstance) (text string, known bool) {
+	key := types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
+	s.mu.Lock()
+	kind, in, known := s.last.told[key], s.last.poolOf[key], s.last.told != nil
+	s.mu.Unlock()
+	if kind == waitsForPlan {
+		return "", false
+	}
+	pool := "pool " + in.name
+	if in.name == "" {
+		pool = "the hosts in no pool"
+	}
+	switch kind {
+	case waitsForRequest:
+		text = fmt.Sprintf("It is updated when somebody asks for it (spec.updateStrategy.type of %s): kubectl windows reconfigure %s -n %s", pool, i.Name, i.Namespace)
+	case waitsForWindow:
+		text = fmt.Sprintf("It is updated in its turn in the window of %s (spec.updateStrategy.window).", pool)
+	case waitsForCanary:
+		text = fmt.Sprintf("Others of %s were updated first. It follows when spec.updateStrategy.rollingUpdate.canary is raised or removed.", pool)
+	case waitsForBroken:
+		text = fmt.Sprintf("It is not updated while hosts of %s are broken by an update or a restart.", pool)
+	case waitsForFailed:
+		text = fmt.Sprintf("It is not updated because the update failed on others of %s.", pool)
+	case waitsForResume:
+		text = fmt.Sprintf("It is not updated because the revision of %s was rolled back (status.rolledBack).", pool)
+	}
+	return text, known
+}
+
+// ToldChanged has the instances of which [Scheduler.Told] says something else.
+func (s *Scheduler) ToldChanged() <-chan event.GenericEvent { return s.toldChanged }
+
+// tell has instances told that wait for something else than before.
+func (s *Scheduler) tell(ctx context.Context, before, now map[types.NamespacedName]waitKind) {
+	for key, kind := range now {
+		if before[key] != kind && kind != waitsForPlan {
+			s.tells(ctx, key)
+		}
+	}
+	for key := range before {
+		if _, ok := now[key]; !ok {
+			s.tells(ctx, key)
+		}
+	}
+}
