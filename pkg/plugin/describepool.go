@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -62,6 +63,7 @@ func describePool(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInsta
 		{"Phase:", orNone(string(pool.Status.Phase))},
 		{"Updates:", updatesOf(&pool.Spec.UpdateStrategy)},
 		{"Restarts:", restartsOf(&pool.Spec.Restarts, now)},
+		{"Windows updates:", orNone(strings.TrimPrefix(string(pool.Spec.WindowsUpdates.Install), string(v1alpha1.InstallNone)))},
 		{"Remediation:", remediationOf(pool.Spec.Remediation)},
 	}
 	if bastion := pool.Spec.Template.Bastion; bastion != nil {
@@ -84,16 +86,17 @@ func sourceOf(source *v1alpha1.PoolSource) string {
 }
 
 func updatesOf(s *v1alpha1.PoolUpdateStrategy) string {
-	if s.Type == v1alpha1.OnRequest {
-		return "on request"
-	}
 	text := "at most " + s.RollingUpdate.MaxUnavailable.String() + " of the pool out of service"
+	if s.Type == v1alpha1.OnRequest {
+		text = "on request, " + text
+	}
 	if n := s.RollingUpdate.Canary; n != nil {
 		text += ", " + n.String() + " first"
 	}
 	if w := s.Window; w != nil {
 		text += fmt.Sprintf(", for %s from %q (%s)", time.Duration(w.DurationSeconds)*time.Second, w.Schedule, w.TimeZone)
 	}
+	text += fmt.Sprintf("; no further host while more than %d are broken", ptr.Deref(s.RollingUpdate.MaxFailures, 0))
 	if s.RollingUpdate.OnFailure == v1alpha1.FailureRollback {
 		text += "; hosts that it breaks go back"
 	}

@@ -306,7 +306,8 @@ func TestDescribePool(t *testing.T) {
 	pool.Status.BlockedBy = "b: Waits for a slot."
 	pool.Spec.Restarts.Policy = v1alpha1.RestartWhenPending
 	pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 7200, TimeZone: "UTC"}
-	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = v1alpha1.FailureRollback
+	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure, pool.Spec.UpdateStrategy.RollingUpdate.MaxFailures = v1alpha1.FailureRollback, new(int32(2))
+	pool.Spec.WindowsUpdates.Install = v1alpha1.InstallSecurity
 	pool.Spec.Remediation = &v1alpha1.PoolRemediation{AfterSeconds: new(int64(600)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestart}, MaxUnhealthy: new(intstr.FromString("40%"))}
 	a.servePool(pool)
 	a.handle(http.MethodGet, "/api/v1/namespaces/hosts/events", func(w http.ResponseWriter, _ *http.Request) {
@@ -314,7 +315,7 @@ func TestDescribePool(t *testing.T) {
 	})
 	got := a.run("describe", "wnp/p")
 	for _, want := range []string{
-		"ConfigMap p", "at most 1 of the pool out of service, for 2h0m0s from \"0 2 * * *\" (UTC); hosts that it breaks go back", "when Windows waits for one", "Restart, after 10m0s, unless more than 40% are not ready",
+		"ConfigMap p", "at most 1 of the pool out of service, for 2h0m0s from \"0 2 * * *\" (UTC); no further host while more than 2 are broken; hosts that it breaks go back", "Windows updates:   Security\n", "when Windows waits for one", "Restart, after 10m0s, unless more than 40% are not ready",
 		"p: 2 of 2 hosts are up to date, 2 ready\n├─ a   up to date\n└─ b   outdated, not ready: Its Node is not ready.\n\nWaiting:\n  b: Waits for a slot.\n", "\nEvents: <none>\n",
 	} {
 		if !strings.Contains(got.stdout, want) {
@@ -326,6 +327,15 @@ func TestDescribePool(t *testing.T) {
 	}
 	if status := a.run("rollout", "status", "p", "--watch=false"); !strings.HasPrefix(status.stdout, "p: 2 of 2 hosts") || !strings.Contains(got.stdout, status.stdout) {
 		t.Errorf("status: %s%s", status.stdout, status.stderr)
+	}
+}
+
+// TestUpdatesOf: the window and the bounds hold for what somebody asks for, too.
+func TestUpdatesOf(t *testing.T) {
+	s := v1alpha1.PoolUpdateStrategy{Type: v1alpha1.OnRequest, Window: &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 7200, TimeZone: "UTC"}}
+	s.RollingUpdate.MaxUnavailable = new(intstr.FromString("20%"))
+	if got, want := updatesOf(&s), `on request, at most 20% of the pool out of service, for 2h0m0s from "0 2 * * *" (UTC); no further host while more than 0 are broken`; got != want {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -355,6 +365,19 @@ func TestHostLine(t *testing.T) {
 		host.Status.PoolRevision = tt.had
 		if got := hostLine(host, pool); got != tt.want {
 			t.Errorf("%s is %q though its revision was undone, want %q", tt.name, got, tt.want)
+		}
+	}
+	outdated := hostOfPool("a")
+	outdated.Status.DesiredRevision = "r2"
+	for _, tt := range []struct{ reason, message, want string }{
+		{v1alpha1.ReasonRevisionOutdated, "The host has revision r1; the desired one is r2.", "outdated"},
+		{v1alpha1.ReasonRevisionOutdated, "The host has revision r1; the desired one is r2. It is updated in its turn in the window of pool p (spec.updateStrategy.window).", "outdated: It is updated in its turn in the window of pool p (spec.updateStrategy.window)"},
+		{v1alpha1.ReasonUpdateFailed, "The host works with revision r1; the desired one is r2. Operation op-1 failed before it changed the host: Disk\nfull.", "outdated: Operation op-1 failed before it changed the host: Disk full"},
+		{v1alpha1.ReasonPaused, "spec.paused is true. So it is.", "outdated"},
+	} {
+		outdated.Status.Conditions = append(hostOfPool("a").Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: tt.reason, Message: tt.message})
+		if got := hostLine(outdated, finishedPool()); got != tt.want {
+			t.Errorf("it is %q, want %q", got, tt.want)
 		}
 	}
 	if got := poolTree(pool, nil); !strings.Contains(got, "\nPinned to revision 1.\n") || !strings.Contains(got, "its programs: e.\n") || !strings.Contains(got, "rollout resume p -n hosts\n") {

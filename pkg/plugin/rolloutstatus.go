@@ -293,6 +293,9 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 			text = "kept from a revision that was rolled back"
 		}
 	}
+	if text == "outdated" {
+		text += whyOutdated(status)
+	}
 	if awaitsRestart(host, pool) {
 		text += ", to be restarted"
 	}
@@ -306,6 +309,18 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 		}
 	}
 	return text
+}
+
+// whyOutdated is what the condition UpToDate of a host says beside the revisions: what keeps it from its update. Empty: nothing.
+func whyOutdated(status *v1alpha1.WindowsInstanceStatus) string {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonRevisionOutdated && c.Reason != v1alpha1.ReasonUpdateFailed && c.Reason != v1alpha1.ReasonUpdateCanceled {
+		return ""
+	}
+	if _, why, found := strings.Cut(c.Message, ". "); found { // the first sentence has the revisions
+		return ": " + strings.TrimSuffix(oneLine(why), ".")
+	}
+	return ""
 }
 
 // poolTree is a pool with its hosts, and what they wait for.
