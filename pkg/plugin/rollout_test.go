@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -375,7 +376,7 @@ func TestHostLine(t *testing.T) {
 		{v1alpha1.ReasonUpdateFailed, "The host works with revision r1; the desired one is r2. Operation op-1 failed before it changed the host: Disk\nfull.", "outdated: Operation op-1 failed before it changed the host: Disk full"},
 		{v1alpha1.ReasonPaused, "spec.paused is true. So it is.", "outdated"},
 	} {
-		outdated.Status.Conditions = append(hostOfPool("a").Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: tt.reason, Message: tt.message})
+		meta.SetStatusCondition(&outdated.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: tt.reason, Message: tt.message})
 		if got := hostLine(outdated, finishedPool()); got != tt.want {
 			t.Errorf("it is %q, want %q", got, tt.want)
 		}
