@@ -60,9 +60,7 @@ func TestAdopt(t *testing.T) {
 	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
 	g, commands := h.replacing(t), section(t, "Replace WMCO, and go back")
 	calm := undisturbed(t, h.subject())
-	if _, stderr, code := plugin(t, o.System, "exec", "adopted", "-n", h.namespace, "--", "hostname"); code != 0 {
-		t.Errorf("a watched host does not answer: %d, %s", code, stderr)
-	}
+	h.mustAnswer(t)
 	scale := only(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0")
 	for _, more := range [][]string{nil, {"--dry-run=server"}} {
 		if _, stderr, code := plugin(t, o.System, append([]string{"adopt", "adopted", "-n", h.namespace}, more...)...); code == 0 || !strings.Contains(stderr, scale) {
@@ -151,6 +149,8 @@ func TestAdopt(t *testing.T) {
 		}
 	})
 	mustRunOn()
+	machine.adoptMachine(t)
+	o.waitRunning(t, machine.namespace, machine.name)
 	if others, err := o.instances(system.Namespace).List(t.Context(), metav1.ListOptions{}); err != nil || len(others.Items) > 0 {
 		t.Errorf("the entry has an instance: %+v, %v", others, err)
 	}
@@ -161,6 +161,47 @@ func TestAdopt(t *testing.T) {
 	h.waitGone(t)
 	h.mustBeClean(t)
 	g.mustHaveRun(t, commands, map[string]string{"oc scale deployment windows-controller ": "it is no pod here, and was ended"})
+}
+
+// mustAnswer fails the test unless people get what they may ask of a host that is only watched.
+func (h *siteHost) mustAnswer(t *testing.T) {
+	t.Helper()
+	for _, ask := range [][]string{
+		{"exec", h.name, "-n", h.namespace, "--", "hostname"}, {"logs", h.name, "kubelet", "-n", h.namespace, "--tail=1"},
+		{"inspect", h.name, "-n", h.namespace}, {"check", h.name, "-n", h.namespace},
+	} {
+		if stdout, stderr, code := plugin(t, h.System, ask...); code != 0 || stdout == "" {
+			t.Errorf("%q on a watched host: %d, %s%s", ask, code, stdout, stderr)
+		}
+	}
+	const winRM = 5986 // it may be forwarded, and nobody listens
+	address, said := forwardIn(t, h.System, h.namespace, h.name, winRM)
+	refusedConnection(t, address)
+	said.waitFor(t, "nothing on the host accepts connections there")
+}
+
+// adoptMachine takes over the host of a Machine, which is in no pool, so that its first update follows by itself. Its Node stays.
+func (h *siteHost) adoptMachine(t *testing.T) {
+	t.Helper()
+	node := h.node(t, h.name).UID
+	if stdout, stderr, code := plugin(t, h.System, "adopt", h.name, "-n", h.namespace); code != 0 {
+		t.Fatalf("adopting the host of a Machine: %d, %s%s", code, stdout, stderr)
+	}
+	h.wait(t, "it is ours, and updated", func(i *v1alpha1.WindowsInstance) error {
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionUpToDate) || wmco.IsAdoptedRevision(i.Status.CurrentRevision) {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	h.waitReady(t)
+	for name, there := range map[string]bool{api.ServiceName: true, wmco.KubeletService: true, wmco.WICDService: false} {
+		if s, err := h.theirs(t).Service(name); err != nil || (s != nil) != there {
+			t.Errorf("service %s after the update: %+v, %v", name, s, err)
+		}
+	}
+	if now := h.node(t, h.name).UID; now != node {
+		t.Errorf("Node %s was made again", h.name)
+	}
 }
 
 // replacing runs the commands of the user guide for adopting and releasing, about this host and its pool.

@@ -425,9 +425,15 @@ func echoServer(t *testing.T, port int) {
 // test. It returns the local address, and what the plugin says.
 func forward(t *testing.T, namespace, name string, port int) (address string, said *screen) {
 	t.Helper()
+	return forwardIn(t, sys, namespace, name, port)
+}
+
+// forwardIn is forward for a host of another system.
+func forwardIn(t *testing.T, s *system.System, namespace, name string, port int) (address string, said *screen) {
+	t.Helper()
 	said = &screen{}
 	ctx, cancel := context.WithCancel(t.Context())
-	client := pluginCommand(ctx, sys, "port-forward", "-n", namespace, name, "--address=127.0.0.1", fmt.Sprintf(":%d", port))
+	client := pluginCommand(ctx, s, "port-forward", "-n", namespace, name, "--address=127.0.0.1", fmt.Sprintf(":%d", port))
 	client.Stdout, client.Stderr = said, said
 	if err := client.Start(); err != nil {
 		t.Fatal(err)
