@@ -351,7 +351,7 @@ func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 	}
 	if err != nil {
 		// The current boot is known all the same.
-		return boots, nil //nolint:nilerr // see above
+		return boots, nil
 	}
 	for n := 0; len(boots) < maxBoots; n++ {
 		t, err := r.nextTime(ctx)
