@@ -135,7 +135,6 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 		{"VXLAN port of the overlay (Network)", edit(admin, cluster, &operatorv1.Network{}, func(o *operatorv1.Network) {
 			o.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig.HybridOverlayVXLANPort = ptr.To[uint32](9999)
 		})},
-		// The real network operator always has authorities of its own; its stand-in has those of the administrator.
 		{"proxy and its authority (Proxy, `trusted-ca`)", func(ctx context.Context) error {
 			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) {
 				o.Spec.HTTPProxy, o.Spec.TrustedCA.Name = "http://proxy.example.com:3128", openshift.UserCAName

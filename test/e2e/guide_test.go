@@ -22,6 +22,30 @@ import (
 // section returns the commands of a section of the user guide, or of a part of one that has a heading of its own.
 func section(t *testing.T, heading string) []string {
 	t.Helper()
+	var commands []string
+	for _, b := range blocksBelow(t, heading) {
+		if b.language == "" {
+			commands = append(commands, strings.Split(strings.TrimSpace(continuation.ReplaceAllString(b.text, "")), "\n")...)
+		}
+	}
+	return commands
+}
+
+// manifestBelow returns the first one of a section of the user guide.
+func manifestBelow(t *testing.T, heading string) string {
+	t.Helper()
+	for _, b := range blocksBelow(t, heading) {
+		if b.language == "yaml" {
+			return b.text
+		}
+	}
+	t.Fatalf("section %s of the user guide has no manifest", heading)
+	return ""
+}
+
+// blocksBelow returns the blocks of a section of the user guide.
+func blocksBelow(t *testing.T, heading string) []block {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "user-guide.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -31,13 +55,7 @@ func section(t *testing.T, heading string) []string {
 	if !found {
 		t.Fatalf("the user guide has no section %s", heading)
 	}
-	var commands []string
-	for _, b := range blocksOf(section) {
-		if b.language == "" {
-			commands = append(commands, strings.Split(strings.TrimSpace(continuation.ReplaceAllString(b.text, "")), "\n")...)
-		}
-	}
-	return commands
+	return blocksOf(section)
 }
 
 // installed matches commands that install our programs.

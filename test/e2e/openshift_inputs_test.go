@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,11 +54,11 @@ type clusterInput struct {
 // openShiftInputs has somebody change, break and repair the inputs of a host. What costs the same is changed at once: each
 // change is followed, and what costs nothing starts nothing.
 // The host is one of the ConfigMap, on a cloud if it is not empty; see administer.
-func openShiftInputs(t *testing.T, o *openShiftSite, h *siteHost, cloud string) {
+func openShiftInputs(t *testing.T, o *openShiftSite, g *guided, h *siteHost, cloud string) {
 	t.Run("change", func(t *testing.T) { openShiftChanges(t, o, h) })
 	t.Run("network", func(t *testing.T) { openShiftNetwork(t, o, h) })
 	t.Run("workers", func(t *testing.T) { openShiftWorkers(t, o, h) })
-	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, h) })
+	t.Run("broken", func(t *testing.T) { openShiftBroken(t, o, g, h) })
 	t.Run("without", func(t *testing.T) { openShiftWithout(t, o, h, cloud) })
 }
 
@@ -349,11 +350,12 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 
 // openShiftBroken has somebody break inputs that no host can be a node without: the host names all of them, stays as it is, and goes on
 // when they are repaired.
-func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
+func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName)
 	own := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "99-zz-own", Labels: map[string]string{openshift.RoleLabel: "worker"}}}
 	own.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.conf","overwrite":true,"contents":{"source":%q}}]}}`,
 		dataurl.EncodeBytes([]byte("tlsMinVersion: VersionTLS14\n")))
+	servers := o.authorities(t, openshift.ManagedNamespace, openshift.ServerCAName)
 	networkType := func(kind string) func() {
 		return func() {
 			update(t, o, "cluster", func(n *configv1.Network) { n.Spec.NetworkType, n.Status.NetworkType = kind, kind })
@@ -376,12 +378,18 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 			said:   []string{"the CA of the clients of kubelets cannot be read: ControllerConfig machine-config-controller", "kube-apiserver-client-ca"},
 		},
 		{
+			name:   "authority of the API server",
+			change: func() { o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, "none") },
+			repair: func() { o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, servers) },
+			said:   []string{"the CA of the API server cannot be read: ConfigMap openshift-machine-config-operator/kubeconfig-data", "kube-apiserver-server-ca"},
+		},
+		{
 			name: "type of the network", change: networkType("OpenShiftSDN"), repair: networkType("OVNKubernetes"),
 			said: []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
 		},
+		deleted[operatorv1.Network](t, o, "Network.operator.openshift.io"),
 	})
 	proxy := object[configv1.Proxy](t, o, "cluster")
-	overlay := object[operatorv1.Network](t, o, "cluster").Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig
 	h.mustSayAndStay(t, []clusterInput{
 		{
 			name: "proxy", // the network operator does not correct the status while the spec is damaged as well
@@ -397,10 +405,56 @@ func openShiftBroken(t *testing.T, o *openShiftSite, h *siteHost) {
 			said:   []string{"status.httpProxy of Proxy cluster cannot be used", "oc edit proxy cluster"},
 		},
 		{
-			name: "overlay", change: func() { setOverlay(t, o, nil) }, repair: func() { setOverlay(t, o, overlay) },
+			name: "overlay", change: func() { setOverlay(t, o, nil) },
+			repair: func() {
+				message := messageOf(t, h.get(t), v1alpha1.ConditionUpToDate)
+				command := overlayCommand.FindString(message)
+				if out, err := g.try(t, command); command == "" || err != nil {
+					t.Fatalf("%q of %s: %v\n%s", command, message, err, out)
+				}
+			},
 			said: []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
 		},
+		deleted[configv1.Image](t, o, "Image.config.openshift.io"),
+		deleted[configv1.Network](t, o, "Network"),
 	})
+	nodes := &corev1.ConfigMap{}
+	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: openshift.MachineConfigNamespace, Name: "kubeconfig-data"}, nodes); err != nil {
+		t.Fatal(err)
+	}
+	// Other hosts would join without it, so it is said only while nothing else is wrong.
+	h.mustSayAndStay(t, []clusterInput{deletedObject(t, o, nodes, "ConfigMap openshift-machine-config-operator/kubeconfig-data has no certificates below ca-bundle.crt of its binaryData, or does not exist")})
+}
+
+// overlayCommand matches the command by which a condition says how the cluster gets an overlay.
+var overlayCommand = regexp.MustCompile(`oc patch network\.operator cluster --type=merge -p '[^']*'`)
+
+// deleted has somebody delete the object that each cluster of OpenShift has of a kind, and create it again as it was.
+func deleted[T any, P interface {
+	*T
+	client.Object
+}](t *testing.T, o *openShiftSite, kind string,
+) clusterInput {
+	t.Helper()
+	return deletedObject(t, o, object[T, P](t, o, "cluster"), kind+" cluster does not exist, which each cluster of OpenShift has")
+}
+
+// deletedObject has somebody delete an object, of which hosts say something then, and create it again as it was.
+func deletedObject(t *testing.T, o *openShiftSite, was client.Object, said string) clusterInput {
+	t.Helper()
+	return clusterInput{
+		name: fmt.Sprintf("%T %s", was, was.GetName()), said: []string{said},
+		change: func() {
+			if err := o.client.Delete(t.Context(), was); err != nil {
+				t.Fatal(err)
+			}
+		},
+		repair: func() {
+			was.SetResourceVersion("")
+			was.SetUID("")
+			o.create(t, was)
+		},
+	}
 }
 
 // openShiftWithout has somebody break inputs that a host can be a node without: the host keeps what it has of them and gets everything else,

@@ -100,7 +100,7 @@ func TestOpenShiftPlatforms(t *testing.T) {
 					openShiftClone(t, o, entry)
 				}
 				o.administer(t)
-				openShiftInputs(t, o, entry, p.cloud)
+				openShiftInputs(t, o, &guided{System: o.System, dir: t.TempDir()}, entry, p.cloud)
 			}
 		})
 	}

@@ -39,17 +39,15 @@ import (
 // workers are, and what changes there reaches them at the cost that it should have.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
-	o := newOpenShiftByTheGuide(t)
+	o, g := newOpenShiftByTheGuide(t)
 	authority := o.administer(t)
 	update(t, o, "cluster", func(p *configv1.Proxy) {
-		p.Spec.HTTPProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3128", ".example.com", openshift.UserCAName
+		p.Spec.HTTPProxy, p.Spec.NoProxy = "http://proxy.example.com:3128", ".example.com" // without an authority, until openShiftNetwork
 	})
 
 	h := o.newHost(t, system.Namespace, "ocp-entry", winhost.Options{})
 	mustHaveJoined := h.watchJoin(t)
-	o.create(t, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: sourceName}, Data: map[string]string{h.host.Address(): entryFor(h.host, "name="+h.name)},
-	})
+	g.addFirst(t, h)
 	h.waitReady(t)
 	mustHaveJoined()
 	h.mustBeWorker(t, o)
@@ -61,10 +59,27 @@ func TestOpenShift(t *testing.T) {
 	t.Run("metrics", func(t *testing.T) { openShiftMetrics(t, o, h) })
 	t.Run("version", func(t *testing.T) { openShiftVersion(t, h) })
 	t.Run("API server", func(t *testing.T) { openShiftServerRotation(t, o, h) })
-	openShiftInputs(t, o, h, "")
+	openShiftInputs(t, o, g, h, "")
 	t.Run("clone", func(t *testing.T) { openShiftClone(t, o, h) })
 	t.Run("trusted-ca", func(t *testing.T) { openShiftTrust(t, o) })
 	t.Run("user data", func(t *testing.T) { openShiftUserData(t, o) })
+	g.mustHaveRun(t, section(t, "On OpenShift"), map[string]string{"kubectl get windowsinstances -A --watch": "it does not end; TestDocuments"})
+}
+
+// addFirst adds the first host by the ConfigMap that the user guide shows. Its second entry has the name of a host, of which there is none.
+func (g *guided) addFirst(t *testing.T, h *siteHost) {
+	t.Helper()
+	text := manifestBelow(t, "By the ConfigMap `windows-instances`")
+	text, _, found := strings.Cut(text, "  instance.example.com:")
+	const first = "10.1.42.1: |-\n    username=Administrator\n"
+	if !found || !strings.Contains(text, first) {
+		t.Fatalf("the user guide has other entries in\n%s", text)
+	}
+	entry := strings.ReplaceAll(strings.TrimSpace(entryFor(h.host, "name="+h.name)), "\n", "\n    ")
+	text = strings.Replace(text, first, h.host.Address()+": |-\n    "+entry+"\n", 1)
+	if out, err := g.try(t, "kubectl apply -f - <<'END'\n"+text+"END"); err != nil {
+		t.Fatalf("%s\n%v\n%s", text, err, out)
+	}
 }
 
 // openShiftClone has somebody add a host that was cloned from another one: it is told from that, and nothing is changed on either.
@@ -146,8 +161,8 @@ func openShiftTrust(t *testing.T, o *openShiftSite) {
 	}
 	eventually(t, "the authorities are there again", func() error {
 		now, err := configMaps.Get(t.Context(), before.Name, metav1.GetOptions{})
-		if err == nil && (now.UID == before.UID || now.Data["ca-bundle.crt"] != o.authorities(t, openshift.ConfigNamespace, openshift.UserCAName)) {
-			err = fmt.Errorf("it has %q", now.Data)
+		if err == nil && (now.UID == before.UID || now.Data["ca-bundle.crt"] != before.Data["ca-bundle.crt"]) {
+			err = fmt.Errorf("it has %d bytes", len(now.Data["ca-bundle.crt"]))
 		}
 		return err
 	})
@@ -273,22 +288,25 @@ func newOpenShift(t *testing.T, platform configv1.PlatformType) *openShiftSite {
 	return newOpenShiftWith(t, system.Options{OpenShift: platform}, "")
 }
 
+// refusedProxy is the environment of pods where a cluster has a proxy, which refuses all here: our programs send nothing to it.
+// Loopback addresses, which most here are, never go to one; see pkg/noproxy about those of clusters.
+var refusedProxy = []string{"HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1"}
+
 // newOpenShiftByTheGuide is where our programs were installed by the commands that the user guide has for it, but for those that run in
 // pods.
-func newOpenShiftByTheGuide(t *testing.T) *openShiftSite {
+func newOpenShiftByTheGuide(t *testing.T) (*openShiftSite, *guided) {
 	t.Helper()
-	commands, dir := section(t, "On OpenShift"), t.TempDir()
-	o := newOpenShiftWith(t, system.Options{OpenShift: configv1.NonePlatformType, Install: func(_ context.Context, s *system.System, privateKey []byte) error {
-		if err := os.WriteFile(filepath.Join(dir, "private-key.pem"), privateKey, 0o600); err != nil {
+	commands, g := section(t, "On OpenShift"), &guided{dir: t.TempDir()}
+	o := newOpenShiftWith(t, system.Options{OpenShift: configv1.NonePlatformType, ServerEnv: refusedProxy, ControllerEnv: refusedProxy, Install: func(_ context.Context, s *system.System, privateKey []byte) error {
+		if err := os.WriteFile(filepath.Join(g.dir, "private-key.pem"), privateKey, 0o600); err != nil {
 			return err
 		}
-		g := &guided{System: s, dir: dir}
+		g.System = s
 		g.run(t, commands, "kubectl apply -k artifacts/openshift", "kubectl create secret generic cloud-private-key ")
 		return nil
 	}}, "")
-	g := &guided{System: o.System, dir: dir}
 	g.run(t, commands, "kubectl wait --for=create apiservice ", "kubectl wait --for=condition=Available apiservice ")
-	return o
+	return o, g
 }
 
 // newOpenShiftWith starts a cluster, with a payload whose kubelet has that version; empty: the usual one.
@@ -378,7 +396,7 @@ func (h *siteHost) mustBeWorker(t *testing.T, o *openShiftSite) {
 	})
 }
 
-// mustHaveProxy fails the test unless all programs of the host use the proxy, and trust whom its administrator trusts.
+// mustHaveProxy fails the test unless all programs of the host use the proxy, and trust whom its administrator and its network operator trust.
 func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
 	t.Helper()
 	environment := h.environment(t)
@@ -388,6 +406,9 @@ func (h *siteHost) mustHaveProxy(t *testing.T, authority string) {
 	mustSay(t, environment["NO_PROXY"], ".cluster.local", ".example.com")
 	if err := h.trusts(t, authority); err != nil {
 		t.Errorf("it does not trust what its administrator trusts: %v", err)
+	}
+	if err := h.trusts(t, openshift.SystemAuthorities()); err != nil {
+		t.Errorf("it does not trust the first of the authorities of the network operator: %v", err)
 	}
 }
 

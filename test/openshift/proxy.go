@@ -20,7 +20,7 @@ const (
 
 // publishProxy stands in for what the network operator does about the proxy: it checks what an administrator has
 // set, and changes nothing while that is no proxy; it adds the addresses of the cluster to what is reached without it, says in the status what is in effect, and
-// writes the authorities of its administrator wherever they are wanted.
+// writes the authorities of the cluster wherever they are wanted.
 func publishProxy(ctx context.Context, c client.Client, proxy *configv1.Proxy) error {
 	for _, text := range []string{proxy.Spec.HTTPProxy, proxy.Spec.HTTPSProxy} {
 		if text != "" && !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
@@ -48,7 +48,7 @@ func publishProxy(ctx context.Context, c client.Client, proxy *configv1.Proxy) e
 }
 
 // injectTrustedCA stands in for what the network operator does for a ConfigMap with a label: it writes the
-// authorities that the cluster trusts into it. The real one has more than those of the administrator.
+// authorities that the cluster trusts into it: those of the administrator, if there are some, and those that it has itself.
 func injectTrustedCA(ctx context.Context, c client.Client, config *corev1.ConfigMap) error {
 	proxy, trusted := &configv1.Proxy{}, &corev1.ConfigMap{}
 	if err := c.Get(ctx, client.ObjectKey{Name: clusterName}, proxy); err != nil {
@@ -59,7 +59,7 @@ func injectTrustedCA(ctx context.Context, c client.Client, config *corev1.Config
 			return err
 		}
 	}
-	bundle := trusted.Data[trustedCAKey]
+	bundle := trusted.Data[trustedCAKey] + SystemAuthorities()
 	if config.Labels[injectTrustedCALabel] != "true" || config.Data[trustedCAKey] == bundle {
 		return nil
 	}
