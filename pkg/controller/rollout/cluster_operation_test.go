@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// simulatedSteps are the steps of operations that matter to the scheduler, in their order.
+func simulatedSteps(op *v1alpha1.Operation) []string {
+	const (
+		slot, cordon, evict, uncordon = v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepUncordon
+		restart                       = v1alpha1.StepRestart
+	)
+	switch {
+	case op.Type == v1alpha1.OperationReconfigure:
+		return []string{v1alpha1.StepPlan, slot, cordon, evict, v1alpha1.StepApply, uncordon}
+	case op.Type == v1alpha1.OperationReboot && op.Reboot.InstallsUpdates():
+		return []string{v1alpha1.StepDownloadUpdates, slot, cordon, evict, v1alpha1.StepInstallUpdates, restart, uncordon}
+	case op.Type == v1alpha1.OperationReboot:
+		return []string{v1alpha1.StepConnect, cordon, evict, restart, uncordon}
+	case op.Type == v1alpha1.OperationRemove:
+		return []string{v1alpha1.StepConnect, slot, cordon, evict, v1alpha1.StepDeleteNode}
+	case op.Type == v1alpha1.OperationRestartServices:
+		return []string{v1alpha1.StepConnect, v1alpha1.StepRestartServices}
+	}
+	return []string{uncordon}
+}
+
+// proceed does the next step of the operation of a member, as the controller of operations does. It says whether there was something to do.
+func (c *cluster) proceed(m *member) bool {
+	if m.instance == nil {
+		return false
+	}
+	op := m.instance.Status.Operation
+	switch {
+	case !op.Active() && !m.instance.DeletionTimestamp.IsZero():
+		c.record(m, v1alpha1.NewOperation(v1alpha1.OperationRemove, "x"+m.instance.ResourceVersion, v1alpha1.OriginController, v1alpha1.ControllerRequester, time.Now()))
+		return true
+	case !op.Active():
+		return false
+	case runs(op, v1alpha1.StepWaitForSlot):
+		return c.waitForSlot(m, op)
+	case m.next.IsZero() || m.next.After(time.Now()):
+		return false
+	}
+	m.next = time.Now().Add(time.Duration(1+c.draw("takes", 120)) * time.Second)
+	if op.Phase == v1alpha1.OperationPending {
+		c.editOperation(m, func(op *v1alpha1.Operation) {
+			op.Phase, op.StartedAt = v1alpha1.OperationRunning, new(metav1.Now())
+			for _, name := range simulatedSteps(op) {
+				op.Steps = append(op.Steps, v1alpha1.OperationStep{Name: name, State: v1alpha1.StepPending})
+			}
+			if m.node != nil {
+				op.Node = &v1alpha1.OperationNode{Name: m.node.Name, UID: m.node.UID, WasUnschedulable: m.node.Spec.Unschedulable}
+			}
+		})
+		return true
+	}
+	for i := range op.Steps {
+		if step := &op.Steps[i]; !step.Ended() {
+			c.do(m, step.Name)
+			return true
+		}
+	}
+	c.conclude(m, v1alpha1.OperationSucceeded)
+	return true
+}
+
+// record records an operation of somebody else than the scheduler.
+func (c *cluster) record(m *member, op *v1alpha1.Operation) {
+	m.next = time.Now().Add(time.Second)
+	c.edit(m, func(i *v1alpha1.WindowsInstance) {
+		if err := i.Status.Record(op); err != nil {
+			c.t.Fatal(err)
+		}
+	})
+}
+
+func (c *cluster) editOperation(m *member, change func(*v1alpha1.Operation)) {
+	c.edit(m, func(i *v1alpha1.WindowsInstance) { change(i.Status.Operation) })
+}
+
+// waitForSlot goes on when the scheduler lets it, and ends if it has to give way.
+func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
+	removes := op.Type == v1alpha1.OperationRemove
+	switch {
+	case removes && (op.AdmittedImpact != "" || op.Node == nil || m.instance.Status.RemovalBegun()), !removes && op.Admitted():
+		m.next = time.Now().Add(time.Second)
+		c.end(m, v1alpha1.StepWaitForSlot)
+		return true
+	case !removes && !m.instance.DeletionTimestamp.IsZero(),
+		op.Cause == v1alpha1.CauseWindowsUpdates && (c.scheduler.Postponed(m.key) || c.scheduler.Yields(m.key)):
+		c.conclude(m, v1alpha1.OperationCanceled)
+		return true
+	}
+	m.next = time.Time{}
+	return false
+}
+
+// end ends a step with success, and begins the one after it.
+func (c *cluster) end(m *member, name string) {
+	c.editOperation(m, func(op *v1alpha1.Operation) {
+		for i := range op.Steps {
+			if step := &op.Steps[i]; step.Name == name {
+				step.State = v1alpha1.StepSucceeded
+				if i+1 < len(op.Steps) {
+					op.Steps[i+1].State, op.Steps[i+1].StartedAt = v1alpha1.StepRunning, new(metav1.Now())
+				}
+			}
+		}
+	})
+}
+
+func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
+	m.next = time.Time{}
+	c.editOperation(m, func(op *v1alpha1.Operation) { op.Phase, op.FinishedAt = phase, new(metav1.Now()) })
+}
+
+// fails says whether one of n things goes wrong.
+func (c *cluster) fails(n int) bool { return !c.well && c.draw("fails", n) == 0 }
+
+// do does a step.
+func (c *cluster) do(m *member, name string) {
+	op := m.instance.Status.Operation
+	drains := op.Type != v1alpha1.OperationReconfigure || slotOf(op.Impact) == slotDisruption
+	repaired := op.Cause == v1alpha1.CauseNodeNotReady && m.ready()
+	switch name {
+	case v1alpha1.StepConnect, v1alpha1.StepDownloadUpdates, v1alpha1.StepPlan:
+		switch {
+		case c.fails(20):
+			c.conclude(m, v1alpha1.OperationFailed)
+			return
+		case repaired, op.Cause == v1alpha1.CauseRestartPending && m.pendingSince == "":
+			c.conclude(m, v1alpha1.OperationSucceeded)
+			return
+		case name == v1alpha1.StepPlan:
+			c.editOperation(m, func(op *v1alpha1.Operation) { op.Impact = m.costs })
+		}
+	case v1alpha1.StepCordon:
+		if drains {
+			c.cordon(m)
+		}
+	case v1alpha1.StepDrain:
+		if drains && c.fails(20) { // pods do not leave
+			if op.Type != v1alpha1.OperationRemove {
+				c.uncordon(m)
+			}
+			c.conclude(m, v1alpha1.OperationFailed)
+			return
+		}
+	case v1alpha1.StepApply:
+		c.apply(m)
+		return
+	case v1alpha1.StepInstallUpdates:
+		if c.fails(8) {
+			c.uncordon(m)
+			c.edit(m, func(i *v1alpha1.WindowsInstance) {
+				i.Status.WindowsUpdates.Failed = []v1alpha1.FailedUpdate{{Security: true, RetryAt: metav1.NewTime(time.Now().Add(24 * time.Hour))}}
+			})
+			c.conclude(m, v1alpha1.OperationFailed)
+			return
+		}
+		c.edit(m, func(i *v1alpha1.WindowsInstance) {
+			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now())}
+		})
+	case v1alpha1.StepRestart:
+		if !c.restart(m, repaired) {
+			return
+		}
+	case v1alpha1.StepRestartServices:
+		c.repaired(m, op)
+		if m.down = m.down && !c.well && c.draw("repaired", 2) == 0; m.down {
+			c.conclude(m, v1alpha1.OperationFailed)
+			return
+		}
+		c.setReady(m, true)
+	case v1alpha1.StepDeleteNode:
+		m.next, m.node = time.Time{}, nil
+		m.instance, c.asked = nil, true
+		return
+	case v1alpha1.StepUncordon:
+		c.uncordon(m)
+	}
+	c.end(m, name)
+}
+
+// apply configures the host.
+func (c *cluster) apply(m *member) {
+	op := m.instance.Status.Operation
+	c.editOperation(m, func(op *v1alpha1.Operation) { op.HostChanged = true })
+	if op.Impact == v1alpha1.ImpactReboot {
+		c.boots(m, "update")
+	}
+	switch {
+	case c.fails(10), m.down && op.Impact != v1alpha1.ImpactNone:
+		if op.Impact != v1alpha1.ImpactNone {
+			c.cordon(m)
+		}
+		c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "half of " + op.Revision })
+		c.conclude(m, v1alpha1.OperationFailed)
+		return
+	}
+	c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = op.Revision })
+	c.setReady(m, !m.down)
+	c.end(m, v1alpha1.StepApply)
+}
+
+// restart restarts Windows, and says whether the operation goes on.
+func (c *cluster) restart(m *member, needless bool) bool {
+	op, pool := m.instance.Status.Operation, c.poolOf(m)
+	if needless {
+		return true
+	}
+	why := ""
+	switch op.Cause {
+	case v1alpha1.CauseRestartRequested:
+		why = pool.Spec.Restarts.After.String()
+	case v1alpha1.CauseRestartPending:
+		why = m.pendingSince
+	case v1alpha1.CauseNodeNotReady:
+		c.repaired(m, op)
+	}
+	c.editOperation(m, func(op *v1alpha1.Operation) { op.BootID = "b" })
+	c.boots(m, string(op.Cause)+why)
+	if op.Cause == v1alpha1.CauseNodeNotReady && m.down {
+		m.down = !c.well && c.draw("repaired", 2) == 0
+	}
+	if c.fails(8) {
+		m.down = true
+	}
+	if m.down {
+		c.setReady(m, false)
+		c.conclude(m, v1alpha1.OperationFailed)
+		return false
+	}
+	c.setReady(m, true)
+	return true
+}
+
+// boots starts Windows again. Nothing that asks for that once gets it twice.
+func (c *cluster) boots(m *member, why string) {
+	m.boots[why]++
+	if n := m.boots[why]; n > 1 && why != "update" && why != string(v1alpha1.CauseNodeNotReady) && why != string(v1alpha1.CauseWindowsUpdates) {
+		c.t.Fatalf("%s is restarted %d times: %s", m.key, n, why)
+	}
+	m.pendingSince = ""
+	c.edit(m, func(i *v1alpha1.WindowsInstance) {
+		i.Status.RestartedAt = new(metav1.Now())
+		meta.RemoveStatusCondition(&i.Status.Conditions, v1alpha1.ConditionRebootRequired)
+	})
+}
+
+// repaired counts what is done about a Node that is not ready: each thing once.
+func (c *cluster) repaired(m *member, op *v1alpha1.Operation) {
+	why := string(op.Type) + m.downSince
+	if m.repairs[why]++; m.repairs[why] > 1 {
+		c.t.Fatalf("%s is repaired the same way %d times: %s", m.key, m.repairs[why], op.Type)
+	}
+}
+
+// cordon cordons a Node that nobody else has cordoned, and takes over the cordon of an operation of its kind.
+func (c *cluster) cordon(m *member) {
+	if m.node == nil || m.node.Spec.Unschedulable {
+		return
+	}
+	op := m.instance.Status.Operation
+	c.editNode(m, func(n *corev1.Node) {
+		n.Spec.Unschedulable = true
+		n.Annotations = map[string]string{drain.CordonedByAnnotation: op.ID + " " + string(op.Type) + " " + drain.AskedForBy(op.RequestedBy)}
+	})
+}
+
+// uncordon gives a Node back that an operation of this kind has cordoned.
+func (c *cluster) uncordon(m *member) {
+	purpose := m.instance.Status.Operation.Type
+	if purpose == v1alpha1.OperationUncordon { // it lifts the cordon of a restart
+		purpose = v1alpha1.OperationReboot
+	}
+	if m.node != nil && drain.MarkedFor(m.node, string(purpose)) != "" {
+		c.editNode(m, func(n *corev1.Node) { n.Spec.Unschedulable, n.Annotations = false, nil })
+	}
+}

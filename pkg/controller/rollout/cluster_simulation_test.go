@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestSimulatedCluster: what TestSimulation says of decisions holds for the objects of a fleet, whenever the controller is killed or away,
+// its cache is behind, or the answer to a write is lost. It asks itself for each pass that it needs, leaves no Node cordoned, and restarts
+// Windows once for whatever asks for it.
+func TestSimulatedCluster(t *testing.T) { rapid.Check(t, simulateCluster) }
+
+// FuzzSimulatedCluster is TestSimulatedCluster for as long as somebody wants.
+func FuzzSimulatedCluster(f *testing.F) { fuzzSimulation(f, simulateCluster) }
+
+func simulateCluster(t *rapid.T) {
+	rapid.SyncTest(t, func(t *rapid.T) {
+		c := &cluster{t: t, draw: func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }}
+		c.disruptions = 1 + c.draw("disruptions", 4)
+		for n := range 1 + c.draw("pools", 3) {
+			c.addPool(n, 1+c.draw("size", 5))
+		}
+		c.begin()
+		defer func() { c.stop() }() // it is another one by then
+		actions := map[string]func(*rapid.T){"": func(*rapid.T) { c.work() }}
+		for name, act := range clusterActions {
+			actions[name] = func(*rapid.T) { act(c) }
+		}
+		t.Repeat(actions)
+		c.settle()
+	})
+}
+
+// addPool adds a pool with hosts, which are to be updated.
+func (c *cluster) addPool(n, size int) {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d", n%2), Name: fmt.Sprintf("p%d", n)}}
+	c.givePolicy(pool)
+	c.pools = append(c.pools, pool)
+	for i := range size {
+		m := &member{key: types.NamespacedName{Namespace: pool.Namespace, Name: fmt.Sprintf("%s-%d", pool.Name, i)}, boots: map[string]int{}, repairs: map[string]int{}}
+		m.node = newClusterNode(m.key, 0)
+		m.instance = works(func(i *v1alpha1.WindowsInstance) {
+			i.Namespace, i.Name, i.UID, i.ResourceVersion = m.key.Namespace, m.key.Name, types.UID(m.key.String()), "0"
+			i.Spec.PoolRef.Name = pool.Name
+			i.Status.Node, i.Status.System = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}, nil
+			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{}
+		})
+		c.members = append(c.members, m)
+	}
+}
+
+func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
+	name := key.Namespace + "-" + key.Name
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, generation))},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+// begin has the controller begin on the eve of the day when the clocks of Europe change.
+func (c *cluster) begin() {
+	slices.SortFunc(c.members, func(a, b *member) int { return compareKeys(a.key, b.key) })
+	time.Sleep(time.Until(time.Date(2000, 3, 25, 20, 0, 0, 0, time.UTC)))
+	for _, pool := range c.pools {
+		c.want(pool)
+	}
+	c.start()
+}
+
+// givePolicy has a pool say something about its hosts.
+func (c *cluster) givePolicy(pool *v1alpha1.WindowsNodePool) {
+	u := &pool.Spec.UpdateStrategy
+	u.Type = pick(c, "type", v1alpha1.RollingUpdate, v1alpha1.RollingUpdate, v1alpha1.OnRequest)
+	u.RollingUpdate.MaxUnavailable = pick(c, "maxUnavailable", nil, new(intstr.FromInt32(2)), new(intstr.FromString("30%")))
+	u.RollingUpdate.Canary = pick(c, "canary", nil, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2)))
+	u.RollingUpdate.MaxFailures = pick(c, "maxFailures", nil, new(int32(1)))
+	u.Window = pick(c, "window", nil, nil, &v1alpha1.MaintenanceWindow{Schedule: "0 1 * * *", DurationSeconds: 7200, TimeZone: "Europe/Berlin"})
+	pool.Spec.Restarts.Policy = pick(c, "restarts", v1alpha1.RestartNever, v1alpha1.RestartWhenPending)
+	pool.Spec.WindowsUpdates.Install = pick(c, "windowsUpdates", v1alpha1.InstallNone, v1alpha1.InstallSecurity)
+	pool.Spec.Remediation = pick(c, "remediation", nil, &v1alpha1.PoolRemediation{}, &v1alpha1.PoolRemediation{MaxUnhealthy: new(intstr.FromInt32(3))})
+}
+
+func pick[T any](c *cluster, what string, of ...T) T { return of[c.draw(what, len(of))] }
+
+// want has all hosts of a pool get something else.
+func (c *cluster) want(pool *v1alpha1.WindowsNodePool) {
+	c.version++
+	revision := fmt.Sprintf("r%d", 100+c.version)
+	for _, m := range c.members {
+		if m.instance == nil || c.poolOf(m) != pool {
+			continue
+		}
+		m.costs = pick(c, "costs", impacts...)
+		if m.says = m.costs; c.draw("differs", 8) == 0 { // it finds out more when it is done
+			m.says = pick(c, "says", impacts...)
+		}
+		c.edit(m, func(i *v1alpha1.WindowsInstance) {
+			i.Status.DesiredRevision = revision
+			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRevisionOutdated})
+		})
+	}
+}
+
+func (c *cluster) any() *member { return c.members[c.draw("host", len(c.members))] }
+
+// editPool changes a pool.
+func (c *cluster) editPool(at int, change func(*v1alpha1.WindowsNodePool)) {
+	pool := c.pools[at].DeepCopy()
+	change(pool)
+	c.pools[at], c.asked = pool, true
+}
+
+func (c *cluster) anyPool() int { return c.draw("pool", len(c.pools)) }
+
+func (c *cluster) nodeGoesDown(m *member) {
+	if m.instance != nil && m.node != nil {
+		m.down = true
+		c.setReady(m, false)
+	}
+}
+
+// comesUp has the kubelet of a host report again, unless the host is being restarted.
+func (c *cluster) comesUp(m *member) {
+	m.down = false
+	c.setReady(m, true)
+}
+
+// cordonByHand has a person cordon a Node, or uncordon it.
+func (c *cluster) cordonByHand(m *member) {
+	if m.node != nil && !m.marked() {
+		c.editNode(m, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
+	}
+}
+
+// clusterActions are what may happen to a cluster.
+var clusterActions = map[string]func(*cluster){
+	"time goes by": func(c *cluster) { c.run(time.Duration(1+c.draw("seconds", 1800)) * time.Second) },
+	"a night":      func(c *cluster) { c.run(time.Until(time.Now().Truncate(24 * time.Hour).Add(25 * time.Hour))) },
+	"something else is wanted": func(c *cluster) {
+		c.want(c.pools[c.anyPool()])
+	},
+	"a Node goes down or comes up": func(c *cluster) {
+		if m := c.any(); m.down {
+			c.comesUp(m)
+		} else {
+			c.nodeGoesDown(m)
+		}
+	},
+	"somebody cordons a Node or uncordons it": func(c *cluster) { c.cordonByHand(c.any()) },
+	"a Node is deleted or made again": func(c *cluster) {
+		m := c.any()
+		if m.instance == nil || m.instance.Status.Operation.Active() || !m.instance.DeletionTimestamp.IsZero() {
+			return
+		}
+		if m.node != nil {
+			m.node = nil
+		} else {
+			c.makeNode(m)
+		}
+		c.observe(m)
+	},
+	"a host does not answer, or does again": func(c *cluster) {
+		m := c.any()
+		m.refuses = !m.refuses
+	},
+	"a pool is to be restarted": func(c *cluster) {
+		c.editPool(c.anyPool(), func(p *v1alpha1.WindowsNodePool) { p.Spec.Restarts.After = new(metav1.Now()) })
+	},
+	"Windows waits for a restart": func(c *cluster) {
+		if m := c.any(); m.instance != nil && m.pendingSince == "" {
+			m.pendingSince = time.Now().String()
+			c.edit(m, func(i *v1alpha1.WindowsInstance) {
+				meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionRebootRequired, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRebootPending})
+			})
+		}
+	},
+	"there are updates of Windows": func(c *cluster) {
+		pool := c.pools[c.anyPool()]
+		for _, m := range c.members {
+			if m.instance != nil && c.poolOf(m) == pool && len(m.instance.Status.WindowsUpdates.Failed) == 0 {
+				c.edit(m, func(i *v1alpha1.WindowsInstance) {
+					i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now()), Pending: 2, Security: 1}
+				})
+			}
+		}
+	},
+	"a person asks for an update": func(c *cluster) {
+		m := c.any()
+		if m.instance == nil || m.instance.Status.Operation.Active() || !m.instance.DeletionTimestamp.IsZero() || m.node == nil {
+			return
+		}
+		op := v1alpha1.NewOperation(v1alpha1.OperationReconfigure, "y"+m.instance.ResourceVersion, v1alpha1.OriginUser, "alice", time.Now())
+		op.Revision = m.instance.Status.DesiredRevision
+		c.record(m, op)
+	},
+	"a host is to be removed": func(c *cluster) {
+		m := c.any()
+		if m.instance == nil || !m.instance.DeletionTimestamp.IsZero() {
+			return
+		}
+		if c.draw("confirmed", 2) == 0 {
+			at := slices.Index(c.pools, c.poolOf(m))
+			c.editPool(at, func(p *v1alpha1.WindowsNodePool) {
+				p.Status.RecentRemovals = append(p.Status.RecentRemovals, v1alpha1.PoolRemoval{Name: m.key.Name, Time: metav1.Now(), Confirmed: true})
+			})
+		}
+		c.edit(m, func(i *v1alpha1.WindowsInstance) {
+			i.DeletionTimestamp, i.Finalizers = new(metav1.Now()), []string{v1alpha1.HostFinalizer}
+		})
+	},
+	"a pool gets another policy": func(c *cluster) { c.editPool(c.anyPool(), c.givePolicy) },
+	"a pool is paused or not": func(c *cluster) {
+		c.editPool(c.anyPool(), func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = !p.Spec.Paused })
+	},
+	"the controller is killed": func(c *cluster) {
+		c.stop()
+		c.start()
+	},
+	"the controller is away": func(c *cluster) {
+		c.stop()
+		for range c.draw("happens", 4) {
+			if m := c.any(); c.draw("what", 2) == 0 {
+				c.nodeGoesDown(m)
+			} else {
+				c.cordonByHand(m)
+			}
+		}
+		time.Sleep(time.Duration(c.draw("seconds", 3600)) * time.Second)
+		c.start()
+		c.pass() // before anybody has written what was seen of the Nodes
+		for _, m := range c.members {
+			c.observe(m)
+		}
+	},
+	"the cache is behind": func(c *cluster) {
+		c.cached = c.instances()
+		c.run(time.Duration(1+c.draw("seconds", 600)) * time.Second)
+		c.cached, c.asked = nil, true
+	},
+	"the answer to a write is lost": func(c *cluster) { c.loses = true },
+}
+
+func (c *cluster) makeNode(m *member) {
+	m.down = false
+	c.version++
+	m.node = newClusterNode(m.key, c.version)
+}
+
+// settle lets time go by until nothing more happens. Whoever is not updated, restarted or removed then waits for something that is true.
+func (c *cluster) settle() {
+	c.well = true
+	for at := range c.pools {
+		c.editPool(at, func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = false })
+	}
+	for _, m := range c.members {
+		if m.refuses = false; m.instance == nil {
+			continue
+		}
+		if m.node == nil {
+			c.makeNode(m)
+			c.observe(m)
+		}
+		if m.node.Spec.Unschedulable && !m.marked() {
+			c.cordonByHand(m)
+		}
+		c.comesUp(m)
+	}
+	// A window opens each day, and what has failed is tried again within two.
+	for version, quiet := c.version, 0; quiet < 3*24 && !c.over(); quiet++ {
+		c.run(time.Hour)
+		if c.version != version {
+			version, quiet = c.version, 0
+		}
+	}
+	for _, m := range c.members {
+		if m.instance != nil {
+			c.explained(m)
+		}
+	}
+}
+
+// over says whether nothing more is to be done to any host, but for what people have to ask for.
+func (c *cluster) over() bool {
+	for _, m := range c.members {
+		if m.instance != nil && !c.done(m) && !c.isUpToPeople(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// isUpToPeople says whether a host works, and waits for what a person has to do.
+func (c *cluster) isUpToPeople(m *member) bool {
+	u := c.poolOf(m).Spec.UpdateStrategy
+	if m.outOfService() || m.marked() {
+		return false
+	}
+	switch c.scheduler.last.waits[m.key].kind {
+	case waitsForRequest:
+		return u.Type == v1alpha1.OnRequest
+	case waitsForCanary:
+		return u.RollingUpdate.Canary != nil
+	}
+	return false
+}
+
+func (c *cluster) done(m *member) bool {
+	s := &m.instance.Status
+	cause, _ := restartOf(m.instance, c.poolOf(m), time.Now())
+	return m.instance.DeletionTimestamp.IsZero() && !s.Operation.Active() && s.CurrentRevision == s.DesiredRevision && cause == "" && !m.outOfService() && !m.marked()
+}
+
+// explained fails the test if a host is not as it should be, and it is not said why, or that is not true.
+func (c *cluster) explained(m *member) {
+	if c.done(m) {
+		return
+	}
+	if !c.isUpToPeople(m) {
+		c.t.Fatalf("%s waits in vain, %q: %+v %+v", m.key, c.scheduler.WaitsFor(m.key), m.node, m.instance.Status)
+	}
+	if c.scheduler.WaitsFor(m.key) == "" || c.scheduler.blockedBy(poolKey{m.key.Namespace, m.instance.Spec.PoolRef.Name}).text == "" {
+		c.t.Fatalf("nobody says what %s waits for", m.key)
+	}
+}

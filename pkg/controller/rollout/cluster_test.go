@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// cluster has the objects of a fleet, and a [Scheduler] that reads and writes them. Its clock is that of a bubble of synctest.
+type cluster struct {
+	t rapid.TB
+	// draw returns a number from 0 to n-1.
+	draw        func(what string, n int) int
+	disruptions int
+	pools       []*v1alpha1.WindowsNodePool
+	members     []*member
+	version     int
+	// well: from now on nothing breaks.
+	well bool
+
+	scheduler *Scheduler // nil: the controller is away
+	stop      func()
+	// asked: something has changed that the scheduler watches. answered: a host has said what its update costs. due is when it wants to decide again. Zero: it does not.
+	asked    bool
+	answered atomic.Bool
+	due      time.Time
+	// cached has the instances as the cache has them. Nil: as they are.
+	cached []*v1alpha1.WindowsInstance
+	// loses: the answer of the API server to the next write is lost.
+	loses bool
+}
+
+// member is a host of the fleet. Its objects are replaced and not changed, as others may have them.
+type member struct {
+	key      types.NamespacedName
+	instance *v1alpha1.WindowsInstance // nil: gone
+	node     *corev1.Node              // nil: there is none
+	// costs is what its update costs, and says what it says of that. refuses: it does not answer.
+	costs, says v1alpha1.ChangeImpact
+	refuses     bool
+	// down: its kubelet does not report.
+	down bool
+	// next is when its operation goes on. Zero: when something has happened.
+	next time.Time
+	// boots counts restarts of Windows, and repairs attempts to repair it, for what each was asked for.
+	boots, repairs map[string]int
+	// pendingSince and downSince are names of what asks for a restart, and for a repair.
+	pendingSince, downSince string
+}
+
+var nodeReadiness = map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}
+
+// start has a controller begin, which knows nothing but the objects.
+func (c *cluster) start() {
+	c.scheduler = NewScheduler(clusterClient{c: c}, Options{
+		Disruptions: c.disruptions, Recorder: &record.FakeRecorder{},
+		Update: updateOfMember,
+		Impact: func(_ context.Context, i *v1alpha1.WindowsInstance) (v1alpha1.ChangeImpact, string, error) {
+			m := c.member(client.ObjectKeyFromObject(i))
+			if m.refuses {
+				return "", "", errors.New("the host is off")
+			}
+			return m.says, m.instance.Status.DesiredRevision, nil
+		},
+	})
+	c.scheduler.asker.notify = func(context.Context) { c.answered.Store(true) }
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.scheduler.asker.Start(ctx) }()
+	c.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.t.Error(err)
+		}
+		c.scheduler = nil
+	}
+	c.asked = true
+}
+
+// updateOfMember is what the controller of instances says about updates, as far as it matters here.
+func updateOfMember(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, _ time.Time) (time.Time, bool) {
+	s := &i.Status
+	if s.Operation.Active() || s.CurrentRevision == s.DesiredRevision || !i.DeletionTimestamp.IsZero() || s.Node == nil || object.PausedBy(i, pool) != "" {
+		return time.Time{}, false
+	}
+	if op := s.NewestOperation(v1alpha1.OperationReconfigure); op.BrokenOff() && op.Revision == s.DesiredRevision && !op.Withdrawn() {
+		return op.FinishedAt.Add(5 * time.Minute), true
+	}
+	return time.Time{}, true
+}
+
+// pass makes one pass, and has all hosts answer that were asked.
+func (c *cluster) pass() {
+	c.asked, c.due = false, time.Time{}
+	result, err := c.scheduler.Reconcile(context.Background(), reconcile.Request{})
+	synctest.Wait()
+	switch {
+	case err != nil && !errors.Is(err, errLost):
+		c.t.Fatal(err)
+	case err != nil:
+		c.asked = true
+	case result.RequeueAfter > 0:
+		c.due = time.Now().Add(result.RequeueAfter)
+	}
+}
+
+// run lets time go by. A controller that is there does what it is woken for, and nothing else.
+func (c *cluster) run(d time.Duration) {
+	for end := time.Now().Add(d); ; {
+		c.work()
+		next := end
+		for _, m := range c.members {
+			if c.scheduler != nil && !m.next.IsZero() && m.next.Before(next) {
+				next = m.next
+			}
+		}
+		if c.scheduler != nil && !c.due.IsZero() && c.due.Before(next) {
+			next = c.due
+		}
+		if !time.Now().Before(end) {
+			return
+		}
+		if !next.After(time.Now()) {
+			c.t.Fatalf("it goes on without an end at %s", time.Now())
+		}
+		time.Sleep(time.Until(next))
+	}
+}
+
+// work does what is due now.
+func (c *cluster) work() {
+	for range 10000 {
+		busy := false
+		if c.scheduler == nil {
+			return
+		}
+		if c.answered.Swap(false) || c.asked || !c.due.IsZero() && !c.due.After(time.Now()) {
+			busy = true
+			c.pass()
+		}
+		for _, m := range c.members {
+			busy = c.proceed(m) || busy
+		}
+		if !busy {
+			return
+		}
+	}
+	c.t.Fatal("the controller never rests")
+}
+
+func (c *cluster) member(key types.NamespacedName) *member {
+	at, found := slices.BinarySearchFunc(c.members, key, func(m *member, key types.NamespacedName) int { return compareKeys(m.key, key) })
+	if !found {
+		return nil
+	}
+	return c.members[at]
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return compareAge(&host{key: a}, &host{key: b})
+}
+
+func (c *cluster) poolOf(m *member) *v1alpha1.WindowsNodePool {
+	at := slices.IndexFunc(c.pools, func(p *v1alpha1.WindowsNodePool) bool {
+		return p.Namespace == m.key.Namespace && p.Name == m.instance.Spec.PoolRef.Name
+	})
+	return c.pools[at]
+}
+
+// edit changes what is stored of an instance.
+func (c *cluster) edit(m *member, change func(*v1alpha1.WindowsInstance)) {
+	before := m.instance
+	changed := before.DeepCopy()
+	change(changed)
+	c.store(m, changed)
+}
+
+func (c *cluster) store(m *member, changed *v1alpha1.WindowsInstance) {
+	before := m.instance
+	c.version++
+	changed.ResourceVersion = strconv.Itoa(c.version)
+	m.instance = changed
+	if was, is := before.Status.Operation, changed.Status.Operation; is != nil && (was == nil || was.ID != is.ID || was.Phase != is.Phase || was.AdmittedImpact != is.AdmittedImpact) {
+		c.t.Logf("%s %s: %s %s %s, admitted %q", time.Now().Format(time.DateTime), m.key, is.ID, is.Cause, is.Phase, is.AdmittedImpact)
+	}
+	c.asked = c.asked || decisive.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed})
+}
+
+// editNode changes a Node. The condition of its instance follows, unless nobody is there to write it.
+func (c *cluster) editNode(m *member, change func(*corev1.Node)) {
+	before := m.node
+	changed := before.DeepCopy()
+	change(changed)
+	m.node = changed
+	c.t.Logf("%s %s: ready %v, cordoned %v %v", time.Now().Format(time.DateTime), m.key, m.ready(), changed.Spec.Unschedulable, changed.Annotations)
+	c.asked = c.asked || nodeChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed})
+	if c.scheduler != nil {
+		c.observe(m)
+	}
+}
+
+// observe writes what the controller of instances sees of a Node.
+func (c *cluster) observe(m *member) {
+	if m.instance == nil {
+		return
+	}
+	want := metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNodeReady}
+	switch {
+	case m.node == nil:
+		want.Status, want.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoNode
+	case !m.ready():
+		want.Status, want.Reason = metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady
+	}
+	known := meta.FindStatusCondition(m.instance.Status.Conditions, want.Type)
+	if known.Status == want.Status && known.Reason == want.Reason && (m.node == nil) == (m.instance.Status.Node == nil) {
+		return
+	}
+	c.edit(m, func(i *v1alpha1.WindowsInstance) {
+		meta.SetStatusCondition(&i.Status.Conditions, want)
+		if i.Status.Node = nil; m.node != nil {
+			i.Status.Node = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}
+		}
+	})
+}
+
+func (m *member) ready() bool {
+	return m.node != nil && m.node.Status.Conditions[0].Status == corev1.ConditionTrue
+}
+
+func (m *member) marked() bool {
+	return m.node != nil && m.node.Annotations[drain.CordonedByAnnotation] != ""
+}
+
+// setReady has the Node say whether it is ready.
+func (c *cluster) setReady(m *member, ready bool) {
+	if m.node == nil || m.ready() == ready {
+		return
+	}
+	if !ready {
+		m.downSince = time.Now().String()
+	}
+	c.editNode(m, func(n *corev1.Node) { n.Status.Conditions[0].Status = nodeReadiness[ready] })
+}
+
+// outOfService says whether the Node of a member takes no pods, or is about to.
+func (m *member) outOfService() bool {
+	if m.instance == nil {
+		return false
+	}
+	if m.node == nil {
+		return m.instance.DeletionTimestamp.IsZero()
+	}
+	return !m.ready() || m.node.Spec.Unschedulable || m.disturbed() || m.instance.Status.Operation.Active() && m.instance.Status.Operation.Type == v1alpha1.OperationRemove && m.instance.Status.Operation.AdmittedImpact != ""
+}
+
+// disturbed says whether its operation may drain it, and has not given it back.
+func (m *member) disturbed() bool {
+	op := m.instance.Status.Operation
+	if !op.Active() || ended(op, v1alpha1.StepUncordon) {
+		return false
+	}
+	switch {
+	case op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseWindowsUpdates:
+		return true
+	case ended(op, v1alpha1.StepPlan) && slotOf(op.Impact) != slotDisruption:
+		return false
+	}
+	return slotOf(op.AdmittedImpact) == slotDisruption
+}
+
+// judge fails the test if the scheduler must not write what it does. m has what was there before.
+func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
+	before, op, now := m.instance.Status.Operation, after.Status.Operation, time.Now()
+	pool := c.poolOf(m)
+	begins := before == nil || before.ID != op.ID
+	takes := slotOf(op.AdmittedImpact)
+	switch {
+	case begins && before.Active():
+		c.t.Fatalf("%s gets %+v during %+v", m.key, op, before)
+	case begins && (pool.Spec.Paused || !after.DeletionTimestamp.IsZero()):
+		c.t.Fatalf("%s is paused or leaves, and gets %+v", m.key, op)
+	case op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseWindowsUpdates:
+		takes = slotDisruption
+	case op.Type == v1alpha1.OperationRestartServices:
+		takes = slotRestart
+	}
+	h := newHost(m.instance)
+	if takes == slotNone {
+		return
+	}
+	repairs := op.Cause == v1alpha1.CauseNodeNotReady || op.Type == v1alpha1.OperationRemove
+	updates := op.Type == v1alpha1.OperationReconfigure
+	anytime := repairs || updates && (h.byPerson || h.half || h.broken != nil)
+	if w := pool.Spec.UpdateStrategy.Window; w != nil && !anytime {
+		if open, _ := policyOf(pool, 1).window.At(now); !open {
+			c.t.Fatalf("%s is disturbed at %s, outside of the window: %+v", m.key, now, op)
+		}
+	}
+	if takes != slotDisruption {
+		return
+	}
+	away, size, all := 0, 0, 1
+	for _, o := range c.members {
+		if o.instance == nil {
+			continue
+		}
+		if o != m && o.disturbed() {
+			all++
+		}
+		if o.key.Namespace != m.key.Namespace || o.instance.Spec.PoolRef.Name != pool.Name {
+			continue
+		}
+		size++
+		if o != m && o.outOfService() {
+			away++
+		}
+	}
+	if all > c.disruptions {
+		c.t.Fatalf("%s is the host number %d that is out of service for us, of %d: %+v", m.key, all, c.disruptions, op)
+	}
+	if most := policyOf(pool, size).maxUnavailable; !h.byPerson && !m.outOfService() && away >= most {
+		c.t.Fatalf("%s is drained while %d of its pool are out of service already, of %d: %+v", m.key, away, most, op)
+	}
+}
+
+// errLost is the answer to a write that is lost.
+var errLost = errors.New("the connection was lost")
+
+// clusterClient is what the scheduler knows of a cluster.
+type clusterClient struct {
+	client.Client
+	c *cluster
+}
+
+// List implements [client.Reader].
+func (l clusterClient) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *v1alpha1.WindowsNodePoolList:
+		for _, pool := range l.c.pools {
+			list.Items = append(list.Items, *pool)
+		}
+	case *corev1.NodeList:
+		for _, m := range l.c.members {
+			if m.node != nil {
+				list.Items = append(list.Items, *m.node)
+			}
+		}
+	case *v1alpha1.WindowsInstanceList:
+		instances := l.c.cached
+		if instances == nil {
+			instances = l.c.instances()
+		}
+		for _, i := range instances {
+			list.Items = append(list.Items, *i)
+		}
+	default:
+		return fmt.Errorf("it lists %T", list)
+	}
+	return nil
+}
+
+func (c *cluster) instances() []*v1alpha1.WindowsInstance {
+	var all []*v1alpha1.WindowsInstance
+	for _, m := range c.members {
+		if m.instance != nil {
+			all = append(all, m.instance)
+		}
+	}
+	return all
+}
+
+// Status implements [client.Client].
+func (l clusterClient) Status() client.SubResourceWriter { return clusterStatus{c: l.c} }
+
+type clusterStatus struct {
+	client.SubResourceWriter
+	c *cluster
+}
+
+// Update implements [client.SubResourceWriter].
+func (w clusterStatus) Update(_ context.Context, obj client.Object, _ ...client.SubResourceUpdateOption) error {
+	i, ok := obj.(*v1alpha1.WindowsInstance)
+	if !ok {
+		return fmt.Errorf("it writes %T", obj)
+	}
+	m, resource := w.c.member(client.ObjectKeyFromObject(i)), v1alpha1.Resource("windowsinstances")
+	switch {
+	case m.instance == nil:
+		return apierrors.NewNotFound(resource, i.Name)
+	case m.instance.ResourceVersion != i.ResourceVersion:
+		return apierrors.NewConflict(resource, i.Name, errors.New("it has changed"))
+	}
+	w.c.judge(m, i)
+	w.c.store(m, i.DeepCopy())
+	m.next = time.Now().Add(time.Second)
+	if w.c.loses {
+		w.c.loses = false
+		return errLost
+	}
+	return nil
+}
