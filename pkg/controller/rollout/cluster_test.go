@@ -83,7 +83,7 @@ func (c *cluster) start() {
 			if m.refuses {
 				return "", "", errors.New("the host is off")
 			}
-			return m.says, m.instance.Status.DesiredRevision, nil
+			return m.says, i.Status.DesiredRevision, nil
 		},
 	})
 	c.scheduler.asker.notify = func(context.Context) { c.answered.Store(true) }
