@@ -53,6 +53,7 @@ type Streams struct {
 	kinds    map[Kind]*kindOfStreams
 	open     map[*Stream]struct{} // or about to be
 	draining bool
+	cutting  bool          // the time in which streams may end in good order is over
 	changed  chan struct{} // closed and replaced when a stream ends
 }
 
@@ -141,14 +142,17 @@ func (s *Streams) Admit(kind Kind, at types.NamespacedName, user string, connect
 }
 
 // OnDrain has stop end the stream in good order when the server stops, or now when it does already. If it has not ended in time
-// after that, cut breaks it off; nil: nothing does.
+// after that, which for one that is opened later is no time at all, cut breaks it off; nil: nothing does.
 func (s *Stream) OnDrain(stop, cut func()) {
 	s.streams.mu.Lock()
 	s.stop, s.cut = stop, cut
-	draining := s.streams.draining
+	draining, cutting := s.streams.draining, s.streams.cutting
 	s.streams.mu.Unlock()
 	if draining {
 		stop()
+	}
+	if cutting && cut != nil {
+		cut()
 	}
 }
 
@@ -189,6 +193,9 @@ func (s *Streams) Drain(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
+			s.mu.Lock()
+			s.cutting = true
+			s.mu.Unlock()
 			s.each(func(stream *Stream) func() { return stream.cut })
 			return fmt.Errorf("%d streams did not end in time: %w", left, ctx.Err())
 		case <-changed:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -257,6 +258,25 @@ func TestDrainGivesUp(t *testing.T) {
 	}
 	if want := "1 streams did not end in time: context canceled"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
+	}
+}
+
+// TestDrainBreaksOffWhatComesLate: a stream that was still being opened when the others were broken off does not stay.
+func TestDrainBreaksOffWhatComesLate(t *testing.T) {
+	s := New(nil)
+	admitted, err := s.Admit(Logs, at("h"), "u", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Drain(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	var done []string
+	admitted.OnDrain(func() { done = append(done, "stopped") }, func() { done = append(done, "broken off") })
+	if want := []string{"stopped", "broken off"}; !slices.Equal(done, want) {
+		t.Errorf("got %q, want %q", done, want)
 	}
 }
 
