@@ -28,8 +28,14 @@ func FreeFiles(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &volume); err != nil {
 		return 0, fmt.Errorf("reading how many files may be created in %s: %w", dir, err)
 	}
-	if volume.Files == 0 {
-		return math.MaxInt64, nil
+	return freeFiles(volume.Files, volume.Ffree), nil
+}
+
+// freeFiles is how many files may still be created on a volume that says that it has place for so many, free of them unused. Without
+// a fixed number some file systems say 0 of 0, as Btrfs does, and some more than they have: CephFS has all ones for those that are unused.
+func freeFiles(files, free uint64) int64 {
+	if files == 0 || free > files {
+		return math.MaxInt64
 	}
-	return int64(volume.Ffree), nil
+	return int64(min(free, math.MaxInt64))
 }
