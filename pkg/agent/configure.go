@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -87,24 +90,47 @@ func cleanupCommand(ctx context.Context, host Host, stdout io.Writer) error {
 	})
 }
 
+// hangsAfter is for how long a change may report nothing until it is given up. Whoever follows it says so before, after ten minutes;
+// and the longest that a step of the engine waits without a word is nine: for a value, then for a service to start and to be healthy.
+const hangsAfter = 11 * time.Minute
+
+// errHangs means that a change was given up.
+var errHangs = fmt.Errorf("it has reported nothing for %s and is given up, so that the next one gets the lock of the host; what was done stays, and the next one goes on from there", hangsAfter)
+
 // changeHost prints progress and writes it to the transcript. A caller that is gone does not
-// stop a change halfway.
+// stop a change halfway. One that hangs would keep the lock of the host for ever if nobody follows it any more: then
+// changeHost returns all the same, and the lock goes with the process.
 func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engine.Engine) *api.Result) error {
-	var lost error
+	var lost error // only the first one: a caller that is gone takes none of many reports
+	var givenUp atomic.Bool
+	silence := time.NewTimer(hangsAfter)
+	defer silence.Stop()
 	report := func(p api.Progress) {
+		if givenUp.Load() {
+			return // nobody waits for it any more
+		}
+		silence.Reset(hangsAfter)
 		line, err := json.Marshal(p)
 		if err == nil {
 			line = append(line, '\n')
 			log.write(line)
 			_, err = stdout.Write(line)
 		}
-		lost = errors.Join(lost, err)
+		lost = cmp.Or(lost, err)
 	}
 	e := &engine.Engine{System: host.System(), Events: func(e api.Event) { report(api.Progress{Event: &e}) }}
 	if path, err := host.Executable(); err == nil {
 		e.Executable = filepath.Base(path)
 	}
-	result := change(e)
+	changed := make(chan *api.Result, 1) // also the result of one that was given up has room
+	go func() { changed <- change(e) }()
+	var result *api.Result
+	select {
+	case result = <-changed:
+	case <-silence.C:
+		givenUp.Store(true)
+		return errHangs
+	}
 	report(api.Progress{Result: result})
 	if result.Outcome == api.OutcomeFailed {
 		return fmt.Errorf("%w: %s", errNotDone, result.Error)

@@ -6,11 +6,16 @@ package agent
 import (
 	"bytes"
 	"errors"
+	"io/fs"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // TestDriftMessage: people who read the event log learn why something is not repaired.
@@ -56,5 +61,70 @@ func TestServiceWarns(t *testing.T) {
 				t.Errorf("the event log got (-want +got)\n%s, and standard error %q", diff, stderr.String())
 			}
 		})
+	}
+}
+
+// gone is a caller that takes nothing any more.
+type gone struct{ error }
+
+func (g gone) Write([]byte) (int, error) { return 0, g.error }
+
+// TestChangeThatHangs: one that reports nothing any more is given up, so that its process ends and with it its lock, whether or not
+// anybody follows it; one that reports something gets to its end.
+func TestChangeThatHangs(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		reports int
+		hangs   bool
+		took    time.Duration
+	}{
+		{"at once", 0, true, hangsAfter},
+		{"after a while", 12, true, 2*time.Hour + hangsAfter},
+		{"slow", 12, false, 2 * time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hung, over := make(chan struct{}), make(chan struct{})
+				change := func(e *engine.Engine) *api.Result {
+					defer close(over)
+					for range tt.reports {
+						<-time.After(10 * time.Minute)
+						e.Events(api.Event{Item: "a step"})
+					}
+					if tt.hangs {
+						<-hung
+						e.Events(api.Event{Item: "too late"})
+					}
+					return &api.Result{Outcome: api.OutcomeApplied}
+				}
+				began := time.Now()
+				var out bytes.Buffer
+				err := changeHost(newFakeHost(t), &out, nil, change)
+				if took := time.Since(began); errors.Is(err, errHangs) != tt.hangs || took != tt.took {
+					t.Errorf("after %s: %v", took, err)
+				}
+				close(hung)
+				<-over
+				synctest.Wait()
+				if steps := strings.Count(out.String(), "a step"); steps != tt.reports || strings.Contains(out.String(), "too late") || strings.Contains(out.String(), `"result"`) == tt.hangs {
+					t.Errorf("it printed %s", out.String())
+				}
+			})
+		})
+	}
+}
+
+// TestCallerThatIsGone: a change gets to its end without its caller, and says once that nobody has read it.
+func TestCallerThatIsGone(t *testing.T) {
+	done := false
+	err := changeHost(newFakeHost(t), gone{fs.ErrClosed}, nil, func(e *engine.Engine) *api.Result {
+		for range 3 {
+			e.Events(api.Event{Item: "a step"})
+		}
+		done = true
+		return &api.Result{Outcome: api.OutcomeApplied}
+	})
+	if want := "writing the answer: " + fs.ErrClosed.Error(); !done || err == nil || err.Error() != want {
+		t.Errorf("it is done: %v; got %v, want %s", done, err, want)
 	}
 }
