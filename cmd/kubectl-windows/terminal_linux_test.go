@@ -60,7 +60,7 @@ func isRaw(t *testing.T, terminal *os.File) bool {
 	return state.Lflag&unix.ICANON == 0
 }
 
-// console is a program with a terminal. It says hello and ends once it knows its size, unless it stays.
+// console is a program with a terminal. It says hello once it knows its size, and then ends, unless it stays.
 type console struct {
 	stays  bool
 	sizes  chan string // takes the first size
@@ -79,12 +79,12 @@ func (c *console) Close() error                { return c.says.Close() }
 func (c *console) Resize(width, height uint16) error {
 	c.once.Do(func() {
 		c.sizes <- fmt.Sprintf("%dx%d", width, height)
-		if !c.stays {
-			go func() {
-				_, _ = c.says.Write([]byte("hello")) // the reader knows better
+		go func() {
+			_, _ = c.says.Write([]byte("hello")) // the reader knows better
+			if !c.stays {
 				c.says.Close()
-			}()
-		}
+			}
+		}()
 	})
 	return nil
 }
@@ -99,11 +99,13 @@ func TestShellOnTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		file   bool           // the output goes to a file
+		unread bool           // the output goes to a pipe that nobody reads
 		signal syscall.Signal // ends it. 0: the program does
 		code   int
 	}{
 		{name: "all is a terminal"},
 		{name: "output to a file", file: true},
+		{name: "output to a program that has ended", unread: true, code: 141},
 		{name: "hangup", signal: syscall.SIGHUP, code: 129},
 		{name: "interrupt", signal: syscall.SIGINT, code: 130},
 		{name: "quit", signal: syscall.SIGQUIT, code: 131},
@@ -116,7 +118,7 @@ func TestShellOnTerminal(t *testing.T) {
 					w.WriteHeader(http.StatusForbidden)
 					return
 				}
-				c := &console{stays: tt.signal != 0, sizes: sizes}
+				c := &console{stays: tt.signal != 0 || tt.unread, sizes: sizes}
 				c.output, c.says = io.Pipe()
 				stream.ServeExec(w, r, stream.ExecOptions{Stdin: true, Stdout: true, TTY: r.URL.Query().Get("tty") == "true"}, stream.Config{}, c)
 			}))
@@ -126,6 +128,14 @@ func TestShellOnTerminal(t *testing.T) {
 				if out, err = os.Create(filepath.Join(t.TempDir(), "session.log")); err != nil {
 					t.Fatal(err)
 				}
+				defer out.Close()
+			}
+			if tt.unread {
+				var reader *os.File
+				if reader, out, err = os.Pipe(); err != nil {
+					t.Fatal(err)
+				}
+				reader.Close()
 				defer out.Close()
 			}
 			var errOut bytes.Buffer

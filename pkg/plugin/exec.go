@@ -172,12 +172,13 @@ func (o *execOptions) ended(err error) error {
 const otherExitCode = 255
 
 // signalEnd ends a session at the signals that the library keeps from ending the process while a terminal is raw, and that nobody else
-// waits for, with the exit code that a shell gives a process that the signal ended.
+// waits for, with the exit code that a shell gives a process that the signal ended. One of them comes from a write to a pipe that nobody
+// reads any more, such as head, and would end the process within the write.
 type signalEnd chan os.Signal
 
 func endAtSignal(end context.CancelCauseFunc) signalEnd {
 	signals := make(signalEnd, 1)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	go func() {
 		if number, ok := (<-signals).(syscall.Signal); ok { // not after the channel was closed
 			end(&ExitError{Code: 128 + int(number)})
