@@ -137,10 +137,18 @@ func (f *operationFollower) update(instance *v1alpha1.WindowsInstance) bool {
 	return false
 }
 
+// removed says that the operation went with its instance.
+func (f *operationFollower) removed() error {
+	return fmt.Errorf("%w: windowsinstance/%s was removed", errGone, f.t.Name)
+}
+
 // look shows every change until the operation or the watch has ended.
 func (f *operationFollower) look(ctx context.Context, seen func()) (over bool, err error) {
 	instances := f.c.windows.WindowsInstances(f.t.Namespace)
 	instance, err := instances.Get(ctx, f.t.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && aboutObject(err) {
+		return false, f.removed()
+	}
 	if err != nil {
 		return false, fmt.Errorf("following the operation: %w", err)
 	}
@@ -171,7 +179,7 @@ func (f *operationFollower) look(ctx context.Context, seen func()) (over bool, e
 				return false, nil
 			}
 			if event.Type == watch.Deleted {
-				return false, fmt.Errorf("%w: windowsinstance/%s was removed", errGone, f.t.Name)
+				return false, f.removed()
 			}
 			if instance, ok := event.Object.(*v1alpha1.WindowsInstance); ok && f.update(instance) && !f.last.Active() {
 				return true, nil

@@ -216,6 +216,30 @@ func TestFollowThroughRefusals(t *testing.T) {
 	}
 }
 
+// Of an operation whose host was removed while nobody could see it, it is not said that it continues.
+func TestFollowWhatIsRemoved(t *testing.T) {
+	for _, command := range []string{"drain", "cancel"} {
+		t.Run(command, func(t *testing.T) {
+			a := newAPI(t)
+			a.accept(command, operation("op", drain, running, ""))
+			host := with(instance("w1", "node-1"), operation("op", drain, running, ""))
+			host.APIVersion, host.Kind, host.ResourceVersion = v1alpha1.SchemeGroupVersion.String(), "WindowsInstance", "1"
+			a.handle(http.MethodGet, "instance", func(w http.ResponseWriter, _ *http.Request) {
+				if len(a.asked("POST")) > 0 {
+					refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "w1", "not found")
+					return
+				}
+				answer(w, host)
+			})
+			got := a.run(command, "w1")
+			got.want(t, ExitFailure, "windowsinstance/w1 was removed")
+			if all := got.stdout + got.stderr; strings.Contains(all, "continues") || strings.Contains(all, "is requested") {
+				t.Errorf("it says\n%s", all)
+			}
+		})
+	}
+}
+
 func TestConflict(t *testing.T) {
 	now := operation("other", drain, running, "", step(v1alpha1.StepDrain, v1alpha1.StepRunning))
 	a := newAPI(t, with(instance("w1", "node-1"), now))
