@@ -43,13 +43,17 @@ func nodeOf(i *v1alpha1.WindowsInstance, nodes map[string]*corev1.Node) *corev1.
 }
 
 // observe notes what the Node of a host says itself, nil if it is gone. The condition of the instance may be older, as after the start
-// of a process, which has not looked at any host yet: a Node that has gone down meanwhile must not count as one that works.
+// of a process, which has not looked at any host yet: a Node that has gone down meanwhile must not count as one that works. That of a host
+// which leaves does not come back, and counts no more: the removal may fail, or wait for somebody, for long.
 func (h *host) observe(node *corev1.Node) {
-	if node == nil {
-		h.ready, h.lost = false, h.lost || h.node && !h.leaving
-		return
+	switch {
+	case node == nil && h.leaving:
+		h.node = false
+	case node == nil:
+		h.ready, h.lost = false, h.lost || h.node
+	default:
+		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
 	}
-	h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
 }
 
 // nodeReady says whether a Node is ready.

@@ -491,7 +491,7 @@ func (p *pass) keeps(c candidate) reason {
 	}
 	switch slotOf(c.impact) {
 	case slotDisruption:
-		if away := p.awayBeside(c.host); !c.byPerson && !c.outOfService() && len(away) >= p.policy(c.pool).maxUnavailable {
+		if away := p.awayBeside(c.host); !c.byPerson && !c.outOfService() && (c.node || !c.leaving) && len(away) >= p.policy(c.pool).maxUnavailable {
 			return reason{kind: waitsForPool, most: p.policy(c.pool).maxUnavailable, hosts: away, removal: c.removes}
 		}
 		if c.toPrepare() {

@@ -142,6 +142,7 @@ func TestDecide(t *testing.T) {
 		{name: "hosts are removed one after the other", hosts: []host{toRemove("b"), toRemove("a")}, admit: "a", waits: map[string]string{"b": "a is out of service (it is being removed)"}},
 		{name: "of two that wait none has a slot", hosts: []host{toRemove("a"), toRemove("b"), outdated("c", "", isUpToDate, isDown)}, waits: map[string]string{"a": "c is out of service", "b": "c is out of service"}},
 		{name: "what is out of service waits for the cluster only", hosts: []host{toRemove("a", isDown)}, admit: "a"},
+		{name: "nor does one wait for its pool whose Node is gone", hosts: []host{outdated("a", "", isUpToDate, isDown), toRemove("b", func(h *host) { h.node = false })}, admit: "b"},
 		{name: "neither policy nor failures keep it", pool: onRequest, hosts: []host{toRemove("a"), outdated("b", restart)}, admit: "a", waits: map[string]string{"b": "when somebody asks"}},
 		{name: "nor does a window", pool: window("0 14 * * *"), hosts: []host{toRemove("a")}, admit: "a"},
 		{name: "who confirms a removal waits for nobody", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c"},

@@ -217,19 +217,25 @@ func TestScheduleWithACacheThatIsBehind(t *testing.T) {
 // TestScheduleWhileANodeIsDown: what a Node says of itself counts before the condition of its instance has it, as in the first pass of
 // a process: one more host out of service would be more than the pool allows.
 func TestScheduleWhileANodeIsDown(t *testing.T) {
+	stays := func(*v1alpha1.WindowsInstance) {}
 	for name, tt := range map[string]struct {
 		node  *corev1.Node
+		edit  func(*v1alpha1.WindowsInstance)
 		waits string
 	}{
-		"it is ready":                {newNode("b", "", corev1.ConditionTrue), ""},
-		"it is not ready":            {newNode("b", "", corev1.ConditionUnknown), "b is out of service (its Node is not ready)"},
-		"it does not say it":         {&corev1.Node{ObjectMeta: newNode("b", "", "").ObjectMeta}, "b is out of service (its Node is not ready)"},
-		"another one has taken over": {newNode("b", "another", corev1.ConditionTrue), "b is out of service (its Node is gone)"},
+		"it is ready":                {newNode("b", "", corev1.ConditionTrue), stays, ""},
+		"it is not ready":            {newNode("b", "", corev1.ConditionUnknown), stays, "b is out of service (its Node is not ready)"},
+		"it does not say it":         {&corev1.Node{ObjectMeta: newNode("b", "", "").ObjectMeta}, stays, "b is out of service (its Node is not ready)"},
+		"another one has taken over": {newNode("b", "another", corev1.ConditionTrue), stays, "b is out of service (its Node is gone)"},
+		"it leaves and is not ready": {newNode("b", "", corev1.ConditionUnknown), deleting, "b is out of service (its Node is not ready)"},
+		// However long its removal fails, or waits for somebody who confirms it.
+		"it leaves and is gone": {newNode("b", "another", corev1.ConditionTrue), deleting, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				down := needsUpdate("b")
 				down.Status.CurrentRevision = "r2"
+				tt.edit(down)
 				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain}, needsUpdate("a"), down, tt.node)
 				f.pass()
 				f.pass()
