@@ -52,6 +52,11 @@ func (h *host) observe(node *corev1.Node) {
 	case node == nil:
 		h.ready, h.lost = false, h.lost || h.node
 	default:
+		if h.ready && !nodeReady(node) {
+			if c := object.NodeReady(node); c != nil {
+				h.downSince = c.LastTransitionTime.Time
+			}
+		}
 		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
 	}
 }

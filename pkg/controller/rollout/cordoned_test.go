@@ -101,3 +101,25 @@ func TestScheduleACordonedNode(t *testing.T) {
 		}
 	})
 }
+
+// TestObserve: since when a Node is down it says itself, where the condition of its instance is older.
+func TestObserve(t *testing.T) {
+	node := newNode("a", "", corev1.ConditionUnknown)
+	node.Status.Conditions[0].LastTransitionTime = *at(-time.Minute)
+	down := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour)
+	for name, tt := range map[string]struct {
+		instance *v1alpha1.WindowsInstance
+		node     *corev1.Node
+		want     time.Time
+	}{
+		"it is ready":                        {works(), newNode("a", "", corev1.ConditionTrue), time.Time{}},
+		"it is down":                         {works(down), node, testNow.Add(-time.Hour)},
+		"the instance does not say it yet":   {works(), node, testNow.Add(-time.Minute)},
+		"it is gone, which is another thing": {works(), nil, time.Time{}},
+	} {
+		h := newHost(tt.instance)
+		if h.observe(tt.node); !h.downSince.Equal(tt.want) {
+			t.Errorf("%s: since %s", name, h.downSince)
+		}
+	}
+}

@@ -86,6 +86,7 @@ type decision struct {
 // the others when that works.
 func decide(s state) decision {
 	p := newPass(s)
+	p.settle()
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		switch {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -64,9 +65,24 @@ func troublesOfPool(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, ba
 	return list
 }
 
+// settlesIn is after what time it is said of a host that a Node which went down stays so. 0: it is said, or is not down.
+func settlesIn(i *v1alpha1.WindowsInstance, now time.Time) time.Duration {
+	since, down := wentDownBy(&i.Status)
+	if !down {
+		return 0
+	}
+	return max(0, since.Add(awayPatience).Sub(now))
+}
+
 // troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
-// nothing of it, as a host has that was updated or restarted, and whose Node is not ready since.
-func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string) (list []trouble) {
+// nothing of it, as a host has that was updated or restarted, and whose Node is not ready since; not of one that may be again in a moment.
+func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, now time.Time) (list []trouble) {
+	for _, i := range instances {
+		// One that failed is named as that also while it is tried again.
+		if i.DeletionTimestamp.IsZero() && i.Status.Operation.Active() && !slices.Contains(failed, i.Name) && brokenBy(&i.Status) != nil {
+			failed = append(failed, i.Name)
+		}
+	}
 	slices.Sort(failed)
 	if len(failed) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
@@ -79,7 +95,7 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		if h.leaving {
 			continue
 		}
-		if h.broken != nil {
+		if h.broken != nil && settlesIn(i, now) == 0 {
 			isBroken++
 			if _, known := slices.BinarySearch(failed, i.Name); !known {
 				broken = append(broken, &h)

@@ -54,6 +54,10 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
+	// downSince is since when its Node is not ready, while that is known. Zero: it is ready, or gone. justWentDown: not for long enough to
+	// say that it stays so.
+	downSince    time.Time
+	justWentDown bool
 	// active: it has an operation that has not ended.
 	active bool
 	// busy: something else than a configuration is being done to it. A removal that waits does nothing.
@@ -175,6 +179,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 		h.renews = op.Cause == v1alpha1.CauseVersionChanged && h.waits == ""
 	}
+	h.downSince, _ = wentDownBy(status)
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
 		h.since = c.LastTransitionTime.Time
 		h.unconfirmed = !h.leaving && c.Reason == v1alpha1.ReasonConfirmationNeeded

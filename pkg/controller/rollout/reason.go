@@ -166,8 +166,17 @@ func movesOn(waits map[types.NamespacedName]reason) (moves, stays bool) {
 }
 
 // lasts says whether nobody knows when the wait is over. A host waits as well for hosts of its pool that are out of service without
-// anybody doing anything to them: a Node that somebody has cordoned stays so.
+// anybody doing anything to them: a Node that somebody has cordoned stays so. One that went down after its update may be ready again soon.
 func (r reason) lasts() bool {
+	if r.kind == waitsForBroken {
+		steady := 0
+		for _, h := range r.hosts {
+			if !h.justWentDown {
+				steady++
+			}
+		}
+		return steady > r.most
+	}
 	return r.kind.lasts() || r.kind == waitsForPool && !slices.ContainsFunc(r.hosts, (*host).inHand)
 }
 

@@ -91,7 +91,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if back == nil {
 		back, again = rollback(pool, instances, revision, to, r.now())
 	}
-	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused, unkept)
+	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused, unkept, r.now())
+	for _, i := range instances {
+		again = sooner(again, settlesIn(i, r.now()))
+	}
 	if c := credentialsCondition(pool, instances, r.keys); c != nil {
 		c.ObservedGeneration = pool.Generation
 		status.Conditions = append(status.Conditions, *c)

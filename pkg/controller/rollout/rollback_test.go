@@ -613,3 +613,16 @@ func TestReconcileRollsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestReconcileWaitsForANode: what its update is not blamed for yet is looked at again by then.
+func TestReconcileWaitsForANode(t *testing.T) {
+	f := newRollbackPool(t, "a")
+	f.host("a", goesDown(rollbackStart.Add(settleTime)))
+	for _, want := range []time.Duration{settleTime, awayPatience, 0} {
+		result, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "p"}})
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("at %s again after %s, want %s: %v", f.time, result.RequeueAfter, want, err)
+		}
+		f.time = f.time.Add(want)
+	}
+}

@@ -6,6 +6,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,7 +21,7 @@ import (
 // the pool has it keeps what the controller of its source wrote. The times of the
 // conditions are not set. refused is why nothing is undone though somebody has asked for it. Empty: nobody has, or it is. unkept is why
 // the template cannot be kept as a revision. Empty: it is kept.
-func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, refused, unkept string) v1alpha1.WindowsNodePoolStatus {
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, refused, unkept string, now time.Time) v1alpha1.WindowsNodePoolStatus {
 	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
@@ -65,7 +66,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troublesOfHosts(pool, instances, failed)...), outdated)
+	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troublesOfHosts(pool, instances, failed, now)...), outdated)
 	paused := pausedCondition(pool)
 	updated := updatedCondition(pool, current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)

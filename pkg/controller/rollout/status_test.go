@@ -171,7 +171,7 @@ func TestComputeStatus(t *testing.T) {
 				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
 				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
-			got := computeStatus(pool, tt.instances, holdup{}, nil, "", "")
+			got := computeStatus(pool, tt.instances, holdup{}, nil, "", "", testNow)
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -236,7 +236,7 @@ func TestUpdating(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: tt.paused}}
-			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "", "")
+			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "", "", testNow)
 			updated, updating := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdated), meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdating)
 			if updated.Reason != tt.updated || updating.Reason != tt.updating || got.BlockedBy != tt.held.text ||
 				(updated.Status == metav1.ConditionTrue) != (tt.updated == v1alpha1.ReasonAllUpdated) || (updating.Status == metav1.ConditionTrue) != (tt.updating == v1alpha1.ReasonUpdateInProgress) {
@@ -248,7 +248,7 @@ func TestUpdating(t *testing.T) {
 
 // TestDegradedByHosts: whatever stops a pool needs somebody, who learns which hosts it is about.
 func TestDegradedByHosts(t *testing.T) {
-	down := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Minute)
+	down := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -awayPatience)
 	named := func(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 		return edited(works(edit...), func(i *v1alpha1.WindowsInstance) { i.Name = name })
 	}
@@ -274,6 +274,10 @@ func TestDegradedByHosts(t *testing.T) {
 			RequestedAt: *at(-3 * time.Minute), FinishedAt: at(-2 * time.Minute), Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepRestartServices, State: v1alpha1.StepSucceeded}},
 		}
 	}
+	again := func(i *v1alpha1.WindowsInstance) {
+		i.Status.History = append([]v1alpha1.Operation{*i.Status.Operation}, i.Status.History...)
+		i.Status.Operation = &v1alpha1.Operation{ID: "reconfigure-2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Origin: v1alpha1.OriginController}
+	}
 	harmless := updated(v1alpha1.OperationFailed, v1alpha1.ImpactNone)
 	for _, tt := range []struct {
 		name         string
@@ -291,6 +295,11 @@ func TestDegradedByHosts(t *testing.T) {
 			"as many as may", v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{RollingUpdate: v1alpha1.PoolRollingUpdate{MaxFailures: new(int32(1))}}},
 			[]*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain))}, v1alpha1.ReasonHostsBroken, "its Node is not ready any more. Find out why",
 		},
+		{
+			"one went down a moment ago", v1alpha1.WindowsNodePoolSpec{},
+			[]*v1alpha1.WindowsInstance{named("b", condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -40*time.Second), updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain))}, v1alpha1.ReasonAsExpected, "",
+		},
+		{"one is tried again that failed", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationFailed, v1alpha1.ImpactDrain), again)}, v1alpha1.ReasonInstancesFailed, "attention: b. See their conditions."},
 		{"one that goes", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain), deleting)}, v1alpha1.ReasonAsExpected, ""},
 		{"one whose phase says it", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", down, updated(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain), func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceFailed })}, v1alpha1.ReasonInstancesFailed, "attention: b. See their conditions."},
 		{"two do not come back from a restart", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("c", down, restarted), named("b", down, restarted)}, v1alpha1.ReasonHostsBroken, "Updates or restarts broke 2 hosts: b, c. No further host"},
@@ -311,7 +320,7 @@ func TestDegradedByHosts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: tt.spec}
-			status := computeStatus(pool, tt.hosts, holdup{}, nil, "", "")
+			status := computeStatus(pool, tt.hosts, holdup{}, nil, "", "", testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.want) || (c.Status == metav1.ConditionTrue) != (tt.want != "") || (status.Phase == v1alpha1.PoolDegraded) != (tt.want != "") {
 				t.Errorf("got %+v, phase %s", c, status.Phase)
@@ -326,7 +335,7 @@ func TestManyFailedInstances(t *testing.T) {
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
-	status := computeStatus(pool, instances, holdup{}, nil, "", "")
+	status := computeStatus(pool, instances, holdup{}, nil, "", "", testNow)
 	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)
@@ -342,7 +351,7 @@ func TestComputeStatusRolledBack(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	pool.Namespace, pool.Name = "ns", "p"
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}, Message: "Revision p-2 broke c."}
-	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, "", "")
+	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, "", "", testNow)
 	if status.UpdatedReplicas != 1 || status.ReadyReplicas != 3 || status.Phase != v1alpha1.PoolDegraded {
 		t.Errorf("got %+v", status)
 	}
@@ -376,7 +385,7 @@ func TestRevisionNotKept(t *testing.T) {
 		{"it is kept", nil, "", "", v1alpha1.ReasonAsExpected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status := computeStatus(pool, nil, holdup{}, nil, tt.refused, describeUnkept(pool, tt.err))
+			status := computeStatus(pool, nil, holdup{}, nil, tt.refused, describeUnkept(pool, tt.err), testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Reason != tt.reason || tt.want != "" && !strings.Contains(c.Message, tt.want) || (status.Phase == v1alpha1.PoolDegraded) != (tt.reason != v1alpha1.ReasonAsExpected) {
 				t.Errorf("got %+v, phase %s", c, status.Phase)

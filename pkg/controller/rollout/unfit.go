@@ -15,8 +15,8 @@ import (
 const (
 	// joinPatience is for how long a new host may take until it can be logged in to: its Machine may be booting.
 	joinPatience = 15 * time.Minute
-	// awayPatience is for how long one that could be logged in to may be away until it is said: whoever follows the pool should not stop for
-	// the network, nor for a restart that somebody made on the host.
+	// awayPatience is for how long one that could be logged in to may be away, and a Node not ready, until it is said: whoever follows the
+	// pool should not stop for the network, nor for a restart that somebody made on the host.
 	awayPatience = 2 * time.Minute
 )
 
@@ -50,7 +50,30 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 	if status.CurrentRevision == "" && status.Phase != v1alpha1.InstanceFailed { // it is about to be configured
 		return "", time.Time{}
 	}
-	return waitsForFitness, time.Time{}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPreflightPassed); c != nil && c.Status == metav1.ConditionUnknown { // it could not be looked at once
+		from = c.LastTransitionTime.Add(awayPatience)
+	}
+	return waitsForFitness, from
+}
+
+// wentDownBy is since when the Node of a host is not ready as its instance says.
+func wentDownBy(status *v1alpha1.WindowsInstanceStatus) (since time.Time, down bool) {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
+	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Time, true
+}
+
+// settle notes of hosts whose Nodes went down a moment ago that they may be back soon, and has it decided again when they should be.
+func (p *pass) settle() {
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		if until := h.downSince.Add(awayPatience); !h.downSince.IsZero() && until.After(p.now) {
+			h.justWentDown = true
+			p.later(until)
+		}
+	}
 }
 
 // noLogin is the condition that says why the host cannot be logged in to. Nil: none does.
@@ -63,9 +86,10 @@ func noLogin(status *v1alpha1.WindowsInstanceStatus) *metav1.Condition {
 	return nil
 }
 
-// inHand says whether something is done to a host, or is about to be, after which it may be in service again.
+// inHand says whether something is done to a host, or is about to be, after which it may be in service again. One that went down a moment ago
+// may be back by itself.
 func (h *host) inHand() bool {
-	return h.active || h.busy || h.holds != slotNone || h.prepares || h.uncordon || h.remedy.action != "" && !h.unremedied
+	return h.justWentDown || h.active || h.busy || h.holds != slotNone || h.prepares || h.uncordon || h.remedy.action != "" && !h.unremedied
 }
 
 // idle notes what hosts wait for that nothing was decided about: they are broken, or what is wanted of them cannot be begun.

@@ -44,6 +44,8 @@ func TestUnfit(t *testing.T) {
 		{name: "it is new and answers", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew}},
 		{name: "it is new and could not be configured", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceFailed }}, kind: waitsForFitness},
 		{name: "its configuration has failed", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionConfigured, metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed, 0)}, kind: waitsForFitness},
+		{name: "it could not be looked at once", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionUnknown, v1alpha1.ReasonAgentFailed, -time.Minute)}, kind: waitsForFitness, from: awayPatience - time.Minute},
+		{name: "it is not fit", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonPreflightPassed, -time.Minute)}, kind: waitsForFitness},
 		{name: "hosts are only watched", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, 0)}},
 		{name: "something is being done to it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}},
 		{name: "it goes", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, deleting}},
@@ -105,6 +107,7 @@ func TestScheduleUnfit(t *testing.T) {
 func TestIdle(t *testing.T) {
 	isCordoned := func(h *host) { h.cordoned = true }
 	isActive := func(h *host) { h.active = true }
+	goneFor := func(d time.Duration) func(*host) { return func(h *host) { h.downSince = testNow.Add(-d) } }
 	for _, tt := range []struct {
 		name         string
 		pool         *v1alpha1.WindowsNodePool
@@ -120,6 +123,12 @@ func TestIdle(t *testing.T) {
 		{name: "a Node is to be repaired", pool: remediation("40%"), hosts: []host{toRestart("a"), sick("b", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, stays: true, want: "opens at"},
 		{name: "a removal waits", hosts: []host{toRemove("a", isActive), outdated("b", "", isUpToDate, isCordoned)}, want: "b is out of service"},
 		{name: "an update broke one, and nothing is tried on it", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown)}, stays: true, want: "a: An update or a restart broke it, and its Node is not ready or cordoned since. Find out why: kubectl windows describe NAME -n ns"},
+		{name: "it went down a moment ago", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, goneFor(time.Minute))}},
+		{name: "and longer ago", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, goneFor(awayPatience))}, stays: true, want: "a: An update or a restart broke it"},
+		{name: "another one waits for it", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, goneFor(time.Minute)), outdated("b", v1alpha1.ImpactDrain)}, moves: true, want: "b: Operation op-1 changed host a"},
+		{name: "and one broke before", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, goneFor(time.Minute)), outdated("b", v1alpha1.ImpactDrain), outdated("c", "", isUpToDate, breaks, isDown)}, stays: true, want: "b: Updates broke 2 hosts"},
+		{name: "a Node went down by itself a moment ago", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isDown, goneFor(time.Minute))}, moves: true, want: "b is out of service (its Node is not ready)"},
+		{name: "and longer ago by itself", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isDown, goneFor(awayPatience))}, stays: true, want: "b is out of service (its Node is not ready)"},
 		{name: "something is", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, isActive)}},
 		{name: "something is to be", hosts: []host{outdated("a", v1alpha1.ImpactDrain, breaks, isDown)}},
 		{name: "it cannot be", hosts: []host{outdated("a", "", isUpToDate, func(h *host) { h.unfit = waitsForUnpause })}, stays: true, want: `a: spec.paused of the instance is true. To have it updated and restarted as its pool says: kubectl patch wi NAME -n ns --type=merge -p '{"spec":{"paused":false}}'`},
@@ -131,6 +140,11 @@ func TestIdle(t *testing.T) {
 				s.pools[poolKey{"ns", "p"}] = policyOf(tt.pool, len(tt.hosts))
 			}
 			got := decide(s)
+			for _, h := range tt.hosts {
+				if until := h.downSince.Add(awayPatience); until.After(testNow) && !got.again.Equal(until) {
+					t.Errorf("decided again at %s, and not at %s", got.again, until)
+				}
+			}
 			moves, stays := movesOn(got.waits)
 			if text := describeWaits(poolKey{"ns", "p"}, got.waits); moves != tt.moves || stays != tt.stays || !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
 				t.Errorf("moves %t, stays %t: %s", moves, stays, text)
