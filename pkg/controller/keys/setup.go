@@ -36,19 +36,21 @@ const (
 // them.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	r := newReconciler(mgr.GetClient(), o)
+	secretsOf := handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.enqueue(e.Object, q)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.enqueue(e.ObjectNew, q)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			r.enqueue(e.Object, q)
+		},
+	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		Watches(&v1alpha1.WindowsInstance{}, handler.Funcs{
-			CreateFunc: func(_ context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.enqueue(e.Object, q)
-			},
-			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.enqueue(e.ObjectNew, q)
-			},
-			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-				r.enqueue(e.Object, q)
-			},
-		}, builder.WithPredicates(credentialsChanged)).
+		Watches(&v1alpha1.WindowsInstance{}, secretsOf, builder.WithPredicates(credentialsChanged)).
+		Watches(&v1alpha1.WindowsNodePool{}, secretsOf, builder.WithPredicates(secretChanged)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the controller of keys: %w", err)
@@ -56,9 +58,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// enqueue has the Secrets of the namespaces looked at in which that of an instance may be.
-func (r *Reconciler) enqueue(instance client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	for _, namespace := range []string{instance.GetNamespace(), r.Cluster.Namespace} {
+// enqueue has the Secrets of the namespaces looked at in which that of an instance, or of the instances of a pool, may be.
+func (r *Reconciler) enqueue(object client.Object, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	for _, namespace := range []string{object.GetNamespace(), r.Cluster.Namespace} {
 		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}, gather)
 	}
 }
@@ -71,6 +73,15 @@ var credentialsChanged = predicate.Funcs{
 		return okBefore && okAfter && (before.Generation != after.Generation ||
 			!equality.Semantic.DeepEqual(before.Status.Credentials, after.Status.Credentials) ||
 			reasonOf(before, v1alpha1.ConditionCredentialsCurrent) != reasonOf(after, v1alpha1.ConditionCredentialsCurrent))
+	},
+}
+
+// secretChanged lets pass that a pool names another Secret: nothing changes of instances that can be logged in to with either.
+var secretChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsNodePool)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsNodePool)
+		return okBefore && okAfter && !equality.Semantic.DeepEqual(before.Spec.Template.CredentialsSecretRef, after.Spec.Template.CredentialsSecretRef)
 	},
 }
 

@@ -103,7 +103,7 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	}
 	if platform == "" {
 		return map[string]string{"": fmt.Sprintf("The user data of new Machines is not kept: Infrastructure %s says no platform: %v. "+
-			"Create it again, or write its status, from a backup of before: oc edit infrastructure %[1]s --subresource=status", object.InfrastructureName, object.ErrNoPlatform)}, nil
+			"If it is gone, create it again from a backup: oc create -f BACKUP. Then write its status from there: oc edit infrastructure %[1]s --subresource=status", object.InfrastructureName, object.ErrNoPlatform)}, nil
 	}
 	want, problem, err := r.want(ctx, platform)
 	if err != nil || problem != "" {

@@ -313,7 +313,7 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "no platform", objects: []client.Object{infrastructure(""), machineAPI, key}, quiet: true,
 			events: []string{"UserDataNotKept The user data of new Machines is not kept: Infrastructure cluster says no platform: it does not exist, or has no status.platformStatus.type, " +
-				"as when it was created again without its status. Create it again, or write its status, from a backup of before: oc edit infrastructure cluster --subresource=status"},
+				"as when it was created again without its status. If it is gone, create it again from a backup: oc create -f BACKUP. Then write its status from there: oc edit infrastructure cluster --subresource=status"},
 		},
 		{name: "no platform, and WMCO runs", objects: []client.Object{infrastructure(""), machineAPI, key, operator(nil, 1)}, quiet: true},
 		{name: "no platform, and no Machine API", objects: []client.Object{infrastructure(""), key}, quiet: true},
