@@ -27,6 +27,7 @@ type Embedded struct {
 	etcd     *embed.Etcd
 	dir      string
 	quota    int64 // in bytes
+	crowded  bool  // it was full of objects when it was last looked; for [Embedded.makeSpace] only
 	lock     *os.File
 	endpoint string
 	// temporary is a directory with the sockets, empty if they are in the data directory.

@@ -31,7 +31,7 @@ const (
 	spareRoom = 128 << 20
 	// leastRoom is the part of the quota that must not be in use for writes to be taken again: with less, the next
 	// ones would fill it at once, and each defragmentation holds up all that is read.
-	leastRoom = 64
+	leastRoom = 16
 	// spaceInterval is how often it is looked whether the database is full.
 	spaceInterval = 30 * time.Second
 )
@@ -88,11 +88,16 @@ func (e *Embedded) endAlarm(ctx context.Context, alarm *etcdserverpb.AlarmMember
 	if _, err := client.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("removing old revisions from the embedded etcd: %w", err)
 	}
-	if used := e.etcd.Server.Backend().SizeInUse(); used > e.quota-e.quota/leastRoom {
-		return fmt.Errorf("the objects that the embedded etcd has are %d MiB, and it may have %d MiB", used>>20, e.quota>>20)
+	most, backend := e.quota-e.quota/leastRoom, e.etcd.Server.Backend()
+	used := backend.SizeInUse() // of what was freed just now it has not heard
+	if !e.crowded || used <= most {
+		if err := e.defragment(); err != nil {
+			return err
+		}
+		used = backend.Size()
 	}
-	if err := e.defragment(); err != nil {
-		return err
+	if e.crowded = used > most; e.crowded {
+		return fmt.Errorf("the objects that the embedded etcd has are %d MiB, and it may have %d MiB", used>>20, e.quota>>20)
 	}
 	if _, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
 		return fmt.Errorf("ending the alarm of the embedded etcd: %w", err)
