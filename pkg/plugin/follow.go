@@ -29,19 +29,26 @@ const (
 	tick = time.Second
 	// retryWatch is the time between two requests to a server that cannot be reached.
 	retryWatch = time.Second
+	// watchLasts is how long a watch has to last until it counts as one: a server may grant it, and refuse in it what is watched.
+	watchLasts = 5 * time.Second
 )
 
 // keepLooking calls look until what it shows is over, an error does not pass, or ctx ends, whose cause it then returns. look shows what
 // there is, and then what changes, until that is over, or its connection ends, also without an error. It calls seen once it is connected.
-// trouble is told, once for each time, that what is shown cannot be seen.
+// What fails right after that has not been seen: it is the same trouble that goes on. trouble is told, once for each time, that what is shown cannot be seen.
 func keepLooking(ctx context.Context, look func(ctx context.Context, seen func()) (over bool, err error), trouble func(err error)) error {
 	var (
-		began bool      // a refusal may be that of a server that was just restarted
-		lost  time.Time // since when it cannot be seen. Zero: it can
+		began     bool      // a refusal may be that of a server that was just restarted
+		connected time.Time // since when it is. Zero: it is not
+		lost      time.Time // since when it cannot be seen. Zero: it can
 	)
-	seen := func() { began, lost = true, time.Time{} }
+	seen := func() { began, connected = true, time.Now() }
 	for {
+		connected = time.Time{}
 		over, err := look(ctx, seen)
+		if !connected.IsZero() && (err == nil || time.Since(connected) >= watchLasts) {
+			lost = time.Time{}
+		}
 		first := lost.IsZero()
 		switch {
 		case ctx.Err() != nil:
