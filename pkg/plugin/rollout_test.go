@@ -508,3 +508,29 @@ func TestRolloutUndo(t *testing.T) {
 		})
 	}
 }
+
+// TestRolloutUndoNotSeen: whoever may not see what becomes of a request is told so, and not that the controller does not answer.
+func TestRolloutUndoNotSeen(t *testing.T) {
+	a := newAPI(t)
+	pool := finishedPool()
+	pool.Status.UpdateRevision, pool.Status.CurrentRevision, pool.Status.WorkedRevisions = "p-2", "p-1", []string{"p-1"}
+	a.handle(http.MethodGet, poolsResource, func(w http.ResponseWriter, _ *http.Request) {
+		if len(a.asked("PATCH")) > 0 {
+			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "", "you may not")
+			return
+		}
+		answer(w, pool)
+	})
+	a.handle(http.MethodPatch, poolsResource, func(w http.ResponseWriter, _ *http.Request) {
+		asked := pool.DeepCopy()
+		asked.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-2", To: "p-1", RequestedBy: "alice", RequestedAt: new(metav1.Unix(1_800_000_000, 0))}
+		answer(w, asked)
+	})
+	a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}, Items: []appsv1.ControllerRevision{{
+			ObjectMeta: metav1.ObjectMeta{Name: "p-1", Namespace: "hosts", OwnerReferences: []metav1.OwnerReference{{Kind: "WindowsNodePool", Name: "p", UID: "uid-p", Controller: new(true)}}},
+			Revision:   1,
+		}}})
+	})
+	a.run("rollout", "undo", "p").want(t, ExitFailure, "the request is recorded, and what becomes of it cannot be seen: you may not")
+}

@@ -116,8 +116,8 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 		switch {
 		case err == nil:
 			pool = found
-		case ctx.Err() == nil && !mayPass(err, 0):
-			return err
+		case ctx.Err() == nil && (isRefusal(err) || !mayPass(err, 0)):
+			return fmt.Errorf("the request is recorded, and what becomes of it cannot be seen: %w", err)
 		}
 	}
 }
