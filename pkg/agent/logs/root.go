@@ -145,18 +145,30 @@ func (r logRoot) relative(target string) (string, error) {
 }
 
 // describe is list with what the files themselves say: NTFS updates sizes and times in a directory only when a file is closed, and
-// logs stay open for days. What has gone meanwhile is left out.
+// logs stay open for days. What has gone meanwhile is left out. Of what cannot be opened there is what the directory says.
 func (r logRoot) describe(dir string) (infos []fs.FileInfo, err error) {
 	err = r.within(path.Clean(dir), func(root *os.Root, name string) error {
 		entries, err := fs.ReadDir(root.FS(), name)
 		for _, e := range entries {
-			if info, err := root.Lstat(filepath.Join(filepath.FromSlash(name), e.Name())); err == nil {
+			if info, err := infoOf(e, func() (fs.FileInfo, error) {
+				return root.Lstat(filepath.Join(filepath.FromSlash(name), e.Name()))
+			}); err == nil {
 				infos = append(infos, info)
 			}
 		}
 		return err
 	})
 	return infos, err
+}
+
+// infoOf is what a file says of itself, or what the directory says of it if the file may not be opened: Windows opens a file to
+// describe it, which its owner, or a program that has it to itself, can refuse.
+func infoOf(e fs.DirEntry, lstat func() (fs.FileInfo, error)) (fs.FileInfo, error) {
+	info, err := lstat()
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return info, err
+	}
+	return e.Info()
 }
 
 // list reads one directory below the root. The entries are sorted by name.
