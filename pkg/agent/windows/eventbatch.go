@@ -32,6 +32,19 @@ var (
 	errEventsStale = errors.New("the event log channel was cleared or has overwritten events while it was read; repeat the request")
 )
 
+// stillThere says whether a query that is opened again behind a record can go on there. Clearing a channel starts its numbers again, so that
+// what is in it would be taken for what was read already. newest returns the ID of its newest record, 0 if it has none.
+func stillThere(after uint64, newest func() (uint64, error)) error {
+	if after == 0 {
+		return nil
+	}
+	id, err := newest()
+	if err == nil && id < after {
+		return errEventsStale
+	}
+	return err
+}
+
 // nextEvents gets the next events of a query, or of a subscription if follow is set, and returns their number. next asks the event
 // log for them, and reopen opens the query again behind what was read of it. io.EOF means that there are no more, or none yet.
 func nextEvents(ctx context.Context, follow bool, next func(patience time.Duration) (int, error), reopen func() error) (int, error) {

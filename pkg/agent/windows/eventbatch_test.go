@@ -64,6 +64,29 @@ func TestNextEvents(t *testing.T) {
 	}
 }
 
+// TestStillThere: a query does not go on in a channel that was cleared as if that had nothing new.
+func TestStillThere(t *testing.T) {
+	errOther := errors.New("access denied")
+	for _, tt := range []struct {
+		name          string
+		after, newest uint64
+		err, want     error
+	}{
+		{"nothing was read", 0, 0, errOther, nil},
+		{"some events were overwritten", 10, 20, nil, nil},
+		{"all was read", 10, 10, nil, nil},
+		{"cleared", 10, 2, nil, errEventsStale},
+		{"cleared and empty", 10, 0, nil, errEventsStale},
+		{"not known", 10, 0, errOther, errOther},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := stillThere(tt.after, func() (uint64, error) { return tt.newest, tt.err }); !errors.Is(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestSizeOfBatches: a batch of the largest events is no larger than what Windows Server 2019 and 2022 can return.
 func TestSizeOfBatches(t *testing.T) {
 	const largestEvent, largestBatch = 64 << 10, 2 << 20

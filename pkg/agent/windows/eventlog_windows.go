@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +149,7 @@ func isDirect(channel string) bool {
 func (r *eventReader) open() (evtHandle, error) {
 	q := r.query
 	if !q.NewestFirst {
-		q.AfterRecord = cmp.Or(r.last, q.AfterRecord)
+		q.AfterRecord = r.after()
 	}
 	switch {
 	case q.Follow:
@@ -159,10 +160,21 @@ func (r *eventReader) open() (evtHandle, error) {
 	return evtQuery(q.Channel, xpath(q, true, 0), false)
 }
 
+// after is the record behind which a query that is read oldest first goes on.
+func (r *eventReader) after() uint64 { return cmp.Or(r.last, r.query.AfterRecord) }
+
 // reopen is open for a query that is stale.
-func (r *eventReader) reopen() error {
+func (r *eventReader) reopen(ctx context.Context) error {
 	if r.text != "" {
 		return errEventsStale // it does not say behind which record
+	}
+	// The bookmark of a subscription works in a channel that was cleared. What of a direct channel is the newest record would
+	// be found by reading all of it.
+	if !r.query.Follow && !r.query.NewestFirst && !isDirect(r.query.Channel) {
+		err := stillThere(r.after(), func() (uint64, error) { return newestRecord(ctx, r.query.Channel) })
+		if err != nil {
+			return err
+		}
 	}
 	results, err := r.open()
 	if err == nil {
@@ -170,6 +182,23 @@ func (r *eventReader) reopen() error {
 		r.results = results
 	}
 	return err
+}
+
+// newestRecord is the ID of the newest record of a channel, 0 if it has none.
+func newestRecord(ctx context.Context, channel string) (uint64, error) {
+	r, err := eventLog{}.Query(ctx, logs.EventQuery{Channel: channel, NewestFirst: true})
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close() //nolint:errcheck // only read
+	e, err := r.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return e.RecordID, nil
 }
 
 // xpath selects the events of a query, those before a record if that is not 0. A subscription has a bookmark instead of the record,
@@ -255,7 +284,7 @@ func (r *eventReader) fetch(ctx context.Context) (evtHandle, error) {
 	if r.next == r.have {
 		n, err := nextEvents(ctx, r.query.Follow, func(patience time.Duration) (int, error) {
 			return evtNext(r.results, r.batch[:], patience)
-		}, r.reopen)
+		}, func() error { return r.reopen(ctx) })
 		if err != nil {
 			return 0, err
 		}
