@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -252,4 +253,59 @@ func TestEventCursorKeepsFilter(t *testing.T) {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
+}
+
+// TestEventTailTakesTooLong: what was found of the last events in the time that a server waits for is shown, and that there is more.
+func TestEventTailTakesTooLong(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		queries []string
+		want    []string // parts, in this order
+	}{
+		{"one channel", []string{"eventlog/Application"}, []string{"# gap: eventlog/Application: " + tooLate, "event 2\n", "event 3\n"}},
+		{"one that has time and one that has none left", []string{"eventlog/" + hyperV, "eventlog/Application"}, []string{"created <container>", "# gap: eventlog/Application: " + tooLate}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, log := newEventHost(t)
+				h.events = slowEvents{log}
+				began := time.Now()
+				got := h.read(t, api.LogRequest{Queries: tt.queries, TailLines: ptr(int64(100)), Timestamps: true})
+				if took := time.Since(began); took > 25*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				for _, part := range tt.want {
+					if !strings.Contains(got, part) {
+						t.Errorf("got %q, which lacks %q", got, part)
+					}
+				}
+				if strings.Contains(got, "event 0\n") {
+					t.Errorf("it has all:\n%s", got)
+				}
+			})
+		})
+	}
+}
+
+// slowEvents is an event log that needs a while for each event but the newest.
+type slowEvents struct{ EventLog }
+
+func (l slowEvents) Query(ctx context.Context, q EventQuery) (EventReader, error) {
+	r, err := l.EventLog.Query(ctx, q)
+	return &slowReader{EventReader: r}, err
+}
+
+type slowReader struct {
+	EventReader
+	read int
+}
+
+func (r *slowReader) Next(ctx context.Context) (*Event, error) {
+	if r.read++; r.read > 1 {
+		select {
+		case <-time.After(9 * time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return r.EventReader.Next(ctx)
 }

@@ -24,6 +24,8 @@ type eventSource struct {
 	direct bool
 	// stop ends the search for the last events.
 	stop stopSignal
+	// searchUntil is for how long the last events are searched for, other than in a direct channel, where they come last.
+	searchUntil time.Time
 	// budget is how many bytes history may have.
 	budget int64
 
@@ -38,6 +40,9 @@ type eventSource struct {
 	text []byte
 	out  unit
 }
+
+// tailPatience is for how long the last events of all channels of a request are searched for, see [tooLate].
+const tailPatience = 20 * time.Second
 
 // open opens the channel. tail, when not nil, is how many events before the
 // present moment are wanted, of those that the filter keeps.
@@ -137,7 +142,7 @@ func (s *eventSource) resume(ctx context.Context, from *resume) error {
 	return nil
 }
 
-// readTail reads backwards until it has enough of what the filter keeps, or as much as it may keep.
+// readTail reads backwards until it has enough of what the filter keeps, or as much as it may keep, or may search no longer.
 // A direct channel is read to its end.
 func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 	s.at = s.last
@@ -151,15 +156,27 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 		return err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	ended := func() bool { return s.ended(ctx) }
+	search, end := ctx, context.CancelFunc(func() {})
+	if !s.direct {
+		search, end = context.WithDeadline(ctx, s.searchUntil)
+	}
+	defer end()
+	ended := func() bool { return s.ended(search) }
 	last := lastEvents{wanted: n, budget: s.budget}
 	for more := true; more; {
-		if ended() {
+		if s.ended(ctx) {
 			return cmp.Or(ctx.Err(), errStopped)
 		}
-		e, err := r.Next(ctx)
+		if search.Err() != nil {
+			s.missing = tooLate
+			break
+		}
+		e, err := r.Next(search)
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err != nil && search.Err() != nil {
+			continue
 		}
 		if err != nil {
 			return err
@@ -168,10 +185,8 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 			continue
 		}
 		if f.pattern != nil {
-			switch matched, unknown := f.pattern.match(appendEvent(nil, e), ended); {
-			case unknown:
-				return cmp.Or(ctx.Err(), errStopped)
-			case !matched:
+			// It is not known where the search has ended meanwhile.
+			if matched, unknown := f.pattern.match(appendEvent(nil, e), ended); unknown || !matched {
 				continue
 			}
 		}

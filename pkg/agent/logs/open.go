@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
@@ -20,6 +21,8 @@ type opener struct {
 	plan *plan
 	root logRoot
 	stop stopSignal
+	// searchUntil ends the search for the last events: servers wait for a header for half a minute.
+	searchUntil time.Time
 	// exactTail says, once everything is open, that the sources begin at the
 	// first of the lines that are wanted, so that none have to be held back.
 	exactTail bool
@@ -28,6 +31,7 @@ type opener struct {
 // openAll opens every source. The caller closes those that were opened, also after an error.
 func (o *opener) openAll(ctx context.Context) ([]source, *api.LogError) {
 	var sources []source
+	o.searchUntil = time.Now().Add(tailPatience)
 	for i := range o.plan.queries {
 		s, err := o.open(ctx, i)
 		if err != nil {
@@ -117,7 +121,7 @@ func (o *opener) openChannel(ctx context.Context, q query, channel, provider str
 		return nil, badRequest("", "the log of %q is in the event log, which has no previous file", q.name)
 	}
 	s := &eventSource{
-		log: log, stop: o.stop, budget: maxTailBytes / int64(len(o.plan.queries)),
+		log: log, stop: o.stop, searchUntil: o.searchUntil, budget: maxTailBytes / int64(len(o.plan.queries)),
 		selection: EventQuery{Channel: channel, Provider: provider, Follow: o.plan.Follow},
 	}
 	err = s.open(ctx, o.plan.filter, o.plan.TailLines, from)

@@ -25,6 +25,9 @@ const (
 // tooMuch is the gap where fewer lines are kept than are wanted.
 const tooMuch = "older lines are left out: those that were requested need more than 32 MiB of memory; request fewer, or a shorter time"
 
+// tooLate is the gap where fewer events are found than are wanted.
+const tooLate = "older lines are left out: the search for those that were requested took more than 20s; request fewer, or a shorter time"
+
 // errLimit says that LimitBytes is used up.
 var errLimit = errors.New("the limit of bytes is reached")
 
