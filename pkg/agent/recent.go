@@ -49,16 +49,19 @@ var errorLine = regexp.MustCompile(`^[EF]\d{4} |\blevel="?(?:error|fatal|panic)\
 
 // collectRecentErrors adds the newest errors to the facts.
 func collectRecentErrors(ctx context.Context, host Host, f *api.Facts) {
-	ctx, cancel := context.WithTimeout(ctx, recentTotal)
+	ctx, cancel := context.WithTimeoutCause(ctx, recentTotal, fmt.Errorf("not all logs were read within %s", recentTotal))
 	defer cancel()
 	since := host.Now().Add(-recentWindow)
 	var found []api.LoggedError
 	source := func(area string, read func(context.Context) ([]api.LoggedError, error)) {
 		f.Collect("recentErrors/"+area, func() error {
-			ctx, cancel := context.WithTimeout(ctx, recentTimeout)
+			ctx, cancel := context.WithTimeoutCause(ctx, recentTimeout, fmt.Errorf("the log was not read to its end within %s", recentTimeout))
 			defer cancel()
 			list, err := read(ctx)
 			found = append(found, list...)
+			if err != nil && ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			return err
 		})
 	}
