@@ -13,9 +13,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -58,11 +60,14 @@ func New(client kubernetes.Interface) *Drainer {
 // take long. Run ends with ctx, and then with its cause; what it has asked for until
 // then goes on. It may be called again and continues where things are.
 //
-// Errors are [NotAllowedError], [TimeoutError] and [RefusedError], which calling again
+// Errors are [NotAllowedError], [TimeoutError], [RefusedError] and [ErrNodeReplaced], which calling again
 // does not change, and others, mostly of the API server, which it may.
 func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(Progress)) error {
 	t := &tracker{options: o}
 	for round := 1; ; round++ {
+		if err := d.isSame(ctx, node, o.NodeUID); err != nil {
+			return err
+		}
 		pods, err := d.selectPods(ctx, node, o)
 		if err != nil {
 			return err
@@ -93,6 +98,23 @@ func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(P
 			return err
 		}
 	}
+}
+
+// isSame fails if another Node has got the name. The pods of one that is gone may still leave.
+func (d *Drainer) isSame(ctx context.Context, name string, uid types.UID) error {
+	if uid == "" {
+		return nil
+	}
+	node, err := d.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Node %s: %w", name, err)
+	case node.UID != uid:
+		return fmt.Errorf("the pods of Node %s stay: %w", name, ErrNodeReplaced)
+	}
+	return nil
 }
 
 // sleep waits for a while, or until ctx ends, whose cause it then returns.

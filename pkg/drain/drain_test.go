@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
@@ -360,6 +361,49 @@ func TestRunEvictsLatecomers(t *testing.T) {
 	}
 	if got := f.last(); got.Total != 2 || got.Gone != 2 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestRunOfAnotherNode: pods are found by the name of their Node. If another one has got it, those stay, in each round.
+func TestRunOfAnotherNode(t *testing.T) {
+	node := func(uid types.UID) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: uid}}
+	}
+	for name, tt := range map[string]struct {
+		uid types.UID
+		// is the Node of the name, and becomes what it is once a pod was asked. Nil: there is none.
+		is, becomes *corev1.Node
+		replaced    bool
+		asked       int
+	}{
+		"the same":             {"one", node("one"), node("one"), false, 2},
+		"another":              {"one", node("two"), node("two"), true, 0},
+		"another meanwhile":    {"one", node("one"), node("two"), true, 1},
+		"gone meanwhile":       {"one", node("one"), nil, false, 2},
+		"whichever has a name": {"", node("one"), node("two"), false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, newPod("web"), tt.is)
+			f.client.PrependReactor("delete", "pods", func(action clienttesting.Action) (bool, kruntime.Object, error) {
+				if action.(clienttesting.DeleteAction).GetName() != "web" {
+					return false, nil, nil
+				}
+				nodes, tracker := corev1.SchemeGroupVersion.WithResource("nodes"), f.client.Tracker()
+				if err := tracker.Delete(nodes, "", testNode); err != nil {
+					return true, nil, err
+				}
+				if tt.becomes != nil {
+					if err := tracker.Add(tt.becomes); err != nil {
+						return true, nil, err
+					}
+				}
+				return false, nil, tracker.Add(newPod("late"))
+			})
+			err := f.run(t.Context(), Options{NodeUID: tt.uid})()
+			if errors.Is(err, ErrNodeReplaced) != tt.replaced || (err != nil) != tt.replaced || len(f.asked) != tt.asked {
+				t.Errorf("it asked %v to leave: %v", f.asked, err)
+			}
+		})
 	}
 }
 

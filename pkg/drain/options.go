@@ -6,11 +6,16 @@ package drain
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Options say how pods leave a Node. The zero value is the most careful drain.
 type Options struct {
+	// NodeUID is that of the Node, whose pods are found by its name only: those of another one that has got the name meanwhile
+	// stay, and the error is [ErrNodeReplaced]. Empty: any Node of the name.
+	NodeUID types.UID
 	// GracePeriodSeconds replaces the terminationGracePeriodSeconds of the pods. 0 kills
 	// them at once. Nil: each pod gets what it asks for.
 	GracePeriodSeconds *int64

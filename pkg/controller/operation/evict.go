@@ -99,6 +99,8 @@ func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
 		}
 		o, timeout = poolOptions(pool, isDead(node))
 	}
+	// Since the Node was cordoned, maybe by another process, another one may have got its name.
+	o.NodeUID = op.Node.UID
 	if timeout > 0 {
 		o.Deadline = e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
 	}
@@ -123,12 +125,6 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	awaited := false
 	err = follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
-			// Pods are found by the name of the Node. Since the Node was cordoned, maybe by another process, another one may have got it.
-			if is, err := e.readNode(ctx, op.Node.Name); err != nil {
-				return err
-			} else if is != nil && is.UID != op.Node.UID {
-				return finalError{fmt.Errorf("the pods of Node %s stay: %w", op.Node.Name, drain.ErrNodeReplaced)}
-			}
 			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
 		})
 	}, func(p drain.Progress, _ bool) error {
@@ -201,7 +197,7 @@ func retryDrain(ctx context.Context, c clock.Clock, o drain.Options, run func(dr
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &notAllowed) || errors.As(err, &timeout) || errors.As(err, &refused):
+		case errors.As(err, &notAllowed) || errors.As(err, &timeout) || errors.As(err, &refused) || errors.Is(err, drain.ErrNodeReplaced):
 			return finalError{err}
 		case o.Deadline.IsZero() || c.Now().Before(o.Deadline):
 			return err

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // TestDrainOfAnotherNode: a drain that was interrupted goes on with the Node that it has cordoned. One that has got its name since is
@@ -26,9 +28,12 @@ func TestDrainOfAnotherNode(t *testing.T) {
 				op.Steps[1].State, op.Steps[1].StartedAt = v1alpha1.StepRunning, new(metav1.Now())
 				op.Node = &v1alpha1.OperationNode{Name: testNode, UID: uid}
 			}))
+			if want == v1alpha1.OperationFailed {
+				f.drain.err = fmt.Errorf("the pods of Node %s stay: %w", testNode, drain.ErrNodeReplaced)
+			}
 			op := f.finish()
-			if op.Phase != want || (f.drain.runs > 0) != (want == v1alpha1.OperationSucceeded) {
-				t.Errorf("it is %s, and was drained %d times: %s", op.Phase, f.drain.runs, op.Message)
+			if op.Phase != want || f.drain.runs != 1 || f.drain.options.NodeUID != uid {
+				t.Errorf("it is %s, and Node %s was drained %d times: %s", op.Phase, f.drain.options.NodeUID, f.drain.runs, op.Message)
 			}
 			if want == v1alpha1.OperationFailed && !strings.Contains(op.Message, "another has its name") {
 				t.Errorf("it says %q", op.Message)

@@ -57,13 +57,13 @@ func TestStepsAreRecordedTogether(t *testing.T) {
 		},
 		"a change that needs a drain": {
 			op: reconfigureOperation(), set: func(f *fixture) { f.host.impact = config.ImpactDrain },
-			want: "Connect WaitForSlot WaitForSlot Cordon Drain Apply Apply Uncordon ", facts: 2, digests: 2, nodes: 11,
+			want: "Connect WaitForSlot WaitForSlot Cordon Drain Apply Apply Uncordon ", facts: 2, digests: 2, nodes: 10,
 		},
 		"a host that has what is desired": {
 			op: reconfigureOperation(), set: func(f *fixture) { f.host.is, f.host.recorded = "new", "new" },
 			want: "Connect ", facts: 2, digests: 2, nodes: 7,
 		},
-		"a drain": {op: drainOperation(), set: func(*fixture) {}, want: "Cordon Evict ", nodes: 4},
+		"a drain": {op: drainOperation(), set: func(*fixture) {}, want: "Cordon Evict ", nodes: 3},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(tt.op, configuredBefore))

@@ -78,6 +78,7 @@ func TestDrainThatIsRun(t *testing.T) {
 			if !got.Deadline.Equal(want.Deadline) {
 				t.Errorf("until %s, want %s", got.Deadline, want.Deadline)
 			}
+			want.NodeUID = "uid-of-node"
 			got.Deadline, want.Deadline, got.Extend = time.Time{}, time.Time{}, nil
 			if fmt.Sprint(grace(got)) != fmt.Sprint(grace(want)) {
 				t.Errorf("got %+v, want %+v", got, want)
