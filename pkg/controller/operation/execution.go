@@ -115,6 +115,10 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 			if err != nil {
 				return err
 			}
+			// Whoever leads by now may have begun it in time.
+			if err := e.ensureLeading(ctx); err != nil {
+				return err
+			}
 			return e.conclude(ctx, v1alpha1.OperationCanceled, why)
 		}
 	case e.unwanted():

@@ -90,7 +90,7 @@ func (e *execution) tooLate(ctx context.Context) (string, error) {
 	if recorded, _ := window.At(op.RequestedAt.Time); !recorded && (wait == nil || wait.State != v1alpha1.StepRunning || !op.Admitted()) {
 		return "", nil
 	}
-	return fmt.Sprintf("Not begun, because the window of pool %s (spec.updateStrategy.window) has closed since. It is begun when that opens again.", pool.Name), nil
+	return fmt.Sprintf("Not begun, because the window of pool %s (spec.updateStrategy.window) has closed since. It is recorded again when its pool allows that.", pool.Name), nil
 }
 
 // needsWindow says whether the scheduler records an operation in the window of the pool only, unless the host is broken.

@@ -4,10 +4,13 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +96,7 @@ func TestWithdrawn(t *testing.T) {
 // by now.
 func TestTooLate(t *testing.T) {
 	t.Parallel()
-	const closed = "Not begun, because the window of pool p (spec.updateStrategy.window) has closed since."
+	const closed = "Not begun, because the window of pool p (spec.updateStrategy.window) has closed since. It is recorded again when its pool allows that."
 	restart := byController(rebootOperation(v1alpha1.RebootGraceful))
 	restart.Cause = v1alpha1.CauseRestartRequested
 	update := byController(reconfigureOperation())
@@ -146,6 +149,38 @@ func TestTooLate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTooLateForTheFormer: a process that does not lead any more leaves the record alone, which its successor may have begun in time.
+func TestTooLateForTheFormer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now().UTC()
+		pool := remediated()
+		opened := now.Add(-4*time.Hour - time.Minute)
+		pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: fmt.Sprintf("%d %d * * *", opened.Minute(), opened.Hour()), DurationSeconds: 3600}
+		update := byController(reconfigureOperation())
+		update.AdmittedImpact = v1alpha1.ImpactDrain
+		f := newFixture(t, newInstance(update, inPool("p"), func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation.RequestedAt = metav1.NewTime(now.Add(-4 * time.Hour))
+		}, begunAt(v1alpha1.StepPlan)), pool)
+		f.configure()
+		r, stop := f.process()
+		defer stop()
+		var asked atomic.Bool
+		r.Leads = func(context.Context) (bool, error) {
+			asked.Store(true)
+			return false, nil
+		}
+		f.reconcile(r)
+		f.eventually("it to end", func() bool {
+			running, waiting := r.runner.load()
+			return running+waiting == 0
+		})
+		if op := f.get().Status.Operation; !asked.Load() || !op.Active() {
+			t.Errorf("it asked who leads: %v; it is %s: %s", asked.Load(), op.Phase, op.Message)
+		}
+	})
 }
 
 // TestRepairIsNotNeeded: a host whose Node is ready again is left as it is, also when that is so after its pods have left.
