@@ -131,6 +131,7 @@ func (c *controllers) addSources(context.Context) error {
 		Keys: c.keys.Of, KeysChanged: c.keys.Changed(), Leads: c.leads,
 	}
 	if c.desired != nil {
+		o.Retried = lifecycle.Retried
 		o.Payload, o.GoesBack, o.Changed = c.desired.Payload, c.desired.GoesBack, c.desired.Changed()
 	}
 	c.rollout = rollout.NewScheduler(c.GetClient(), o)

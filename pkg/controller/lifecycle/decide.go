@@ -187,6 +187,19 @@ func Update(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, 
 	return s.due(), true
 }
 
+// Retried says whether a host that does not work as a node with what it has is configured by itself, at the latest when the next attempt is
+// due. pool is that of its instance, nil if there is none. It depends on nothing else. After somebody has canceled it, that is not said:
+// whoever waits for it should not do so for long.
+func Retried(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) bool {
+	status := &instance.Status
+	s := snapshot{instance: instance, pool: pool, paused: object.PausedBy(instance, pool), now: now}
+	if !instance.DeletionTimestamp.IsZero() || status.KeptOff() != nil || status.Operation.Active() || instance.LeftAsItIs(pool) || s.paused != "" || s.works() || s.lacks() == nil {
+		return false
+	}
+	last := status.NewestOperation(v1alpha1.OperationReconfigure)
+	return last == nil || last.Phase != v1alpha1.OperationCanceled
+}
+
 // lacks says why the host is to be configured, nil if it is not to be, or cannot be at the moment.
 func (s snapshot) lacks() *event {
 	status := &s.instance.Status

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -423,6 +424,37 @@ func TestUpdate(t *testing.T) {
 				t.Errorf("got %v at %s", ok, due)
 			}
 		})
+	}
+}
+
+// TestRetried: a host that could not be configured is tried again by itself, unless something forbids it or somebody has canceled it.
+func TestRetried(t *testing.T) {
+	paused := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: true}}
+	failedCondition := configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed)
+	once := ops(op(reconfigure, failed, 10*time.Second))
+	for _, tt := range []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		pool     *v1alpha1.WindowsNodePool
+		want     bool
+	}{
+		{"it is new", newInstance(held, failedCondition, once), nil, true},
+		{"it worked before", newInstance(has(revision2), held, failedCondition, once), nil, true},
+		{"its pool is paused", newInstance(held, failedCondition, once), paused, false},
+		{"it is not fit", newInstance(held, failedCondition, once, func(i *v1alpha1.WindowsInstance) {
+			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPreflightPassed, Status: metav1.ConditionFalse, Reason: "x"})
+		}), nil, false},
+		{"inputs are missing", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonInputsMissing), once), nil, false},
+		{"it runs", newInstance(held, failedCondition, ops(op(reconfigure, running, 0), op(reconfigure, failed, time.Minute))), nil, false},
+		{"somebody has canceled it", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 10*time.Second))), nil, false},
+		{"it works, and is to be updated", newInstance(has(revision2), held, func(i *v1alpha1.WindowsInstance) {
+			i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
+		}, once), nil, false},
+		{"it is going", newInstance(held, failedCondition, once, func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = new(metav1.NewTime(testNow)) }), nil, false},
+	} {
+		if got := Retried(tt.instance, tt.pool, testNow); got != tt.want {
+			t.Errorf("%s: got %t", tt.name, got)
+		}
 	}
 }
 

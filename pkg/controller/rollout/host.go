@@ -134,6 +134,8 @@ type host struct {
 	// unfit is what keeps it from what its pool wants of it, and unfitFrom from when on that is so. Empty: nothing does.
 	unfit     waitKind
 	unfitFrom time.Time
+	// retried: it could not be configured, and is again by itself.
+	retried bool
 	// uncordon: its Node is as ready as it was before the restart that left it cordoned, and uncordonDue from when on it
 	// takes pods again.
 	uncordon    bool

@@ -31,6 +31,8 @@ type Options struct {
 	Leads func(ctx context.Context) (bool, error)
 	// Update says which hosts are to be updated. Required.
 	Update UpdateFunc
+	// Retried says which hosts that do not work are configured by themselves, now or in a while. Nil: none is.
+	Retried func(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) bool
 	// Impact asks a host what its update costs. Required.
 	Impact ImpactFunc
 	// Keys says which keys hosts are to accept. Required.

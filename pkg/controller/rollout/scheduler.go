@@ -251,6 +251,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))
 		}
 		h.uncordon, h.uncordonDue = cameBack(instance, byName[h.pool], node)
+		h.retried = s.Retried != nil && s.Retried(instance, byName[h.pool], in.now)
 		h.unfit, h.unfitFrom = unfit(instance, byName[h.pool], in.now)
 		in.hosts = append(in.hosts, h)
 	}

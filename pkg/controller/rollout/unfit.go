@@ -89,7 +89,7 @@ func noLogin(status *v1alpha1.WindowsInstanceStatus) *metav1.Condition {
 // inHand says whether something is done to a host, or is about to be, after which it may be in service again. One that went down a moment ago
 // may be back by itself.
 func (h *host) inHand() bool {
-	return h.justWentDown || h.active || h.busy || h.holds != slotNone || h.prepares || h.uncordon || h.remedy.action != "" && !h.unremedied
+	return h.justWentDown || h.retried || h.active || h.busy || h.holds != slotNone || h.prepares || h.uncordon || h.remedy.action != "" && !h.unremedied
 }
 
 // idle notes what hosts wait for that nothing was decided about: they are broken, or what is wanted of them cannot be begun.

@@ -107,6 +107,7 @@ func TestScheduleUnfit(t *testing.T) {
 func TestIdle(t *testing.T) {
 	isCordoned := func(h *host) { h.cordoned = true }
 	isActive := func(h *host) { h.active = true }
+	isRetried := func(h *host) { h.retried = true }
 	goneFor := func(d time.Duration) func(*host) { return func(h *host) { h.downSince = testNow.Add(-d) } }
 	for _, tt := range []struct {
 		name         string
@@ -130,6 +131,9 @@ func TestIdle(t *testing.T) {
 		{name: "a Node went down by itself a moment ago", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isDown, goneFor(time.Minute))}, moves: true, want: "b is out of service (its Node is not ready)"},
 		{name: "and longer ago by itself", hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("b", "", isUpToDate, isDown, goneFor(awayPatience))}, stays: true, want: "b is out of service (its Node is not ready)"},
 		{name: "something is", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, isActive)}},
+		{name: "it is tried again by itself", hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, isRetried)}},
+		{name: "others wait for that", pool: strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxFailures = new(int32(1)) }), hosts: []host{outdated("a", "", isUpToDate, breaks, isDown, isRetried), outdated("b", v1alpha1.ImpactDrain)}, moves: true, want: "b: Waits for a slot: a is out of service"},
+		{name: "a new one is", hosts: []host{outdated("a", "", isUpToDate, func(h *host) { h.node, h.unfit, h.retried = false, waitsForFitness, true })}},
 		{name: "something is to be", hosts: []host{outdated("a", v1alpha1.ImpactDrain, breaks, isDown)}},
 		{name: "it cannot be", hosts: []host{outdated("a", "", isUpToDate, func(h *host) { h.unfit = waitsForUnpause })}, stays: true, want: `a: spec.paused of the instance is true. To have it updated and restarted as its pool says: kubectl patch wi NAME -n ns --type=merge -p '{"spec":{"paused":false}}'`},
 		{name: "it can be updated", hosts: []host{outdated("a", v1alpha1.ImpactDrain, func(h *host) { h.unfit = waitsForFitness })}},
