@@ -231,7 +231,8 @@ func (p *pass) consider(h *host) {
 	}
 }
 
-// toRestart says what comes when a restart is due. Empty: what nobody waits for, as updates of Windows are installed again and again.
+// toRestart says what comes when a restart is due. Empty: what nobody waits for, as updates of Windows are installed again and again, also
+// those that could not be.
 func (h *host) toRestart() string {
 	switch h.restart {
 	case v1alpha1.CauseRestartAnnotated:
@@ -240,10 +241,6 @@ func (h *host) toRestart() string {
 		return "The pool asks for a restart (spec.restarts.after), and Windows is restarted"
 	case v1alpha1.CauseRestartPending:
 		return "Windows waits for a restart, and is restarted"
-	case v1alpha1.CauseWindowsUpdates:
-		if h.lacksUpdates {
-			return "Updates of Windows could not be installed, and are tried again"
-		}
 	}
 	return ""
 }

@@ -76,7 +76,7 @@ func settlesIn(i *v1alpha1.WindowsInstance, now time.Time) time.Duration {
 
 // troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
 // nothing of it, as a host has that was updated or restarted, and whose Node is not ready since; not of one that may be again in a moment.
-func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, now time.Time) (list []trouble) {
+func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, held holdup, now time.Time) (list []trouble) {
 	for _, i := range instances {
 		// One that failed is named as that also while it is tried again.
 		if i.DeletionTimestamp.IsZero() && i.Status.Operation.Active() && !slices.Contains(failed, i.Name) && brokenBy(&i.Status) != nil {
@@ -137,7 +137,7 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",
 			most, words.Enumerate(slices.Sorted(slices.Values(harmless)), maxFailed), findOut(harmless))})
 	}
-	if len(lack) > most {
+	if held.updates && len(lack) > most { // else nothing waits for them, and they are tried again
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
 			most, words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))})
 	}

@@ -149,6 +149,8 @@ type holdup struct {
 	// moves: some wait only for other hosts, so that it goes on by itself. stays: some wait for something else.
 	// Removals are neither.
 	moves, stays bool
+	// updates: some wait because updates of Windows could not be installed on others.
+	updates bool
 }
 
 // movesOn says whether some hosts wait only until it is their turn, and whether some wait for something else.

@@ -356,7 +356,11 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 	}
 	for pool, waits := range byPool {
 		moves, stays := movesOn(waits)
-		blocked[pool] = holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: moves, stays: stays}
+		held := holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: moves, stays: stays}
+		for _, why := range waits {
+			held.updates = held.updates || why.kind == waitsForUpdates
+		}
+		blocked[pool] = held
 	}
 	s.mu.Lock()
 	before, told := s.blocked, s.last.told

@@ -316,11 +316,12 @@ func TestDegradedByHosts(t *testing.T) {
 			"updates of Windows fail", v1alpha1.WindowsNodePoolSpec{WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallSecurity}}, []*v1alpha1.WindowsInstance{named("b", lacks), named("a")},
 			v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on more than 0 hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: b. Find out why: kubectl windows describe b -n ns",
 		},
+		{"and no other host wants them", v1alpha1.WindowsNodePoolSpec{WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallSecurity}}, []*v1alpha1.WindowsInstance{named("c", lacks), named("a")}, v1alpha1.ReasonAsExpected, ""},
 		{"that nobody wants", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", lacks)}, v1alpha1.ReasonAsExpected, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: tt.spec}
-			status := computeStatus(pool, tt.hosts, holdup{}, nil, "", "", testNow)
+			status := computeStatus(pool, tt.hosts, holdup{updates: tt.hosts[0].Name != "c"}, nil, "", "", testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.want) || (c.Status == metav1.ConditionTrue) != (tt.want != "") || (status.Phase == v1alpha1.PoolDegraded) != (tt.want != "") {
 				t.Errorf("got %+v, phase %s", c, status.Phase)
