@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
@@ -30,6 +31,14 @@ type unwritable struct {
 	inRow int
 	until time.Time
 	why   string
+	// unclear is what may have been written after all. Nil: it surely was not.
+	unclear *v1alpha1.Operation
+}
+
+// wasWritten says whether an instance has what may have been written.
+func (r unwritable) wasWritten(i *v1alpha1.WindowsInstance) bool {
+	op := i.Status.Operation
+	return r.unclear != nil && op != nil && op.ID == r.unclear.ID && op.AdmittedImpact == r.unclear.AdmittedImpact
 }
 
 // surelyNotWritten says whether a write was refused, and not only not answered.
@@ -42,13 +51,14 @@ func surelyNotWritten(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// refuse notes that a grant could not be written.
-func (s *Scheduler) refuse(key types.NamespacedName, err error) {
+// refuse notes that a grant could not be written, which would have recorded, or admitted, an operation.
+func (s *Scheduler) refuse(key types.NamespacedName, op *v1alpha1.Operation, err error) {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.refused[key]
 	r.inRow++
+	r.unclear = nil
 	r.why = "Nothing can be written into its status: " + message.Cause(words.Steady(err.Error())) + " It is tried again"
 	r.until = now.Add(backoff.After(refusedBackoff, r.inRow))
 	if surelyNotWritten(err) {
@@ -57,15 +67,19 @@ func (s *Scheduler) refuse(key types.NamespacedName, err error) {
 		written := s.written[key]
 		written.lapses = now.Add(unclearFor)
 		s.written[key] = written
-		r.until = r.until.Add(unclearFor)
+		r.until, r.unclear = r.until.Add(unclearFor), op
 	}
 	s.refused[key] = r
 }
 
-// refusedOf is that of an instance, zero if its status can be written.
-func (s *Scheduler) refusedOf(key types.NamespacedName) unwritable {
+// refusedOf is that of an instance, zero if its status can be written, which is known again when it has what nobody knew of whether it was.
+func (s *Scheduler) refusedOf(i *v1alpha1.WindowsInstance) unwritable {
+	key := client.ObjectKeyFromObject(i)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.refused[key].wasWritten(i) {
+		delete(s.refused, key)
+	}
 	return s.refused[key]
 }
 

@@ -95,3 +95,20 @@ func TestRefusedIsGone(t *testing.T) {
 		}
 	})
 }
+
+// TestWrittenAfterAll: what had no answer was written all the same. The host is not kept from what is next, and nothing else is said of it.
+func TestWrittenAfterAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain}, needsUpdate("a"))
+		f.clock = clocktesting.NewFakePassiveClock(time.Now())
+		f.pass()
+		f.late = errors.New("read tcp 10.128.0.5:45321->10.0.0.1:443: connection reset")
+		if _, err := f.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, f.late) || len(f.refused) != 1 {
+			t.Fatalf("got %v", err)
+		}
+		f.late = nil
+		if f.pass(); len(f.refused) > 0 || f.operation("a") == nil || f.blockedBy(poolKey{"ns", "p"}).text != "" {
+			t.Errorf("got %v, and the pool says %q", f.refused, f.blockedBy(poolKey{"ns", "p"}).text)
+		}
+	})
+}

@@ -213,7 +213,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	for i := range list.Items {
 		instance := &list.Items[i]
 		h := newHost(instance)
-		instances[h.key], h.refused = instance, s.refusedOf(h.key)
+		instances[h.key], h.refused = instance, s.refusedOf(instance)
 		// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
 		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(byName[h.pool])
 		node := nodeOf(instance, nodes)
@@ -333,7 +333,7 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		s.mu.Unlock()
 		return conflict, nil
 	}
-	s.refuse(g.key, err)
+	s.refuse(g.key, changed.Status.Operation, err)
 	return false, fmt.Errorf("letting the host of %s be changed: %w", g.key, err)
 }
 

@@ -43,6 +43,8 @@ type scheduled struct {
 	fail error
 	// failing are what writes of the status of instances fail with, by name.
 	failing map[string]error
+	// late is what writes of a status end with after they were done.
+	late error
 	// pools are those that were told of a change.
 	pools []string
 }
@@ -75,7 +77,7 @@ func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects .
 				if err := f.failing[o.GetName()]; err != nil {
 					return err
 				}
-				return c.SubResource(sub).Update(ctx, o, opts...)
+				return errors.Join(c.SubResource(sub).Update(ctx, o, opts...), f.late)
 			},
 		}).Build()
 	f.Scheduler = NewScheduler(f.client, Options{
