@@ -84,6 +84,9 @@ func (a *asker) ask(instance *v1alpha1.WindowsInstance) {
 	})
 }
 
+// desiredChanges is why it is not known for a moment what an update costs.
+const desiredChanges = "What is desired is changing."
+
 // answer returns what the update of a host costs, or why that is not known now and when to ask again. Without either the host is
 // to be asked, and again is from when on, zero if it was not asked about that yet.
 func (a *asker) answer(i *v1alpha1.WindowsInstance, now time.Time) (impact v1alpha1.ChangeImpact, unknown string, again time.Time) {
@@ -96,7 +99,7 @@ func (a *asker) answer(i *v1alpha1.WindowsInstance, now time.Time) (impact v1alp
 	case got.next != i.Status.DesiredRevision:
 		// What is desired is changing, and the status will say so.
 		if again = got.at.Add(conflictDelay); again.After(now) {
-			return "", "What is desired is changing.", again
+			return "", desiredChanges, again
 		}
 		return "", "", time.Time{}
 	case got.err == "":

@@ -26,8 +26,12 @@ func (k waitKind) told() bool {
 // tells is what the instance of a host tells that waits. In a pool with a window also the turn of a host comes in that only.
 func (p *pass) tells(key types.NamespacedName, why reason) waitKind {
 	switch {
-	case why.kind.told(), why.kind == waitsForPlan: // what else it waits for is not known before
+	case why.kind.told():
 		return why.kind
+	case why.kind == waitsForPlan && (why.text == "" || why.text == desiredChanges): // what else it waits for is not known before
+		return why.kind
+	case why.kind == waitsForPlan: // it cannot say it, so that nothing else is known to keep it
+		return ""
 	case !why.kind.lasts() && p.policy(p.poolOf[key]).window != nil:
 		return waitsForWindow
 	}

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -81,4 +82,22 @@ func TestTold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestToldWithoutAnAnswer: what kept a host before is told no longer when it cannot say what its update costs.
+func TestToldWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+		pool.Spec.UpdateStrategy.Type = v1alpha1.OnRequest
+		b := needsUpdate("b")
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"b": v1alpha1.ImpactDrain}, pool, b)
+		var told []string
+		f.tells = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
+		f.refuses = errors.New("the host is off")
+		f.pass()
+		f.pass()
+		if text, known := f.Told(b); text != "" || !known || !slices.Contains(told, "b") {
+			t.Errorf("got %q, %t, told %s", text, known, told)
+		}
+	})
 }
