@@ -205,8 +205,11 @@ func (p *pass) consider(h *host) {
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseVersionChanged})
 	}
 	switch r := h.remedy; {
-	case r.tried:
+	case r.tried, r.forgotten:
 		why := reason{kind: waitsForPerson}
+		if r.forgotten {
+			why.kind = waitsForMemory
+		}
 		if p.pools[h.pool].machines {
 			why.text = ". A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n " + h.key.Namespace
 		}

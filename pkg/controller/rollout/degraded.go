@@ -88,7 +88,7 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
 	}
 	var broken []*host
-	var helpless, harmless, lack []string
+	var helpless, forgotten, harmless, lack []string
 	var isBroken int // with those that failed
 	for _, i := range instances {
 		h := newHost(i)
@@ -101,8 +101,11 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 				broken = append(broken, &h)
 			}
 		}
-		if remedyOf(i, pool).tried {
+		switch r := remedyOf(i, pool); {
+		case r.tried:
 			helpless = append(helpless, i.Name)
+		case r.forgotten:
+			forgotten = append(forgotten, i.Name)
 		}
 		if h.broken == nil && h.failed != nil {
 			harmless = append(harmless, i.Name)
@@ -132,6 +135,10 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 	if len(helpless) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation has tried everything, and the Nodes of these hosts are not ready: %s. %s",
 			words.Enumerate(slices.Sorted(slices.Values(helpless)), maxFailed), findOut(helpless))})
+	}
+	if len(forgotten) > 0 {
+		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation tries nothing on hosts whose Nodes are not ready and on which so many operations have failed since that it is not known any more what was tried: %s. %s",
+			words.Enumerate(slices.Sorted(slices.Values(forgotten)), maxFailed), findOut(forgotten))})
 	}
 	if most := max(most, harmlessFailures); len(harmless) > most {
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",

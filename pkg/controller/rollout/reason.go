@@ -39,6 +39,7 @@ const (
 	waitsForRenewals waitKind = "Renewals"
 	waitsForHealth   waitKind = "Health"
 	waitsForPerson   waitKind = "Person"
+	waitsForMemory   waitKind = "Memory"
 	waitsForTime     waitKind = "Time"
 	waitsForResume   waitKind = "Resume"
 	waitsForPrograms waitKind = "Programs"
@@ -118,6 +119,8 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be (spec.remediation.maxUnhealthy).", r.text, r.most)
 	case waitsForPerson:
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
+	case waitsForMemory:
+		return fmt.Sprintf("Its Node is not ready, and so many operations have failed since that it is not known any more what spec.remediation of %s has tried; nothing is tried twice. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForTime:
 		return fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
 	case waitsForResume:

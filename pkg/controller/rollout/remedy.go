@@ -22,8 +22,8 @@ type remedy struct {
 	action v1alpha1.PoolRemediationAction
 	// due is from when on.
 	due time.Time
-	// tried: everything was, and the Node is still not ready.
-	tried bool
+	// tried: everything was, and the Node is still not ready. forgotten: that may be so; what was done then has left the history.
+	tried, forgotten bool
 }
 
 // remedyOf says what is to be done about the host of an instance, because its Node is not ready.
@@ -54,7 +54,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 	}
 	// An update that fails is tried again and again, and may have pushed out of the history what was tried.
 	if oldest := len(i.Status.History) - 1; oldest >= v1alpha1.MaxHistory-1 && i.Status.History[oldest].RequestedAt.After(earlier(before, c.LastTransitionTime.Time)) {
-		return remedy{tried: true}
+		return remedy{forgotten: true}
 	}
 	for _, action := range policy.Actions {
 		if !tried.Has(action) {

@@ -173,15 +173,15 @@ func TestRemedyOf(t *testing.T) {
 		{name: "it was ready for hours in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -3*time.Hour), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
 		{name: "Windows only", policy: &v1alpha1.PoolRemediation{AfterSeconds: new(int64(60)), Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestart}}, edit: []func(*v1alpha1.WindowsInstance){down(0)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(time.Minute)}},
 		{name: "what people did does not count", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, "", v1alpha1.OperationSucceeded, -time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
-		{name: "what was tried left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), failedUpdates(v1alpha1.MaxHistory + 1)}, want: remedy{tried: true}},
-		{name: "some of what was tried left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), failedUpdates(v1alpha1.MaxHistory - 1), did(reboot, cause, v1alpha1.OperationFailed, -30*time.Minute), did(v1alpha1.OperationReconfigure, "", v1alpha1.OperationFailed, -40*time.Minute)}, want: remedy{tried: true}},
+		{name: "what was tried left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), failedUpdates(v1alpha1.MaxHistory + 1)}, want: remedy{forgotten: true}},
+		{name: "some of what was tried left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), failedUpdates(v1alpha1.MaxHistory - 1), did(reboot, cause, v1alpha1.OperationFailed, -30*time.Minute), did(v1alpha1.OperationReconfigure, "", v1alpha1.OperationFailed, -40*time.Minute)}, want: remedy{forgotten: true}},
 		{name: "the history reaches back to the trouble", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-5 * time.Minute), failedUpdates(v1alpha1.MaxHistory + 1)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(5 * time.Minute)}},
 		{name: "it has no Node", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNoNode, -time.Hour)}},
 		{name: "it cannot be logged in to", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), condition(v1alpha1.ConditionAuthenticated, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, 0)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Remediation: tt.policy}}
-			if got := remedyOf(works(tt.edit...), pool); got.action != tt.want.action || got.tried != tt.want.tried || !got.due.Equal(tt.want.due) {
+			if got := remedyOf(works(tt.edit...), pool); got.action != tt.want.action || got.tried != tt.want.tried || got.forgotten != tt.want.forgotten || !got.due.Equal(tt.want.due) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
