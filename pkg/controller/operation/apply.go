@@ -34,14 +34,13 @@ const (
 	// silence is for how long a host that is being changed may be unreachable. It is
 	// half way, so that giving up early helps nobody.
 	silence = 10 * time.Minute
-	// lockPatience is for how long another one may change the host while we wait. What is
-	// on the host ends the services that do not stop after minutes; Windows needs about
-	// as long for a feature.
-	lockPatience = 15 * time.Minute
 	// changeTimeout is how long a step may change the host, however often the connection breaks: a
 	// host that is changed may keep others from their turn. A dozen services that need all of their
 	// time to stop and to start are well within it.
 	changeTimeout = 2 * time.Hour
+	// lockPatience is for how long another one may change the host while we wait: an agent that a controller has left behind
+	// goes on for as long as a change may take. It is that little less so that the step says what it waited for.
+	lockPatience = changeTimeout - 5*time.Minute
 	// maxBreaks is how often the agent may end without a result before it is to blame.
 	maxBreaks = 5
 )
@@ -211,7 +210,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 				lockedSince = now
 			}
 			if now.Sub(lockedSince) >= lockPatience {
-				return nil, fmt.Errorf("another process has been changing the host for more than %s: %s", lockPatience, done.Error)
+				return nil, fmt.Errorf("another process has been changing the host for more than %s: %s", duration.HumanDuration(lockPatience), done.Error)
 			}
 			heard = now
 			why = "Waiting for another process that is changing the host: " + message.Sentence(done.Error)

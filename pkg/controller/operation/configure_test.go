@@ -386,12 +386,24 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
+			name: "an agent that was left behind gets to its end", set: func(f *fixture, _ *scriptedConfiguration) {
+				began := time.Now()
+				f.host.result = func() *api.Result {
+					if time.Since(began) > 100*time.Minute {
+						return nil
+					}
+					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"apply" changes this host, process 7`}
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
 			name: "another one changes the host all the time", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.result = func() *api.Result {
 					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"apply" changes this host, process 7`}
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "changing the host for more than 15m", "The host was not changed."},
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "changing the host for more than 115m: ", "The host was not changed."},
 		},
 		{
 			name: "a file is missing after all", set: func(f *fixture, _ *scriptedConfiguration) {
