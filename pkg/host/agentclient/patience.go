@@ -12,11 +12,13 @@ import (
 
 // patience is how long is waited for what may take long.
 type patience struct {
-	// silence is how long a change, or a transfer, may report nothing new. The longest that
-	// the engine waits without a word is 5 minutes, for a value that a service makes.
+	// silence is how long a change, or a transfer, may report nothing new. The longest that a step of the
+	// engine waits without a word is 9 minutes: for a value, then for a service to start and to be healthy. An
+	// agent that nobody follows ends by itself a minute later.
 	silence time.Duration
 	// change is how long all of a change may take. A dozen services that need all of their
-	// time to stop and to start are well within it.
+	// time to stop and to start are well within it. An agent that still reports something then is left
+	// alone: whoever comes next waits for its lock.
 	change time.Duration
 	// end is how long the agent gets to end after it has said its last word.
 	end time.Duration
@@ -41,6 +43,15 @@ func (e *silenceError) Error() string { return e.message }
 // Unwrap says that this is a deadline that passed.
 func (e *silenceError) Unwrap() error { return context.DeadlineExceeded }
 
+// lengthError means that a host still reports something after all of the time that a change may take.
+type lengthError struct{ whole time.Duration }
+
+// Error implements error.
+func (e *lengthError) Error() string { return fmt.Sprintf("it did not end within %s", e.whole) }
+
+// Unwrap says that this is a deadline that passed.
+func (e *lengthError) Unwrap() error { return context.DeadlineExceeded }
+
 // watch ends a context when nothing happens for too long.
 type watch struct {
 	ctx     context.Context
@@ -60,7 +71,7 @@ func newWatch(ctx context.Context, silence, whole time.Duration) (context.Contex
 	})
 	if whole > 0 {
 		w.whole = time.AfterFunc(whole, func() {
-			w.cancel(&silenceError{fmt.Sprintf("it did not end within %s", whole)})
+			w.cancel(&lengthError{whole})
 		})
 	}
 	return w.ctx, w
@@ -81,7 +92,7 @@ func (w *watch) end() {
 	w.cancel(context.Canceled)
 }
 
-// hangs says whether a context ended because nothing had happened for too long.
+// hangs says whether a context ended because nothing had happened for too long. What only takes long does not hang.
 func hangs(cause error) bool {
 	_, silent := errors.AsType[*silenceError](cause)
 	return silent
@@ -89,8 +100,9 @@ func hangs(cause error) bool {
 
 // explain returns why the context was ended, if it was by the watch, and else err.
 func (w *watch) explain(err error) error {
-	if silent, ok := errors.AsType[*silenceError](context.Cause(w.ctx)); ok {
-		return &Error{Step: StepRun, Err: silent}
+	cause := context.Cause(w.ctx)
+	if _, long := errors.AsType[*lengthError](cause); long || hangs(cause) {
+		return &Error{Step: StepRun, Err: cause}
 	}
 	return err
 }

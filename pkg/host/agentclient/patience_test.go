@@ -64,6 +64,9 @@ func TestWatch(t *testing.T) {
 					t.Errorf("it ended after %s, want %s", took, tt.took)
 				}
 				err := w.explain(io.EOF)
+				if hung := tt.took != tt.whole; hangs(context.Cause(ctx)) != hung {
+					t.Errorf("it hangs: %v, want %v", !hung, hung)
+				}
 				if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRun || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), tt.says) {
 					t.Errorf("got %v", err)
 				}
