@@ -25,11 +25,19 @@ import (
 // errNotDone means that the result, which was printed, is a failure.
 var errNotDone = errors.New("not completed")
 
+// planTakes is how long a plan may wait for Windows. Servers wait three minutes for it, and would not learn why there is none.
+const planTakes = 150 * time.Second
+
+// errPlanTakes is what they learn.
+var errPlanTakes = fmt.Errorf("the plan has taken %s: restart the service of Windows that does not answer, or the host", planTakes)
+
 func planCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
 	bundle, err := config.Decode(stdin)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, planTakes, errPlanTakes)
+	defer cancel()
 	plan, err := (&engine.Engine{System: host.System()}).Plan(ctx, bundle)
 	if err != nil {
 		return err

@@ -5,7 +5,9 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
@@ -127,4 +130,32 @@ func TestCallerThatIsGone(t *testing.T) {
 	if want := "writing the answer: " + fs.ErrClosed.Error(); !done || err == nil || err.Error() != want {
 		t.Errorf("it is done: %v; got %v, want %s", done, err, want)
 	}
+}
+
+// hungSystem has a Host Networking Service that hangs.
+type hungSystem struct{ system }
+
+func (hungSystem) HNSNetwork(ctx context.Context, _ string) (bool, error) {
+	<-ctx.Done()
+	return false, context.Cause(ctx)
+}
+
+type hungHost struct{ *fakeHost }
+
+func (h hungHost) System() System { return hungSystem{system{files: h.files}} }
+
+// TestPlanOfAHostThatHangs: a plan ends before those who wait for it give up, and says why.
+func TestPlanOfAHostThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bundle := &config.Bundle{Document: config.Document{Version: config.SchemaVersion, HNS: &config.HNS{Foreign: []string{"pods"}}}}
+		encoded, err := bundle.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		err = planCommand(t.Context(), hungHost{newFakeHost(t)}, bytes.NewReader(encoded), io.Discard)
+		if took := time.Since(began); !errors.Is(err, errPlanTakes) || took != planTakes {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
 }

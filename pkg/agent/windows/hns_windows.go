@@ -21,8 +21,8 @@ import (
 )
 
 // hns takes seconds for what it is asked when it has much to do, and half a minute for a network. It is known to hang for good, and
-// its calls with it. A plan, which servers wait three minutes for, has to end before that and say so.
-var hns = &answerer{name: "Host Networking Service (hns)", limit: time.Minute}
+// its calls with it. A change of the host that does not wait long enough fails half way; whoever has less time, as a plan has, bounds its context.
+var hns = &answerer{name: "Host Networking Service (hns)", limit: 3 * time.Minute}
 
 var procHNSCall = windows.NewLazySystemDLL("vmcompute.dll").NewProc("HNSCall")
 
