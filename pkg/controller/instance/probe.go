@@ -153,6 +153,15 @@ func (e *unusableKeyError) Error() string { return e.err.Error() }
 
 func (e *unusableKeyError) Unwrap() error { return e.err }
 
+// agentDigest is the digest of the agent on the host. That of ours is not asked for again: it was verified when the agent was placed, and is part
+// of the name by which it is run.
+func (a *attempt) agentDigest(ctx context.Context) (string, error) {
+	if _, ours := a.Hosts.Agent(); ours != "" && a.instance.Status.CurrentRevision == ours {
+		return ours, nil
+	}
+	return a.Hosts.AgentDigest(ctx, a.instance)
+}
+
 // facts inspects the host. That puts our agent there, so that the object must be held before: it
 // is removed from the host with the object.
 func (a *attempt) facts(ctx context.Context) error {
@@ -163,7 +172,7 @@ func (a *attempt) facts(ctx context.Context) error {
 	digest := ""
 	if a.Desired == nil { // it is the revision of a host that is only watched
 		var err error
-		if digest, err = a.Hosts.AgentDigest(ctx, a.instance); err != nil {
+		if digest, err = a.agentDigest(ctx); err != nil {
 			return err
 		}
 	}
