@@ -43,8 +43,8 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		if op.Cause != v1alpha1.CauseNodeNotReady || op.FinishedAt == nil {
 			continue
 		}
-		if op.FinishedAt.Time.Before(before.Add(-sameTrouble)) {
-			break
+		if op.FinishedAt.Time.Before(earlier(before.Add(-sameTrouble), c.LastTransitionTime.Time)) {
+			break // as long as the Node has not been ready it is the same trouble, however long the next repair had to wait
 		}
 		if leftAlone(op) {
 			continue
