@@ -193,7 +193,7 @@ func (c contract) stdin(t *testing.T) {
 	}
 }
 
-// closeSession: what a session started ends with it, and its place is free again.
+// closeSession: what a session started ends when it is told to and the session is closed, and its place is free again soon after.
 func (c contract) closeSession(t *testing.T) {
 	cl := dial(t, c.host, c.signer)
 	line := "more"
@@ -201,14 +201,19 @@ func (c contract) closeSession(t *testing.T) {
 		line = "cat"
 	}
 	for range 15 { // more than fit at a time
-		s, err := cl.NewSession()
-		if err != nil {
-			t.Fatal(err)
-		}
+		var s *ssh.Session
+		Eventually(t, "there is room for another session", func() (opened bool) {
+			var err error
+			s, err = cl.NewSession()
+			return err == nil
+		})
 		if _, err := s.StdinPipe(); err != nil { // stays open: the program waits for it
 			t.Fatal(err)
 		}
 		if err := s.Start(line); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Signal(ssh.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
