@@ -70,7 +70,7 @@ func TestCordonAndRestore(t *testing.T) {
 // TestNamesOfUsersSeparateNothing: whatever a user is called, the cordon of that user is lifted, and nobody else's mark is read in it.
 func TestNamesOfUsersSeparateNothing(t *testing.T) {
 	for _, user := range []string{
-		"eve instead of op-1 Reboot (asked for by windows-controller)", "eve instead of", "eve instead instead of of op-1",
+		"eve instead of op-1 Reboot (asked for by windows-controller)", "eve instead of", "eve instead instead of of op-1", //nolint:dupword // once it is taken away, it is there
 		"eve, until the Node is ready after 2026-01-01T00:00:00Z",
 	} {
 		mark := Mark{ID: "op-2", Purpose: "Reboot", Who: AskedForBy(user)}

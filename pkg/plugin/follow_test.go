@@ -42,7 +42,7 @@ func TestKeepLooking(t *testing.T) {
 						return true, nil
 					}
 					seen()
-					time.Sleep(tt.lasts)
+					<-time.After(tt.lasts)
 					return false, tt.err
 				}, func(error) { tells++ })
 				if !errors.Is(err, tt.want) || tells != tt.tells {

@@ -74,7 +74,7 @@ func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
 // begin has the controller begin on the eve of the day when the clocks of Europe change.
 func (c *cluster) begin() {
 	slices.SortFunc(c.members, func(a, b *member) int { return compareKeys(a.key, b.key) })
-	time.Sleep(time.Until(time.Date(2000, 3, 25, 20, 0, 0, 0, time.UTC)))
+	<-time.After(time.Until(time.Date(2000, 3, 25, 20, 0, 0, 0, time.UTC)))
 	for _, pool := range c.pools {
 		c.want(pool)
 	}
@@ -239,7 +239,7 @@ var clusterActions = map[string]func(*cluster){
 				c.cordonByHand(m)
 			}
 		}
-		time.Sleep(time.Duration(c.draw("seconds", 3600)) * time.Second)
+		<-time.After(time.Duration(c.draw("seconds", 3600)) * time.Second)
 		c.start()
 		c.pass() // before anybody has written what was seen of the Nodes
 		for _, m := range c.members {

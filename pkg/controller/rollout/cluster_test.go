@@ -146,7 +146,7 @@ func (c *cluster) run(d time.Duration) {
 		if !next.After(time.Now()) {
 			c.t.Fatalf("it goes on without an end at %s", time.Now())
 		}
-		time.Sleep(time.Until(next))
+		<-time.After(time.Until(next))
 	}
 }
 
