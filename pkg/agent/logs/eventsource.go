@@ -49,7 +49,7 @@ const tailPatience = 20 * time.Second
 func (s *eventSource) open(ctx context.Context, f filter, tail *int64, from *resume) error {
 	s.selection.Since, s.selection.Until = f.since, f.until
 	var err error
-	s.last, err = edgeRecord(ctx, s.log, s.selection.Channel, true)
+	s.last, err = EdgeRecord(ctx, s.log, s.selection.Channel, true)
 	if errors.Is(err, ErrDirectChannel) && !s.selection.Follow {
 		s.direct = true
 		s.last, err = s.lastRecord(ctx)
@@ -75,9 +75,9 @@ func (s *eventSource) open(ctx context.Context, f filter, tail *int64, from *res
 	return err
 }
 
-// edgeRecord returns the ID of the newest or oldest record of a channel, 0 when the
-// channel is empty.
-func edgeRecord(ctx context.Context, log EventLog, channel string, newest bool) (uint64, error) {
+// EdgeRecord returns the ID of the newest or oldest record of a channel, 0 when the
+// channel is empty. Its errors are those of the log.
+func EdgeRecord(ctx context.Context, log EventLog, channel string, newest bool) (uint64, error) {
 	r, err := log.Query(ctx, EventQuery{Channel: channel, NewestFirst: newest})
 	if err != nil {
 		return 0, err
@@ -130,7 +130,7 @@ func (s *eventSource) resume(ctx context.Context, from *resume) error {
 		// Clearing a channel starts its numbers again.
 		s.missing, after = "the event log channel was cleared; continuing with its oldest event", 0
 	case s.last > after:
-		oldest, err := edgeRecord(ctx, s.log, s.selection.Channel, false)
+		oldest, err := EdgeRecord(ctx, s.log, s.selection.Channel, false)
 		if err != nil {
 			return err
 		}

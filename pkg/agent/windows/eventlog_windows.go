@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -171,7 +170,7 @@ func (r *eventReader) reopen(ctx context.Context) error {
 	// The bookmark of a subscription works in a channel that was cleared. What of a direct channel is the newest record would
 	// be found by reading all of it.
 	if !r.query.Follow && !r.query.NewestFirst && !isDirect(r.query.Channel) {
-		err := stillThere(r.after(), func() (uint64, error) { return newestRecord(ctx, r.query.Channel) })
+		err := stillThere(r.after(), func() (uint64, error) { return logs.EdgeRecord(ctx, eventLog{}, r.query.Channel, true) })
 		if err != nil {
 			return err
 		}
@@ -182,23 +181,6 @@ func (r *eventReader) reopen(ctx context.Context) error {
 		r.results = results
 	}
 	return err
-}
-
-// newestRecord is the ID of the newest record of a channel, 0 if it has none.
-func newestRecord(ctx context.Context, channel string) (uint64, error) {
-	r, err := eventLog{}.Query(ctx, logs.EventQuery{Channel: channel, NewestFirst: true})
-	if err != nil {
-		return 0, err
-	}
-	defer r.Close() //nolint:errcheck // only read
-	e, err := r.Next(ctx)
-	if errors.Is(err, io.EOF) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return e.RecordID, nil
 }
 
 // xpath selects the events of a query, those before a record if that is not 0. A subscription has a bookmark instead of the record,
