@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
@@ -31,12 +32,6 @@ import (
 // conflictDelay is when to try again after somebody else has changed the object. The
 // change itself usually wakes the reconciler before.
 const conflictDelay = time.Second
-
-// leadsAgainAfter is when a process that seems not to lead asks again. One that really does not has ended by then.
-const leadsAgainAfter = 10 * time.Second
-
-// errNotLeading means that another process has taken over.
-var errNotLeading = errors.New("another process has taken over")
 
 // Reconciler records the operations that hosts need. See the comment of the package.
 type Reconciler struct {
@@ -73,8 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // it was decided by what is not so any more
-	case errors.Is(err, errNotLeading):
-		return reconcile.Result{RequeueAfter: leadsAgainAfter}, nil
+	case errors.Is(err, leading.ErrNotLeading):
+		return reconcile.Result{RequeueAfter: leading.AgainAfter}, nil
 	case object.Gone(err):
 		return reconcile.Result{}, nil // deleted meanwhile, which wakes the reconciler
 	case err != nil:
@@ -145,8 +140,11 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 	case doRelease:
 		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)
 	case doNothing, doRecord, doCancel:
-		if err := r.ensureLeading(ctx, a); err != nil {
-			return err
+		// How many hosts may be removed counts for all processes.
+		if a.do == doRecord && a.operation == v1alpha1.OperationRemove {
+			if err := leading.Ensure(ctx, r.Leads); err != nil {
+				return err
+			}
 		}
 		if err := r.remember(ctx, s.pool, a.turn); err != nil {
 			return err
@@ -161,21 +159,6 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 		log.FromContext(ctx).Info("The namespace of the instance is being deleted", "reason", a.event.reason, "note", a.event.note)
 	}
 	r.Recorder.Event(s.instance, a.event.eventType, a.event.reason, message.EventNote(a.event.note))
-	return nil
-}
-
-// ensureLeading makes sure, before the removal of a host is recorded, that no other process has taken over.
-func (r *Reconciler) ensureLeading(ctx context.Context, a action) error {
-	if r.Leads == nil || a.do != doRecord || a.operation != v1alpha1.OperationRemove {
-		return nil
-	}
-	leads, err := r.Leads(ctx)
-	if err == nil && !leads {
-		return errNotLeading
-	}
-	if err != nil {
-		return fmt.Errorf("finding out whether another process has taken over: %w", err)
-	}
 	return nil
 }
 

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
@@ -462,7 +463,7 @@ func TestWhoDoesNotLeadRemovesNothing(t *testing.T) {
 	}
 	f.expectTold("FirstConfiguration")
 	f.delete()
-	if got := f.settle(); got.RequeueAfter != leadsAgainAfter || f.get().Status.Operation.Type == remove {
+	if got := f.settle(); got.RequeueAfter != leading.AgainAfter || f.get().Status.Operation.Type == remove {
 		t.Errorf("got %+v, again after %s", f.get().Status.Operation, got.RequeueAfter)
 	}
 	away = errors.New("away")

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 )
 
 // TestTransient: an API server that is away ends no operation, and what it says does.
@@ -108,7 +109,7 @@ func TestWhoLeadsAgainGoesOn(t *testing.T) {
 			if op := f.waitForEnd(); op.Phase != want {
 				t.Errorf("the operation is %s: %s", op.Phase, op.Message)
 			}
-			if took := time.Since(began); took < 3*leadsAgainAfter {
+			if took := time.Since(began); took < 3*leading.AgainAfter {
 				t.Errorf("it was asked who leads all the time: after %s it has ended", took)
 			}
 		})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -70,9 +71,6 @@ type execution struct {
 	reported sets.Set[string]
 }
 
-// leadsAgainAfter is when a process that seems not to lead asks again. One that really does not has ended by then.
-const leadsAgainAfter = 10 * time.Second
-
 // drainer has the pods of a Node leave; see [drain.Drainer.Run].
 type drainer interface {
 	Run(ctx context.Context, node string, o drain.Options, report func(drain.Progress)) error
@@ -87,7 +85,7 @@ func (e *execution) run(ctx context.Context, canceled <-chan struct{}) (again ti
 		err := e.runSteps(ctx, canceled)
 		switch {
 		case errors.Is(err, errNotLeading):
-			return leadsAgainAfter
+			return leading.AgainAfter
 		case err == nil || errors.Is(err, errOver) || ctx.Err() != nil:
 			return 0
 		}

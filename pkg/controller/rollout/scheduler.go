@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
@@ -26,9 +27,6 @@ import (
 
 // conflictDelay is when to decide again after somebody else has changed an object that was to be written.
 const conflictDelay = 200 * time.Millisecond
-
-// leadsAgainAfter is when a process that seems not to lead asks again. One that really does not has ended by then.
-const leadsAgainAfter = 10 * time.Second
 
 // Scheduler decides which hosts get another configuration, a restart or a repair next, and records that as operations. It looks at all
 // pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
@@ -152,12 +150,12 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 	for _, key := range decided.ask {
 		s.asker.ask(instances[key]) //nolint:contextcheck // hosts answer when they do, not within this pass
 	}
-	if s.Leads != nil && len(decided.start)+len(decided.admit) > 0 {
-		switch leads, err := s.Leads(ctx); {
+	if len(decided.start)+len(decided.admit) > 0 {
+		switch err := leading.Ensure(ctx, s.Leads); {
+		case errors.Is(err, leading.ErrNotLeading):
+			return reconcile.Result{RequeueAfter: leading.AgainAfter}, nil
 		case err != nil:
-			return reconcile.Result{}, fmt.Errorf("finding out whether another process has taken over: %w", err)
-		case !leads:
-			return reconcile.Result{RequeueAfter: leadsAgainAfter}, nil
+			return reconcile.Result{}, err
 		}
 	}
 	conflict, err := s.writeAll(ctx, instances, decided)

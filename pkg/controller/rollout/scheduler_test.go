@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 )
 
 // scheduled is a scheduler with a cache and hosts of its own.
@@ -268,7 +269,7 @@ func TestScheduleOfWhoDoesNotLead(t *testing.T) {
 		}
 		f.pass()
 		f.pass()
-		if result := f.pass(); result.RequeueAfter != leadsAgainAfter || f.operation("a") != nil || f.operation("b").AdmittedImpact != "" {
+		if result := f.pass(); result.RequeueAfter != leading.AgainAfter || f.operation("a") != nil || f.operation("b").AdmittedImpact != "" {
 			t.Errorf("a has %+v, b %+v; again after %s", f.operation("a"), f.operation("b"), result.RequeueAfter)
 		}
 		fails = errors.New("away")

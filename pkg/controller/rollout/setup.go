@@ -73,17 +73,13 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("adding what asks hosts: %w", err)
 	}
 	answered, changed := make(chan event.GenericEvent), make(chan event.GenericEvent)
-	s.asker.notify = func(ctx context.Context) { wake(ctx, answered, &v1alpha1.WindowsInstance{}) }
+	s.asker.notify = func(ctx context.Context) { watch.Send(ctx, answered, &v1alpha1.WindowsInstance{}) }
 	s.changed = func(ctx context.Context, pool types.NamespacedName) {
 		of := &v1alpha1.WindowsNodePool{}
 		of.Namespace, of.Name = pool.Namespace, pool.Name
-		wake(ctx, changed, of)
+		watch.Send(ctx, changed, of)
 	}
-	s.tells = func(ctx context.Context, instance types.NamespacedName) {
-		of := &v1alpha1.WindowsInstance{}
-		of.Namespace, of.Name = instance.Namespace, instance.Name
-		wake(ctx, s.toldChanged, of)
-	}
+	s.tells = func(ctx context.Context, instance types.NamespacedName) { watch.Wake(ctx, s.toldChanged, instance) }
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{everything} })
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named(schedulerName).
@@ -130,14 +126,6 @@ func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) []reconcile
 		requests[i].NamespacedName = client.ObjectKeyFromObject(&pools.Items[i])
 	}
 	return requests
-}
-
-// wake sends an event to a channel that a controller watches, unless ctx ends before it is received.
-func wake(ctx context.Context, to chan<- event.GenericEvent, object client.Object) {
-	select {
-	case to <- event.GenericEvent{Object: object}:
-	case <-ctx.Done():
-	}
 }
 
 // decisive lets pass every change but those that are known not to be decided by: what is forgotten here costs a pass, and not hosts

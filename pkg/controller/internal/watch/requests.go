@@ -39,9 +39,13 @@ func Requests(ctx context.Context, reader client.Reader, o ...client.ListOption)
 // Wake sends an event about an instance to a channel that a controller watches, unless ctx
 // ends before it is received.
 func Wake(ctx context.Context, to chan<- event.GenericEvent, key types.NamespacedName) {
-	e := event.GenericEvent{Object: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+	Send(ctx, to, &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})
+}
+
+// Send sends an event about any object, as [Wake] does about instances.
+func Send(ctx context.Context, to chan<- event.GenericEvent, object client.Object) {
 	select {
-	case to <- e:
+	case to <- event.GenericEvent{Object: object}:
 	case <-ctx.Done():
 	}
 }
