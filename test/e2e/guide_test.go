@@ -61,21 +61,15 @@ func blocksBelow(t *testing.T, heading string) []block {
 // console returns the commands of a section that are shown with a prompt, each with its following lines.
 func console(t *testing.T, heading string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "user-guide.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(text), "# "+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n#")
 	var commands []string
-	for _, b := range blocksOf(section) {
+	for _, b := range blocksBelow(t, heading) {
 		for line := range strings.Lines(continuation.ReplaceAllString(b.text, "")) {
 			if command, shown := strings.CutPrefix(strings.TrimSpace(line), "$ "); shown {
 				commands = append(commands, command)
 			}
 		}
 	}
-	if !found || len(commands) == 0 {
+	if len(commands) == 0 {
 		t.Fatalf("the user guide shows no commands in a section %s", heading)
 	}
 	return commands
