@@ -35,9 +35,9 @@ func TestDemo(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	for _, platform := range []string{"", "AWS"} {
-		t.Run("OPENSHIFT="+platform, func(t *testing.T) { testDemo(t, program, platform) })
-	}
+	// The names are part of TMPDIR, and gcc leaves files where that has a "=".
+	t.Run("Kubernetes", func(t *testing.T) { testDemo(t, program, "") })
+	t.Run("OpenShift", func(t *testing.T) { testDemo(t, program, "AWS") })
 }
 
 func testDemo(t *testing.T, program, platform string) {

@@ -24,12 +24,13 @@ import (
 // user of this process may open, so it needs no credentials of its own. Every
 // acknowledged write is on disk (fsync), so the process may be killed at any time.
 type Embedded struct {
-	etcd     *embed.Etcd
-	dir      string
-	quota    int64 // in bytes
-	crowded  bool  // it was full of objects when it was last looked; for [Embedded.makeSpace] only
-	lock     *os.File
-	endpoint string
+	etcd  *embed.Etcd
+	dir   string
+	quota int64 // in bytes
+	// crowdedAt is the revision at which it was full of objects; as long as none is deleted, it still is. For [Embedded.makeSpace] only.
+	crowdedAt int64
+	lock      *os.File
+	endpoint  string
 	// temporary is a directory with the sockets, empty if they are in the data directory.
 	temporary string
 

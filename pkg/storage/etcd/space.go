@@ -89,14 +89,14 @@ func (e *Embedded) endAlarm(ctx context.Context, alarm *etcdserverpb.AlarmMember
 		return fmt.Errorf("removing old revisions from the embedded etcd: %w", err)
 	}
 	most, backend := e.quota-e.quota/leastRoom, e.etcd.Server.Backend()
-	used := backend.SizeInUse() // of what was freed just now it has not heard
-	if !e.crowded || used <= most {
+	// What is in use is known for certain only after that: etcd counts free pages when it writes, and one that is full hardly does.
+	if e.crowdedAt != now.Header.Revision {
 		if err := e.defragment(); err != nil {
 			return err
 		}
-		used = backend.Size()
 	}
-	if e.crowded = used > most; e.crowded {
+	if used := backend.Size(); used > most {
+		e.crowdedAt = now.Header.Revision
 		return fmt.Errorf("the objects that the embedded etcd has are %d MiB, and it may have %d MiB", used>>20, e.quota>>20)
 	}
 	if _, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
