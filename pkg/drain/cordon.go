@@ -193,25 +193,25 @@ func Abandoned(node *corev1.Node) bool {
 // Restore makes a Node schedulable again that was cordoned with the mark, or one of its
 // purpose, and removes the mark. It returns whether the Node is schedulable now: one
 // that somebody else has cordoned since stays so, and one whose cordon was taken over from another
-// purpose is that one's again. Repeating it is harmless.
+// purpose is that one's again. It also returns whether a cordon was lifted for that. Repeating it is harmless.
 //
 // A mark that is left on a Node which somebody has uncordoned by other means, and then
 // cordoned again, is taken for the one of that cordon: Kubernetes does not say who
 // cordoned a Node. Where the Node is seen in between, such a mark is removed, see [Abandoned].
-func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable bool, err error) {
+func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable, lifted bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		on := mark.on(node)
 		if _, former, taken := strings.Cut(node.Annotations[CordonedByAnnotation], insteadOf); on && taken && node.Spec.Unschedulable {
-			schedulable = false
+			schedulable, lifted = false, false
 			return patch(node, true, former), true
 		}
-		schedulable = !node.Spec.Unschedulable || on
+		schedulable, lifted = !node.Spec.Unschedulable || on, node.Spec.Unschedulable && on
 		return patch(node, false, nil), on
 	})
 	if err != nil {
-		return false, fmt.Errorf("uncordoning Node %s: %w", name, err)
+		return false, false, fmt.Errorf("uncordoning Node %s: %w", name, err)
 	}
-	return schedulable, nil
+	return schedulable, lifted, nil
 }
 
 // Uncordon makes a Node schedulable again, whoever cordoned it. It returns whether it was not.

@@ -53,10 +53,10 @@ func TestCordonAndRestore(t *testing.T) {
 			if !node.Spec.Unschedulable || !tt.want.ByOther && node.Annotations[CordonedByAnnotation] != "drain-1 alice" {
 				t.Errorf("after the cordon it is %+v with %v", node.Spec, node.Annotations)
 			}
-			for range 2 {
-				schedulable, err := Restore(t.Context(), client, testNode, "uid", mark)
-				if err != nil || schedulable == tt.after {
-					t.Errorf("got %v, %v", schedulable, err)
+			for n := range 2 {
+				schedulable, lifted, err := Restore(t.Context(), client, testNode, "uid", mark)
+				if err != nil || schedulable == tt.after || lifted != (schedulable && n == 0) {
+					t.Errorf("got %v, lifted: %v, %v", schedulable, lifted, err)
 				}
 			}
 			node = getNode(t, client)
@@ -85,7 +85,7 @@ func TestNamesOfUsersSeparateNothing(t *testing.T) {
 		if !IsMarked(node, "Reboot", user) || IsMarked(node, "Reboot", "windows-controller") {
 			t.Errorf("%s: it is marked with %q", user, node.Annotations[CordonedByAnnotation])
 		}
-		if schedulable, err := Restore(t.Context(), client, testNode, "uid", mark); !schedulable || err != nil {
+		if schedulable, _, err := Restore(t.Context(), client, testNode, "uid", mark); !schedulable || err != nil {
 			t.Errorf("%s: %v, %v; it is marked with %q", user, schedulable, err, getNode(t, client).Annotations[CordonedByAnnotation])
 		}
 	}
@@ -118,7 +118,7 @@ func TestMarksOfAPurpose(t *testing.T) {
 			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantMark {
 				t.Errorf("the mark is %q, want %q", got, tt.wantMark)
 			}
-			schedulable, err := Restore(t.Context(), client, testNode, "uid", mark)
+			schedulable, _, err := Restore(t.Context(), client, testNode, "uid", mark)
 			if err != nil || schedulable != tt.wantRestored {
 				t.Errorf("schedulable: got %v, %v, want %v", schedulable, err, tt.wantRestored)
 			}
@@ -158,15 +158,15 @@ func TestCordonThatStays(t *testing.T) {
 				t.Errorf("the mark is %q, want %q", got, tt.wantMark)
 			}
 			for _, purpose := range []string{"Reconfigure", "Reboot"} {
-				schedulable, err := Restore(t.Context(), client, testNode, "uid", Mark{ID: "op-3", Purpose: purpose, Who: "(asked for by bob)"})
+				schedulable, _, err := Restore(t.Context(), client, testNode, "uid", Mark{ID: "op-3", Purpose: purpose, Who: "(asked for by bob)"})
 				if err != nil || schedulable {
 					t.Errorf("a later %s: schedulable %v, %v", purpose, schedulable, err)
 				}
 			}
-			for range 2 {
-				schedulable, err := Restore(t.Context(), client, testNode, "uid", mark)
-				if err != nil || schedulable == tt.wantStays {
-					t.Errorf("schedulable: got %v, %v", schedulable, err)
+			for n := range 2 {
+				schedulable, lifted, err := Restore(t.Context(), client, testNode, "uid", mark)
+				if err != nil || schedulable == tt.wantStays || lifted != (schedulable && n == 0) {
+					t.Errorf("schedulable: got %v, lifted: %v, %v", schedulable, lifted, err)
 				}
 			}
 			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantAfter {
@@ -238,7 +238,7 @@ func TestCordonSendsWhatItRead(t *testing.T) {
 			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":"op-1 Reboot (asked for by alice)"},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":true}}`,
 		},
 		{
-			"restore", newTestNode(true, "op-1"), func(c kubernetes.Interface) error { _, err := Restore(t.Context(), c, testNode, "", mark); return err },
+			"restore", newTestNode(true, "op-1"), func(c kubernetes.Interface) error { _, _, err := Restore(t.Context(), c, testNode, "", mark); return err },
 			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":null},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":false}}`,
 		},
 		{
@@ -272,7 +272,7 @@ func TestCordonKeepsToItsNode(t *testing.T) {
 	if got, err := Cordon(t.Context(), client, testNode, "another", mark); !errors.Is(err, ErrNodeReplaced) || got != (Cordoned{}) {
 		t.Errorf("cordon: %+v, %v", got, err)
 	}
-	if schedulable, err := Restore(t.Context(), client, testNode, "another", mark); !errors.Is(err, ErrNodeReplaced) || schedulable {
+	if schedulable, _, err := Restore(t.Context(), client, testNode, "another", mark); !errors.Is(err, ErrNodeReplaced) || schedulable {
 		t.Errorf("restore: %v, %v", schedulable, err)
 	}
 	if changed, err := Uncordon(t.Context(), client, testNode, "another"); !errors.Is(err, ErrNodeReplaced) || changed {

@@ -339,7 +339,7 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 			}
 		}
 	})
-	if reason := stepReasons[name]; reason != "" && state == v1alpha1.StepSucceeded && done.again == "" {
+	if reason := stepReasons[name]; reason != "" && state == v1alpha1.StepSucceeded && done.again == "" && !done.untold {
 		e.announce(corev1.EventTypeNormal, reason, done.message)
 	}
 	switch {

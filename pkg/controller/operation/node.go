@@ -151,13 +151,13 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if op.Type != v1alpha1.OperationUncordon || op.Cause != "" {
-		message, err := e.restore(ctx)
+		message, lifted, err := e.restoreNode(ctx)
 		if err == nil && op.Cause == v1alpha1.CauseCameBack && e.cameBackRestarted() {
 			var asked string
 			asked, err = e.fulfillRestart(ctx)
 			message += asked
 		}
-		return result{message: message, skipped: op.Type != v1alpha1.OperationReconfigure && message == asBefore(op)}, err
+		return result{message: message, skipped: op.Type != v1alpha1.OperationReconfigure && message == asBefore(op), untold: !lifted}, err
 	}
 	var changed bool
 	if err := e.onNode(ctx, op.Node.Name, func() (err error) {
@@ -167,30 +167,36 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if !changed {
-		return result{message: fmt.Sprintf("Node %s was schedulable already.", op.Node.Name)}, nil
+		return result{message: fmt.Sprintf("Node %s was schedulable already.", op.Node.Name), untold: true}, nil
 	}
 	return result{message: fmt.Sprintf("Node %s is schedulable.", op.Node.Name)}, nil
 }
 
 // restore removes the cordon of the operation and says what became of it.
-func (e *execution) restore(ctx context.Context) (string, error) {
+func (e *execution) restore(ctx context.Context) (message string, err error) {
+	message, _, err = e.restoreNode(ctx)
+	return message, err
+}
+
+// restoreNode removes the cordon of the operation, if it has one, and says what became of the Node.
+func (e *execution) restoreNode(ctx context.Context) (message string, lifted bool, err error) {
 	op := e.operation()
 	var schedulable bool
-	err := e.onNode(ctx, op.Node.Name, func() (err error) {
-		schedulable, err = drain.Restore(ctx, e.Kube, op.Node.Name, op.Node.UID, markOf(op))
+	err = e.onNode(ctx, op.Node.Name, func() (err error) {
+		schedulable, lifted, err = drain.Restore(ctx, e.Kube, op.Node.Name, op.Node.UID, markOf(op))
 		return err
 	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("Node %s was deleted meanwhile.", op.Node.Name), nil
+		return fmt.Sprintf("Node %s was deleted meanwhile.", op.Node.Name), false, nil
 	case err != nil:
-		return "", err
+		return "", false, err
 	case !schedulable && op.Node.WasUnschedulable:
-		return asBefore(op), nil
+		return asBefore(op), false, nil
 	case !schedulable:
-		return fmt.Sprintf("Node %s stays cordoned because somebody else has cordoned it meanwhile.", op.Node.Name), nil
+		return fmt.Sprintf("Node %s stays cordoned because somebody else has cordoned it meanwhile.", op.Node.Name), false, nil
 	}
-	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), nil
+	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), lifted, nil
 }
 
 // asBefore says that the Node was cordoned by others before the operation.

@@ -41,6 +41,8 @@ type result struct {
 	message string
 	// skipped: there was nothing to do.
 	skipped bool
+	// untold: nothing was done that people are told of by an event.
+	untold bool
 	// enough: the operation has succeeded without the steps that follow.
 	enough bool
 	// refusal is why the operation has failed with this step, which did what it should. Empty: it

@@ -279,7 +279,7 @@ func (e *execution) liftCordons(ctx context.Context, node *corev1.Node) (lifted 
 		}
 		mark := drain.Mark{ID: e.operation().ID, Purpose: string(purpose)}
 		if err := e.onNode(ctx, node.Name, func() error {
-			_, err := drain.Restore(ctx, e.Kube, node.Name, node.UID, mark)
+			_, _, err := drain.Restore(ctx, e.Kube, node.Name, node.UID, mark)
 			return err
 		}); err != nil {
 			return lifted, err

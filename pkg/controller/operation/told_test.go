@@ -106,3 +106,37 @@ func TestOthersAreTold(t *testing.T) {
 		})
 	}
 }
+
+// TestUncordonedIsTold: that a Node is uncordoned is told where a cordon was taken away, and not of one that was never cordoned or that stays so.
+func TestUncordonedIsTold(t *testing.T) {
+	t.Parallel()
+	ours := func(kind string) func(*fixture) { return func(f *fixture) { f.cordonAs("op-0 " + kind) } }
+	restarts := func(f *fixture) { f.host.impact = config.ImpactRestart }
+	for name, tt := range map[string]struct {
+		operation v1alpha1.Operation
+		set       func(*fixture)
+		want      bool
+		cordoned  bool
+	}{
+		"a change without a drain":                    {reconfigureOperation(), restarts, false, false},
+		"one after another that failed":               {reconfigureOperation(), func(f *fixture) { restarts(f); ours("Reconfigure")(f) }, true, false},
+		"one on a Node that people cordoned":          {reconfigureOperation(), func(f *fixture) { restarts(f); f.cordonByHand() }, false, true},
+		"a change with a drain":                       {reconfigureOperation(), func(f *fixture) { f.host.impact = config.ImpactDrain }, true, false},
+		"a restart":                                   {rebootOperation(v1alpha1.RebootGraceful), func(*fixture) {}, true, false},
+		"a restart of a Node that people cordoned":    {rebootOperation(v1alpha1.RebootGraceful), (*fixture).cordonByHand, false, true},
+		"a Node that people cordoned, by request":     {v1alpha1.Operation{Type: v1alpha1.OperationUncordon}, (*fixture).cordonByHand, true, false},
+		"a Node that is schedulable, by request":      {v1alpha1.Operation{Type: v1alpha1.OperationUncordon}, func(*fixture) {}, false, false},
+		"a Node that was left by a restart, unasked":  {v1alpha1.Operation{Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack}, ours("Reboot"), true, false},
+		"a Node that was uncordoned by hand, unasked": {v1alpha1.Operation{Type: v1alpha1.OperationUncordon, Cause: v1alpha1.CauseCameBack}, func(*fixture) {}, false, false},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(tt.operation))
+			f.configure()
+			tt.set(f)
+			op := f.finish()
+			if got := slices.Contains(f.told, "Node Uncordoned"); op.Phase != v1alpha1.OperationSucceeded || got != tt.want || f.node().Spec.Unschedulable != tt.cordoned {
+				t.Errorf("it is %s, told: %v, want %v; the Node is %+v: %s", op.Phase, got, tt.want, f.node().Spec, op.Message)
+			}
+		})
+	}
+}
