@@ -238,7 +238,10 @@ func TestCordonSendsWhatItRead(t *testing.T) {
 			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":"op-1 Reboot (asked for by alice)"},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":true}}`,
 		},
 		{
-			"restore", newTestNode(true, "op-1"), func(c kubernetes.Interface) error { _, _, err := Restore(t.Context(), c, testNode, "", mark); return err },
+			"restore", newTestNode(true, "op-1"), func(c kubernetes.Interface) error {
+				_, _, err := Restore(t.Context(), c, testNode, "", mark)
+				return err
+			},
 			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":null},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":false}}`,
 		},
 		{
