@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 
+	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
@@ -23,8 +24,19 @@ const (
 	appliedKey       = "applied"
 )
 
-// hybridPatch has the network operator make the overlay.
-const hybridPatch = `oc patch network.operator cluster --type=merge -p '{"spec":{"defaultNetwork":{"ovnKubernetesConfig":{"hybridOverlayConfig":{"hybridClusterNetwork":[{"cidr":"10.132.0.0/14","hostPrefix":23}]}}}}}'`
+// overlayPatch is the command that has the network operator make an overlay, which is JSON; null: remove it.
+func overlayPatch(overlay string) string {
+	return fmt.Sprintf(`oc patch network.operator cluster --type=merge -p '{"spec":{"defaultNetwork":{"ovnKubernetesConfig":{"hybridOverlayConfig":%s}}}}'`, overlay)
+}
+
+// overlayOf is the overlay that OpenShift's documentation proposes for Windows hosts on a platform.
+func overlayOf(platform configv1.PlatformType) string {
+	port := ""
+	if platform == configv1.VSpherePlatformType {
+		port = fmt.Sprintf(`,"hybridOverlayVXLANPort":%d`, vSpherePort)
+	}
+	return `{"hybridClusterNetwork":[{"cidr":"10.132.0.0/14","hostPrefix":23}]` + port + `}`
+}
 
 // readOverlay reads whether there is a hybrid overlay, which Windows hosts are connected by, and its
 // port, which differs where the platform itself uses the usual one. What counts is what the network operator has applied: it
@@ -56,7 +68,7 @@ func (r *reader) readOverlay(ctx context.Context) error {
 		}
 	}
 	if overlay == nil {
-		r.find("the cluster has no hybrid networking with OVN-Kubernetes, which connects Windows hosts", "set it, with a network that is free: "+hybridPatch)
+		r.find("the cluster has no hybrid networking with OVN-Kubernetes, which connects Windows hosts", "set it, with a network that is free: "+overlayPatch(overlayOf(r.cluster.Platform)))
 		return nil
 	}
 	r.cluster.HybridNetwork = true
@@ -67,7 +79,18 @@ func (r *reader) readOverlay(ctx context.Context) error {
 		}
 		r.cluster.VXLANPort = uint16(*port)
 	}
+	r.checkPort()
 	return nil
+}
+
+// checkPort warns of an overlay whose packets vSphere may take for those of its own.
+func (r *reader) checkPort() {
+	if port := r.cluster.VXLANPort; r.cluster.Platform != configv1.VSpherePlatformType || port != 0 && port != usualPort {
+		return
+	}
+	r.warnings = append(r.warnings, fmt.Sprintf("the overlay of the cluster has the VXLAN port %d, which vSphere uses itself, so that pods of Windows hosts may not reach those of other nodes. The network operator changes no port of an overlay that runs. "+
+		"To have another one, remove the overlay, by which all pods of Windows hosts lose their network: %s; and once that is applied (oc get clusteroperator network), set it again: %s",
+		usualPort, overlayPatch("null"), overlayPatch(overlayOf(r.cluster.Platform))))
 }
 
 // hybridOverlay is the overlay of a configuration of the network, nil if it has none.
@@ -95,11 +118,12 @@ func portOf(o *operatorv1.HybridOverlayConfig) uint32 {
 	return *o.HybridOverlayVXLANPort
 }
 
-// usualPort of an overlay is the only one that Windows Server 2019 knows. Another one needs at least [build2022]: see the
-// prerequisites of WMCO, and OpenShift's documentation of hybrid networking.
+// usualPort of an overlay is the only one that Windows Server 2019 knows. Another one needs at least [build2022], and vSphere needs
+// another one: see the prerequisites of WMCO, and OpenShift's documentation of hybrid networking, which has vSpherePort.
 const (
-	usualPort = 4789
-	build2022 = 20348
+	usualPort   = 4789
+	vSpherePort = 9898
+	build2022   = 20348
 )
 
 // overlayOfBuild is the finding that a host with that build of Windows cannot have the port of the overlay, so that its pods would
