@@ -90,15 +90,30 @@ func tooNew(candidates []candidate, servers Servers) Finding {
 	if len(versions) > 1 {
 		problem = fmt.Sprintf("the kubelets of all payloads, %s, are newer than the API server %s, which is not supported", strings.Join(versions, ", "), servers.Lowest)
 	}
-	return Finding{Problem: problem, Remedy: "use a payload for it, " + makePayload(servers.Lowest)}
+	return Finding{Problem: problem, Remedy: payloadFor("use", servers.Lowest, servers)}
 }
 
 // notBack is the finding that a host would have to be moved to an older kubelet.
 func notBack(servers Servers, running *utilversion.Version) Finding {
 	return Finding{
 		Problem: fmt.Sprintf("the host has the kubelet %s, and the payloads that are not newer than the API server %s have only older ones", running, servers.Lowest),
-		Remedy:  "add a payload for it, " + makePayload(running) + "; to move the host back, remove the payloads that are newer",
+		Remedy:  payloadFor("add", running, servers) + "; to move the host back, remove the payloads that are newer",
 	}
+}
+
+// oldestPayload is the oldest minor version that hack/build-payload.sh builds a payload for.
+var oldestPayload = utilversion.MajorMinor(1, 35)
+
+// payloadFor says how to come by a payload for a kubelet of a version that the API servers permit, or for a newer one where this release
+// builds none that is as old.
+func payloadFor(verb string, kubelet *utilversion.Version, servers Servers) string {
+	switch {
+	case !newer(oldestPayload, kubelet):
+		return verb + " a payload for it, " + makePayload(kubelet)
+	case !newer(oldestPayload, servers.Lowest):
+		return verb + " a payload with a newer one, " + makePayload(oldestPayload)
+	}
+	return fmt.Sprintf("this release has payloads for Kubernetes %s and newer: upgrade the cluster first", oldestPayload)
 }
 
 // makePayload is the command that builds a payload.

@@ -9,11 +9,14 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
@@ -108,6 +111,18 @@ func TestPayloadsSideBySide(t *testing.T) {
 			name: "all newer", server: "v1.35.3", running: "v1.35.0", payloads: []string{"v1.37.2", "v1.36.1"},
 			refused: "the kubelets of all payloads, 1.36.1, 1.37.2, are newer than the API server 1.35.3, which is not supported: use a payload for it, make payload KUBERNETES=1.35",
 		},
+		{
+			name: "older than any payload of this release", server: "v1.33.6", payloads: []string{"v1.37.2"},
+			refused: "the kubelet 1.37.2 of the payload is newer than the API server 1.33.6, which is not supported: this release has payloads for Kubernetes 1.35 and newer: upgrade the cluster first",
+		},
+		{
+			name: "nothing that old to keep it with", server: "v1.36.9", running: "v1.34.1", payloads: []string{"v1.33.0", "v1.37.2"},
+			refused: "have only older ones: add a payload with a newer one, make payload KUBERNETES=1.35;",
+		},
+		{
+			name: "nothing to keep it with, and an older API server", server: "v1.34.9", running: "v1.34.1", payloads: []string{"v1.33.0", "v1.37.2"},
+			refused: "have only older ones: this release has payloads for Kubernetes 1.35 and newer: upgrade the cluster first;",
+		},
 		{name: "too old", server: "v1.37.0", payloads: []string{"v1.32.0", "v1.33.1"}, want: 1, warning: "more than 3 minor versions older"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,5 +184,36 @@ func TestCheckPayloads(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: got %v, want %q", tt.versions, err, tt.want)
 		}
+	}
+}
+
+// TestOldestPayload: the oldest payload that is said to be there is, and the guide names its version to those who install.
+func TestOldestPayload(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	modules, err := filepath.Glob(filepath.Join(root, "hack", "payload", "kubernetes-*", "go.mod"))
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("the modules of payloads: %q, %v", modules, err)
+	}
+	var oldest *utilversion.Version
+	for _, module := range modules {
+		v := utilversion.MustParseGeneric(strings.TrimPrefix(filepath.Base(filepath.Dir(module)), "kubernetes-"))
+		if oldest == nil || v.LessThan(oldest) {
+			oldest = v
+		}
+	}
+	s := settings()
+	s.ServerVersion = serverVersion(t, "v1.20.0")
+	_, err = cluster.Read(t.Context(), newCluster(t, kubeadmCluster(), nil), s)
+	if want := "this release has payloads for Kubernetes " + oldest.String() + " and newer"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	guide, err := os.ReadFile(filepath.Join(root, "docs", "user-guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, install, _ := strings.Cut(string(guide), "\n## Install\n")
+	install, _, _ = strings.Cut(install, "\n## ")
+	if want := "Kubernetes " + oldest.String() + " or newer"; strings.Count(install, want) != 2 {
+		t.Errorf("the guide does not say %q where it installs on OpenShift, and elsewhere", want)
 	}
 }
