@@ -6,6 +6,7 @@ package rollout
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,7 +49,14 @@ func surelyNotWritten(err error) bool {
 		return false
 	}
 	code := status.Status().Code
-	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout || byWebhook(status.Status().Message)
+}
+
+// byWebhook says whether an API server answers in these words that it wrote nothing, whatever code it has: a webhook denied it, or could not be
+// asked. It asks webhooks before it writes. The words are those of pkg/util/webhook and pkg/admission/plugin/webhook/errors of k8s.io/apiserver.
+func byWebhook(answer string) bool {
+	return strings.HasPrefix(answer, `Internal error occurred: failed calling webhook "`) ||
+		strings.HasPrefix(answer, `admission webhook "`) && strings.Contains(answer, `" denied the request`)
 }
 
 // refuse notes that a grant could not be written, which would have recorded, or admitted, an operation.

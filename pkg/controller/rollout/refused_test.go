@@ -5,13 +5,16 @@ package rollout
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -30,6 +33,11 @@ func TestOneThatCannotBeWritten(t *testing.T) {
 		{"a webhook, one slot", denied, 1, false},
 		{"a webhook, two slots", denied, 2, false},
 		{"too long an object", apierrors.NewInvalid(v1alpha1.Kind("WindowsInstance"), "a", nil), 1, false},
+		{"a webhook that is away, one slot", apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": failed to call webhook: context deadline exceeded`)), 1, false},
+		{"a webhook that denies with 500, one slot", deniedWith(http.StatusInternalServerError), 1, false},
+		{"a webhook that denies with 503, two slots", deniedWith(http.StatusServiceUnavailable), 2, false},
+		{"a webhook is only named, one slot", apierrors.NewInternalError(errors.New(`etcdserver: request timed out, failed calling webhook "policy.example.com"`)), 1, true},
+		{"a webhook has another complaint, one slot", &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: `admission webhook "policy.example.com" is slow`}}, 1, true},
 		{"no answer, one slot", errors.New("read tcp 10.128.0.5:45321->10.0.0.1:443: connection reset"), 1, true},
 		{"no answer, two slots", apierrors.NewInternalError(errors.New("etcdserver: request timed out")), 2, true},
 	} {
@@ -75,6 +83,33 @@ func TestOneThatCannotBeWritten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deniedWith is how an API server says that a webhook denies a write and gives a code for that.
+func deniedWith(code int32) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: `admission webhook "policy.example.com" denied the request: database is away`}}
+}
+
+// TestSeveralThatCannotBeWritten: however many hosts a webhook that does not work keeps from being written, one that can be written gets the only slot at once.
+func TestSeveralThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last := needsUpdate("z")
+		last.Namespace = "other"
+		hosts, failing, impacts := []client.Object{last}, map[string]error{}, map[string]v1alpha1.ChangeImpact{"z": v1alpha1.ImpactDrain}
+		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+			hosts, impacts[name] = append(hosts, needsUpdate(name)), v1alpha1.ImpactDrain
+			failing[name] = apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": EOF`))
+		}
+		f := newScheduled(t, impacts, hosts...)
+		f.clock, f.Disruptions, f.failing = clocktesting.NewFakePassiveClock(time.Now()), 1, failing
+		f.pass()
+		for range len(failing) + 1 {
+			_, _ = f.Reconcile(t.Context(), reconcile.Request{}) // says that one cannot be written
+		}
+		if f.operationIn("other", "z") == nil {
+			t.Errorf("z waits: %s", f.blockedBy(poolKey{"other", "p"}).text)
+		}
+	})
 }
 
 // TestRefusedIsGone: what was refused of an instance that is gone is forgotten.
