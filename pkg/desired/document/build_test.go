@@ -715,7 +715,7 @@ func TestBuildErrors(t *testing.T) {
 }
 
 // authority returns a certificate in PEM.
-func authority(t *testing.T, name string) []byte {
+func authority(t testing.TB, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

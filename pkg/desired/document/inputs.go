@@ -90,6 +90,8 @@ type Cluster struct {
 	TrustedCA []byte
 	// trusted are those, once [Cluster.Parse] was called.
 	trusted []config.Certificate
+	// checked: trusted are valid in every document.
+	checked bool
 	// KeepTrusted: there are more of them, which nobody can read at present. Hosts go on to trust those that they have.
 	KeepTrusted bool
 	// ImageDigestMirrors and ImageTagMirrors are those of all mirror sets, sorted by
