@@ -13,6 +13,8 @@ const (
 	trustedAuthorities part = iota
 	// mirrorFiles say where images of mirrored registries are pulled from, and with which credentials.
 	mirrorFiles
+	// nodeManager completes Nodes on Azure, with credentials of its own.
+	nodeManager
 )
 
 // parts say how each of them stays as it is.
@@ -28,6 +30,10 @@ var parts = map[part]struct {
 	mirrorFiles: {
 		keep: func(c *document.Cluster) { c.KeepMirrors = true },
 		says: "the host goes on with the credentials and mirrors that it has for registries that are mirrored, whatever was changed in them since",
+	},
+	nodeManager: {
+		keep: func(c *document.Cluster) { c.KeepNodeManager = true },
+		says: "the cloud node manager of the host goes on with the credentials that it has, if it has some",
 	},
 }
 

@@ -379,20 +379,30 @@ func (r *reader) readExporter(ctx context.Context) error {
 	return nil
 }
 
-// readNodeManager reads the credentials of the cloud node manager of Azure.
+// readNodeManager reads the credentials of the cloud node manager of Azure, where hosts have that program. Hosts that have some keep them while
+// there are none here, and others become nodes, which keep a taint until there are.
 func (r *reader) readNodeManager(ctx context.Context) error {
 	if r.cluster.Platform != configv1.AzurePlatformType {
 		return nil
 	}
 	data, err := r.secret(ctx, r.settings.Namespace, NodeManagerSecret)
-	if err != nil || data == nil {
+	if err != nil {
 		return err
 	}
-	credentials, err := document.TokenCredentialsOf(data)
-	if err != nil {
-		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, oneLine(err)), "delete it, and create it again: oc apply -k artifacts/azure")
+	credentials, wrong := document.TokenCredentialsOf(data)
+	if wrong == nil {
+		r.cluster.NodeManager = &credentials
 		return nil
 	}
-	r.cluster.NodeManager = &credentials
+	if !slices.ContainsFunc(r.candidates(), func(c candidate) bool { return c.payload.CloudNodeManager(r.cluster.Platform) }) {
+		return nil
+	}
+	const apply = "oc apply -k artifacts/azure"
+	problem, remedy := "does not exist", "create it: "+apply
+	if data != nil {
+		problem, remedy = fmt.Sprintf("has no credentials (%s)", oneLine(wrong)), "delete it, and create it again: "+apply
+	}
+	r.leave(nodeManager, fmt.Sprintf("Secret %s/%s %s, by which the cloud node manager logs in; the Nodes of hosts without it keep their taint node.cloudprovider.kubernetes.io/uninitialized",
+		r.settings.Namespace, NodeManagerSecret, problem), remedy)
 	return nil
 }

@@ -92,7 +92,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	var said []string // first: what is too long is cut
 	switch loses := mayLose(h.Instance, r.Revision); {
 	case loses && len(s.kept) > 0:
-		return nil, &InputError{Findings: slices.Concat(s.kept, s.left.findings())}
+		return nil, &InputError{Findings: s.wrong()}
 	case len(s.left) > 0 && hasOther(h.Instance, r.Revision):
 		s.left.apply(&inputs)
 		if r, err = document.Build(inputs); err != nil {
@@ -100,7 +100,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 		}
 		said = slices.Concat(s.left.warnings(), without(s.kept))
 	default:
-		said = without(slices.Concat(s.kept, s.left.findings()))
+		said = without(s.wrong())
 	}
 	if loses := inputs.Payload.WithoutOfWMCO(inputs.Cluster.Platform); loses != "" && wmco.IsAdoptedRevision(h.Instance.Status.CurrentRevision) {
 		said = append(said, loses)
@@ -108,6 +108,9 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	r.Warnings = slices.Concat(said, s.warnings, payloadWarnings, r.Warnings)
 	return r, nil
 }
+
+// wrong is everything because of which hosts, or parts of them, stay as they are.
+func (s *Snapshot) wrong() []Finding { return slices.Concat(s.kept, s.left.findings()) }
 
 // without says what a host does without.
 func without(findings []Finding) (said []string) {

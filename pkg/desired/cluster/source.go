@@ -394,7 +394,7 @@ func (s *Source) InputsWrong() int {
 	case errors.As(err, &missing):
 		findings = missing.Findings
 	case snapshot != nil:
-		findings = slices.Concat(snapshot.kept, snapshot.left.findings())
+		findings = snapshot.wrong()
 	}
 	return len(slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.OtherOperator }))
 }

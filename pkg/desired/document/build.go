@@ -317,7 +317,7 @@ func (b *builder) services() {
 			b.waiting = append(b.waiting, Waiting{Service: s.name, For: what})
 		}
 		d := s.document()
-		d.Waiting = waits[s.name] || s.name == wmco.WindowsExporterService && b.keepsExporter()
+		d.Waiting = waits[s.name] || s.name == wmco.WindowsExporterService && b.keepsExporter() || s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil
 		all = append(all, d)
 	}
 	ordered, err := config.StartOrder(all)
@@ -335,10 +335,8 @@ func (b *builder) absent(s service) bool {
 		return true
 	case s.name == wmco.WindowsExporterService:
 		return b.in.Cluster.NoMetrics
-	case s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
-		// Without it the Node is not initialized, so it is a mistake to omit the credentials.
-		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run, and Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized: kubectl apply -k artifacts/azure")
-		return true
+	case s.name == wmco.CloudNodeManagerService:
+		return b.in.Cluster.NodeManager == nil && !b.in.Cluster.KeepNodeManager
 	default:
 		return false
 	}
@@ -400,6 +398,11 @@ func (p Payload) CredentialProvider(platform configv1.PlatformType) bool {
 
 // HybridOverlay reports whether hosts have the program that connects them by the overlay of OVN-Kubernetes.
 func (p Payload) HybridOverlay() bool { return p.has(hybridOverlayPath) }
+
+// CloudNodeManager reports whether hosts of the platform have the program that completes their Nodes, which needs credentials.
+func (p Payload) CloudNodeManager(platform configv1.PlatformType) bool {
+	return platform == configv1.AzurePlatformType && p.has(nodeManagerPath)
+}
 
 // Without says what hosts of a platform of OpenShift lack because the payload has no such program, one
 // sentence for each. Drivers of volumes that still need csi-proxy.exe are rare but on vSphere.
@@ -567,7 +570,11 @@ func (b *builder) credentials() {
 			b.secret(wmco.BootstrapKubeconfigPath, kubeconfig, onChange).UntilFile = kubeletClientCert
 		}
 	}
-	if b.has(wmco.CloudNodeManagerService) {
+	switch {
+	case !b.has(wmco.CloudNodeManagerService):
+	case cluster.NodeManager == nil:
+		b.kept(wmco.WICDKubeconfigPath, config.RoleCredential, config.AccessAdministrators, variableNodeManagerFile)
+	default:
 		if kubeconfig, ok := b.kubeconfig(cluster.NodeManager, wmco.CloudNodeManagerService); ok {
 			b.secret(wmco.WICDKubeconfigPath, kubeconfig, b.change(config.ImpactRestart, wmco.CloudNodeManagerService)).Waiting = b.waits(wmco.CloudNodeManagerService)
 		}

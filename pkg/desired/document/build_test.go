@@ -259,8 +259,7 @@ func TestWaiting(t *testing.T) {
 		services []string
 		waiting  []string
 		// kept are services that a host which has them keeps, and which wait for nothing.
-		kept     []string
-		warnings int
+		kept []string
 	}{
 		{name: "everything is there", platform: configv1.NonePlatformType, change: func(*document.Inputs) {},
 			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
@@ -289,7 +288,10 @@ func TestWaiting(t *testing.T) {
 			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey, in.Cluster.NoMetrics = nil, nil, true
 		}, services: []string{"containerd", "kubelet", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
 		{name: "no credentials for the node manager", platform: configv1.AzurePlatformType, change: func(in *document.Inputs) { in.Cluster.NodeManager = nil },
-			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, warnings: 1},
+			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
+		{name: "no credentials for the node manager at present", platform: configv1.AzurePlatformType, change: func(in *document.Inputs) {
+			in.Cluster.NodeManager, in.Cluster.KeepNodeManager = nil, true
+		}, services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, kept: []string{"cloud-node-manager"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -324,8 +326,8 @@ func TestWaiting(t *testing.T) {
 					t.Errorf("%s waits: %v", path, r.Bundle.Document.Files[at].Waiting)
 				}
 			}
-			if len(r.Warnings) != tt.warnings {
-				t.Errorf("warned of %q, want %d", r.Warnings, tt.warnings)
+			if len(r.Warnings) > 0 {
+				t.Errorf("warned of %q", r.Warnings)
 			}
 			if diff := cmp.Diff(tt.waiting, waiting); diff != "" {
 				t.Errorf("waiting (-want +got):\n%s", diff)
@@ -585,6 +587,35 @@ func TestMetricsAreKept(t *testing.T) {
 	}
 	if len(kept.Secrets) > 0 {
 		t.Errorf("it has secrets: %v", slices.Sorted(maps.Keys(kept.Secrets)))
+	}
+}
+
+// TestNodeManagerIsKept: while there are no credentials of the cloud node manager, a host that has it keeps them with it, and what changes
+// for that, or when they come back, costs at most a restart of it.
+func TestNodeManagerIsKept(t *testing.T) {
+	in := inputs(configv1.AzurePlatformType)
+	known := build(t, in).Bundle
+	in.Cluster.NodeManager, in.Cluster.KeepNodeManager = nil, true
+	kept := build(t, in).Bundle
+	of := func(d config.Document) config.File {
+		at := slices.IndexFunc(d.Files, func(f config.File) bool { return f.Path == wmco.WICDKubeconfigPath })
+		if at < 0 {
+			t.Fatal("there is no " + wmco.WICDKubeconfigPath)
+		}
+		return d.Files[at]
+	}
+	before, now := of(known.Document), of(kept.Document)
+	if before.Waiting || !now.Waiting || !now.Source.Expand || now.Access != before.Access || now.Role != before.Role {
+		t.Errorf("it was %+v, and is %+v", before, now)
+	}
+	if _, secret := kept.Secrets[wmco.WICDKubeconfigPath]; secret {
+		t.Error("it is sent all the same")
+	}
+	restart := config.OnChange{Impact: config.ImpactRestart, Services: []string{wmco.CloudNodeManagerService}}
+	for _, got := range append(changed(t, known.Document, kept.Document), changed(t, kept.Document, known.Document)...) {
+		if got.Impact != config.ImpactNone && !cmp.Equal(got, restart) {
+			t.Errorf("something has the impact %+v", got)
+		}
 	}
 }
 

@@ -75,8 +75,10 @@ type Cluster struct {
 	// registries from AWS, where it is needed.
 	CredentialProviderConfig []byte
 	// NodeManager are the credentials of the cloud node manager of Azure, where it is
-	// needed.
+	// needed. Nil: there are none at present, and it does not run.
 	NodeManager *TokenCredentials
+	// KeepNodeManager: hosts whose cloud node manager has credentials go on with those while there are none.
+	KeepNodeManager bool
 	// ExporterCertificate and ExporterKey are for serving metrics, in PEM. Empty: there are none at present. Hosts
 	// that have some go on with them, and others serve no metrics.
 	ExporterCertificate []byte

@@ -42,9 +42,11 @@ const (
 	variableHNSSubnet        = "HNS_SUBNET"
 	variableHNSAddress       = "HNS_MANAGEMENT_IP"
 	variableSourceVIP        = "SOURCE_VIP"
-	// variableExporterFile and variableRegistryFile never have a value: they stand for files that a host keeps as they are.
-	variableExporterFile = "EXPORTER_FILE"
-	variableRegistryFile = "REGISTRY_FILE"
+	// variableExporterFile, variableRegistryFile and variableNodeManagerFile never have a value: they stand for files that a host keeps as
+	// they are.
+	variableExporterFile    = "EXPORTER_FILE"
+	variableRegistryFile    = "REGISTRY_FILE"
+	variableNodeManagerFile = "NODE_MANAGER_FILE"
 )
 
 // ref returns the reference to a variable in a document.
