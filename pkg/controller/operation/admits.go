@@ -33,8 +33,10 @@ type admitter struct {
 type admission struct {
 	// rejects are pods, as namespace/name, that select what the Node no longer has, or is about to lose. A drain has them made again elsewhere.
 	rejects []string
-	// stay is how many pods a drain leaves, and most how many the kubelet admits. 0: that is not known.
-	stay, most int
+	// stay is how many pods a drain leaves.
+	stay int
+	// most is how many the kubelet admits.
+	most podLimit
 }
 
 // restartsKubelet says whether the kubelet of the host is restarted as planned.
@@ -56,7 +58,7 @@ func (t admitter) admission(ctx context.Context, instance *v1alpha1.WindowsInsta
 	if err != nil {
 		return a, fmt.Errorf("listing the pods of Node %s: %w", node.Name, err)
 	}
-	a.most = maxPods(document)
+	a.most = limitOf(document, node)
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		switch owner := metav1.GetControllerOf(pod); {
@@ -85,8 +87,8 @@ func (a admission) describe() string {
 	if len(a.rejects) > 0 {
 		text = fmt.Sprintf(" The Node is drained, because the kubelet would reject pods that select what the Node no longer has, or is about to lose: %s.", words.Enumerate(a.rejects, maxRejected))
 	}
-	if a.most > 0 && a.stay > a.most {
-		text += fmt.Sprintf(" The kubelet admits %d pods (maxPods), and %d of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them. Raise spec.template.kubelet.maxPods of the pool.", a.most, a.stay)
+	if a.most.pods > 0 && int64(a.stay) > a.most.pods {
+		text += fmt.Sprintf(" The kubelet admits %d pods (%s), and %d of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them. %s", a.most.pods, a.most.setting, a.stay, a.most.remedy)
 	}
 	return text
 }
@@ -94,19 +96,34 @@ func (a admission) describe() string {
 // maxRejected bounds how many pods a message names.
 const maxRejected = 5
 
-// maxPods is how many pods a document has the kubelet admit. 0: it does not say.
-func maxPods(d *config.Document) int {
+// podLimit is how many pods a kubelet admits. The zero value: it is not known.
+type podLimit struct {
+	pods int64
+	// setting is which of its settings says so, and remedy how it is raised, both for people.
+	setting, remedy string
+}
+
+// limitOf is how many pods a document has the kubelet of a Node admit: maxPods, or fewer if it is to have podsPerCore for each processor that it sees.
+// It tells how many those are in the capacity of the Node; without that only maxPods is known.
+func limitOf(d *config.Document, node *corev1.Node) podLimit {
 	for _, f := range d.Files {
-		if f.Path == wmco.KubeletConfigPath && f.Source.Text != nil {
-			var c struct {
-				MaxPods int `json:"maxPods"`
-			}
-			if json.Unmarshal([]byte(*f.Source.Text), &c) == nil {
-				return c.MaxPods
-			}
+		if f.Path != wmco.KubeletConfigPath || f.Source.Text == nil {
+			continue
 		}
+		var c struct {
+			MaxPods     int64 `json:"maxPods"`
+			PodsPerCore int64 `json:"podsPerCore"`
+		}
+		if json.Unmarshal([]byte(*f.Source.Text), &c) != nil || c.MaxPods <= 0 {
+			return podLimit{}
+		}
+		processors := node.Status.Capacity.Cpu().Value()
+		if fewer := c.PodsPerCore * processors; fewer > 0 && fewer < c.MaxPods {
+			return podLimit{fewer, "podsPerCore, of " + words.Count(int(processors), "processor"), "Set spec.template.kubelet.maxPods of the pool, with which podsPerCore does not count."}
+		}
+		return podLimit{c.MaxPods, "maxPods", "Raise spec.template.kubelet.maxPods of the pool."}
 	}
-	return 0
+	return podLimit{}
 }
 
 // selects says whether a pod selects a Node, by its labels and its name, as kubelets check it. What cannot be read selects none.

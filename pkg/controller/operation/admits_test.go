@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -102,21 +104,45 @@ func TestAdmissionUnknown(t *testing.T) {
 
 // TestAdmissionDescribe: what of it is to be known, also when the pods that stay are too many for the kubelet.
 func TestAdmissionDescribe(t *testing.T) {
-	text := `{"maxPods":2}`
-	document := &config.Document{Files: []config.File{{Path: "x"}, {Path: wmco.KubeletConfigPath, Source: config.Source{Text: &text}}}}
-	if got := maxPods(document); got != 2 {
-		t.Errorf("maxPods is %d", got)
-	}
-	if got := maxPods(&config.Document{}); got != 0 {
-		t.Errorf("maxPods of nothing is %d", got)
-	}
-	if got := (admission{stay: 3, most: 2}).describe(); !strings.Contains(got, "admits 2 pods (maxPods), and 3 of DaemonSets") {
-		t.Errorf("it says %q", got)
-	}
-	for _, a := range []admission{{stay: 2, most: 2}, {stay: 3}} {
-		if got := a.describe(); got != "" {
-			t.Errorf("it says %q of %+v", got, a)
-		}
+	const raise = " Raise spec.template.kubelet.maxPods of the pool."
+	for _, tt := range []struct {
+		name, settings string
+		processors     string // empty: the Node does not say
+		stay           int
+		want           string
+	}{
+		{"as many as fit", `{"maxPods":2}`, "4", 2, ""},
+		{"too many", `{"maxPods":2}`, "4", 3, " The kubelet admits 2 pods (maxPods), and 3 of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them." + raise},
+		{"as many as fit its processors", `{"maxPods":250,"podsPerCore":10}`, "4", 40, ""},
+		{"too many for its processors", `{"maxPods":250,"podsPerCore":10}`, "4", 41, " The kubelet admits 40 pods (podsPerCore, of 4 processors), and 41 of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them. Set spec.template.kubelet.maxPods of the pool, with which podsPerCore does not count."},
+		{"many processors", `{"maxPods":20,"podsPerCore":10}`, "64", 21, " The kubelet admits 20 pods (maxPods), and 21 of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them." + raise},
+		{"unknown processors", `{"maxPods":20,"podsPerCore":10}`, "", 20, ""},
+		{"too many, whatever its processors", `{"maxPods":20,"podsPerCore":10}`, "", 21, " The kubelet admits 20 pods (maxPods), and 21 of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them." + raise},
+		{"only for each processor", `{"podsPerCore":10}`, "4", 300, ""},
+		{"no settings", ``, "4", 300, ""},
+		{"not JSON", `maxPods: 2`, "4", 300, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			document := &config.Document{Files: []config.File{{Path: "x"}}}
+			if tt.settings != "" {
+				document.Files = append(document.Files, config.File{Path: wmco.KubeletConfigPath, Source: config.Source{Text: &tt.settings}})
+			}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1"}}
+			if tt.processors != "" {
+				node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(tt.processors)}
+			}
+			kube := fake.NewClientset()
+			for n := range tt.stay {
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: fmt.Sprint("a-", n), OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: new(true)}}}, Spec: corev1.PodSpec{NodeName: "win-1"}}
+				if err := kube.Tracker().Add(pod); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := admitter{kube, keepLabels}.admission(t.Context(), &v1alpha1.WindowsInstance{}, node, document)
+			if err != nil || got.describe() != tt.want {
+				t.Errorf("it says %q, want %q: %v", got.describe(), tt.want, err)
+			}
+		})
 	}
 }
 
