@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/notfound"
 )
 
 // ServiceName is that of the Service in front of our API server.
@@ -128,7 +128,7 @@ func Trust(ctx context.Context, client dynamic.Interface, own string, caBundle [
 func get(ctx context.Context, client dynamic.Interface) (*unstructured.Unstructured, error) {
 	found, err := client.Resource(Resource).Get(ctx, Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
+	case notfound.Object(err):
 		return nil, nil //nolint:nilnil // said above
 	case err != nil:
 		return nil, fmt.Errorf("reading APIService %s: %w", Name, err)

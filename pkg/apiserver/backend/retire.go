@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apiservice"
+	"github.com/openshift/windows-instance-api/pkg/notfound"
 )
 
 // retireInterval is between attempts to delete the APIService.
@@ -66,7 +67,7 @@ func RetireWithNamespace(ctx context.Context, namespaces cache.SharedInformer, c
 func deleteAPIService(ctx context.Context, client dynamic.Interface, own string) error {
 	services := client.Resource(apiservice.Resource)
 	service, err := services.Get(ctx, apiservice.Name, metav1.GetOptions{})
-	if gone(err) {
+	if notfound.Object(err) {
 		return nil
 	}
 	if err != nil {
@@ -77,7 +78,7 @@ func deleteAPIService(ctx context.Context, client dynamic.Interface, own string)
 	}
 	uid := service.GetUID()
 	err = services.Delete(ctx, apiservice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if gone(err) || apierrors.IsConflict(err) {
+	if notfound.Object(err) || apierrors.IsConflict(err) {
 		return nil // it is gone, or another one
 	}
 	return err

@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/notfound"
 )
 
 // Get reads into obj and returns it, or nil when there is no such object.
@@ -27,11 +27,8 @@ func Get[T client.Object](ctx context.Context, reader client.Reader, key client.
 	return obj, nil
 }
 
-// Gone says whether an error means that an object does not exist, as opposed to the API that it
-// belongs to: ours is away while its server starts, and comes back with all its objects.
-func Gone(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
-}
+// Gone is [notfound.Object] for controllers: our API is away while its server starts.
+func Gone(err error) bool { return notfound.Object(err) }
 
 // PoolOf reads the pool of an instance, nil if it names none, or one that does not exist:
 // instances may be created before their pool, and be deleted after it.
