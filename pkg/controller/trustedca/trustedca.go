@@ -96,7 +96,7 @@ func SetupWithManager(mgr ctrl.Manager, namespace string) error {
 }
 
 // Reconcile makes the ConfigMap where there is none. One that is there stays as it is, whoever made it: without the
-// label its authorities are those of its author.
+// label its authorities are those of its author, see decision 66.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	platform, err := object.Platform(ctx, r.live)
 	switch {

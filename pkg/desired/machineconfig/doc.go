@@ -6,7 +6,7 @@
 // which the Machine Config Operator has merged all others of the pool.
 //
 // Units are read by a reader of its own: the parser of go-systemd ends a command at a comment between its lines, refuses long lines of files that
-// systemd reads, and leaves quotes and escapes to its caller.
+// systemd reads, and leaves quotes and escapes to its caller. See decision 65.
 //
 // It decides nothing about hosts, and does no I/O. It must not import anything of this repository.
 package machineconfig
