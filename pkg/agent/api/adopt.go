@@ -31,6 +31,9 @@ type Adoption struct {
 	// Manager is the service of the other program, which would undo what we do. It is removed before anything
 	// is recorded.
 	Manager string `json:"manager"`
+	// NetworkService is the service that connects pods. A host that has it is not adopted unless the bundle has it, too: the first update
+	// would take their network from pods that run. Empty: none of its services does.
+	NetworkService string `json:"networkService,omitempty"`
 	// Requires are services that have to run, with texts that their command lines have to contain. A host that lacks
 	// one is not adopted.
 	Requires []RequiredService `json:"requires"`

@@ -89,12 +89,29 @@ func (a *application) notEquivalent(r *api.Adoption) (lacks []error) {
 			}
 		}
 	}
-	if hns := a.bundle.Document.HNS; hns != nil && hns.Endpoint != nil && !hns.IsForeign(hns.Endpoint.Network) {
+	if err := a.losesNetwork(r); err != nil {
+		return append(lacks, err)
+	}
+	if hns := a.bundle.Document.HNS; hns != nil && hns.Endpoint != nil {
 		if exists := a.seen.networks[fold(hns.Endpoint.Network)]; !exists {
 			lacks = append(lacks, fmt.Errorf("there is no network %s of the Host Networking Service", hns.Endpoint.Network))
 		}
 	}
 	return lacks
+}
+
+// losesNetwork says that the first update would take from pods what connects them.
+func (a *application) losesNetwork(r *api.Adoption) error {
+	if r.NetworkService == "" || indexOfService(a.bundle.Document.Services, r.NetworkService) >= 0 {
+		return nil
+	}
+	switch s, err := a.System.Service(r.NetworkService); {
+	case err != nil:
+		return fmt.Errorf("inspect service %s: %w", r.NetworkService, err)
+	case s != nil:
+		return fmt.Errorf("service %s connects the pods of the host, and the payload does not have its program: %s", r.NetworkService, addProgram)
+	}
+	return nil
 }
 
 // takeServices records the services that the other program has left, and returns those that it starts itself. Windows is to start
@@ -244,7 +261,7 @@ func (a *application) takeDocument() {
 	if d.HNS == nil {
 		return
 	}
-	for _, name := range slices.Concat(d.HNS.Networks, d.HNS.Foreign) { // the other program has made them all
+	for _, name := range d.HNS.Networks { // the other program has made them all; a foreign one comes from somebody else, see losesNetwork
 		if a.seen.networks[fold(name)] {
 			a.Networks = append(a.Networks, name)
 		}

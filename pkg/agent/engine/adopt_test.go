@@ -73,7 +73,7 @@ func theirCertificates(t *testing.T) (imported, gone config.Certificate) {
 
 func adoption() api.Adoption {
 	return api.Adoption{
-		Revision: "other-1.2.3", NodeName: "WIN-1", Manager: "manager",
+		Revision: "other-1.2.3", NodeName: "WIN-1", Manager: "manager", NetworkService: "overlay",
 		Requires: []api.RequiredService{{Name: "containerd"}, {Name: "kubelet", Contains: []string{`C:\K\KUBELET.exe`, "--node-ip="}}},
 		Services: []string{"containerd", "kubelet", "overlay", "csi", "kube-proxy", "absent"},
 		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`, `C:\k\imported.pem`}, Directories: []string{`C:\k\theirs`}, Trees: []string{`C:\k\manager-certs`},

@@ -332,30 +332,71 @@ func TestNetworkIsNotTakenAway(t *testing.T) {
 	f.check(t, first)
 }
 
-// TestAdoptedNetworkIsOurs: the network of a host that another program has configured was made by what is adopted, also where the
-// document expects it of others: it goes when all is removed, and not before.
+// TestAdoptedNetworkIsOurs: the network of a host that another program has configured was made by what is adopted: it goes when all is
+// removed, and not before. A host that was adopted by a release that did not ask for the program that makes it is updated once the document
+// has that, and until then says which one it needs.
 func TestAdoptedNetworkIsOurs(t *testing.T) {
 	f, first, _, before := othersHost(t)
 	b, a := foreignBundle(t, first), adoption()
-	a.Files = append(a.Files, `C:\k\overlay.exe`)
-	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: a, Bundle: b}); r.Outcome != api.OutcomeApplied {
+	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: a, Bundle: first}); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("adopted: %+v", r)
 	}
-	if _, err := engineOf(f).Plan(t.Context(), &b); err == nil || !strings.Contains(err.Error(), "pods of the host are connected by network net") {
+	if _, err := engineOf(f).Plan(t.Context(), &b); err == nil || !strings.Contains(err.Error(), "pods of the host are connected by network net") || !strings.Contains(err.Error(), "hack/take-from-wmco.sh") {
 		t.Errorf("its update: %v", err)
 	}
+	converge(t, f, first)
+	f.check(t, first)
 	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	f.checkClean(t, before)
 }
 
-// TestAdoptWithoutNetworkOfOthers: a host without a network that others make is as it has to be to be adopted.
-func TestAdoptWithoutNetworkOfOthers(t *testing.T) {
-	f, first, _, _ := othersHost(t)
-	delete(f.networks, "net")
-	delete(f.endpoints, "VIPEndpoint")
-	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: foreignBundle(t, first)}); r.Outcome != api.OutcomeApplied {
-		t.Errorf("adopted: %+v", r)
+// TestAdoptKeepsTheNetwork: a host whose pods are connected by a service that it would lose is left alone, whatever the document expects of
+// others. One that others have connected is adopted if they have, and the network stays theirs.
+func TestAdoptKeepsTheNetwork(t *testing.T) {
+	withoutService := func(f *fake) { delete(f.services, "overlay") }
+	withoutNetwork := func(f *fake) {
+		delete(f.networks, "net")
+		delete(f.endpoints, "VIPEndpoint")
+	}
+	for name, tt := range map[string]struct {
+		set    func(*fake)
+		no     bool // the document has no network at all
+		refuse string
+	}{
+		"a service makes it":              {set: func(*fake) {}, refuse: "hack/take-from-wmco.sh"},
+		"a service has not made it":       {set: withoutNetwork, refuse: "hack/take-from-wmco.sh"},
+		"the document has no network":     {set: func(*fake) {}, no: true, refuse: "service overlay connects the pods of the host"},
+		"others have made it":             {set: withoutService},
+		"others have not made it":         {set: func(f *fake) { withoutService(f); withoutNetwork(f) }, refuse: "there is no network net"},
+		"nobody needs what there is none": {set: func(f *fake) { withoutService(f); withoutNetwork(f) }, no: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, first, b, _ := othersHost(t)
+			if !tt.no {
+				b = foreignBundle(t, first)
+			}
+			tt.set(f)
+			r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: b})
+			_, managed := f.services["manager"]
+			if tt.refuse != "" {
+				if r.Outcome != api.OutcomeFailed || r.Reason != api.ReasonConflict || !strings.Contains(r.Error, tt.refuse) || !managed {
+					t.Errorf("the manager is there: %t; %+v", managed, r)
+				}
+				return
+			}
+			if r.Outcome != api.OutcomeApplied {
+				t.Fatalf("adopted: %+v", r)
+			}
+			if tt.no {
+				return
+			}
+			converge(t, f, b)
+			f.check(t, b)
+			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || !f.networks["net"] {
+				t.Errorf("cleanup: %+v; the network of others is there: %t", r, f.networks["net"])
+			}
+		})
 	}
 }

@@ -12,13 +12,16 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
+// addProgram is how a payload gets a program that is not built from modules.
+const addProgram = "add it to the payload, out of an image of the Windows Machine Config Operator with hack/take-from-wmco.sh"
+
 func (p *planner) removedNetworks() {
 	networks, endpoints := hnsNames(&p.bundle.Document)
 	for _, name := range p.inv.Networks {
 		if p.bundle.Document.HNS.IsForeign(name) && p.seen.networks[fold(name)] {
 			// What makes it would be removed, and with it the network of pods that run.
-			p.conflicts = append(p.conflicts, fmt.Errorf("pods of the host are connected by network %s, which a service makes that the host would have no longer: "+
-				"add its program to the payload again; or remove the host, and configure it again to have the network made by another program", name))
+			p.conflicts = append(p.conflicts, fmt.Errorf("pods of the host are connected by network %s, which a service makes that the host would have no longer, as the payload does not have its program: "+
+				"%s; or remove the host, and configure it again to have the network made by another program", name, addProgram))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {

@@ -133,7 +133,7 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 // adoptionOf says what there may be on a host that WMCO has made this Node.
 func adoptionOf(node *corev1.Node) api.Adoption {
 	return api.Adoption{
-		Revision: wmco.AdoptedRevision(node.Annotations[wmco.VersionAnnotation]), NodeName: node.Name, Manager: wmco.WICDService,
+		Revision: wmco.AdoptedRevision(node.Annotations[wmco.VersionAnnotation]), NodeName: node.Name, Manager: wmco.WICDService, NetworkService: wmco.HybridOverlayService,
 		Requires: []api.RequiredService{{Name: wmco.ContainerdService}, {Name: wmco.KubeletService, Contains: wmco.KubeletKeeps()}},
 		Services: wmco.Services(), Files: wmco.Files(), Directories: wmco.Directories(), Trees: wmco.Trees(),
 		Environment: document.ProxyVariables(), Imported: wmco.ImportedCertificatesPath,
