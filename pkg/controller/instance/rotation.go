@@ -215,5 +215,5 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 		what = diagnosis(r.err, instance)
 	}
 	text := fmt.Sprintf("The host could not be given key %s: %s. It is tried again, and logged in to as before.", r.key.Fingerprint(), what)
-	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '%s'`, instance.Name, instance.Namespace, r.key)
+	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`, instance.Name, instance.Namespace, r.key)
 }

@@ -311,6 +311,19 @@ func TestRotateKeyWithoutCertificate(t *testing.T) {
 	}
 }
 
+// TestRotateKeyByHand: the command that adds the key spoils no other one: a file whose last line has no end gets one first.
+func TestRotateKeyByHand(t *testing.T) {
+	f, was, is := rotating(t)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.refuses = &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("it is elsewhere")}
+	})
+	f.again("win-1")
+	m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
+	if !strings.HasSuffix(m, ` -Value '', '`+is.String()+`'`) {
+		t.Errorf("it says %q", m)
+	}
+}
+
 // A host that accepts one of several keys of its Secret keeps that one.
 func TestRotateKeyOfSeveral(t *testing.T) {
 	f, was, is := rotating(t)
