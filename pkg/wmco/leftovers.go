@@ -17,7 +17,7 @@ func Services() []string {
 	return []string{ContainerdService, KubeletService, WindowsExporterService, HybridOverlayService, CSIProxyService, KubeProxyService, CloudNodeManagerService}
 }
 
-// Files returns the files that WMCO and its daemon write on hosts of any platform, but for those in [Trees] and those that
+// Files returns the files that WMCO and its daemon write on hosts of any platform, but for those in [Trees] and [DaemonDirectories], and those that
 // its programs make themselves, such as the kubeconfig of the kubelet. No host has all of them.
 func Files() []string {
 	var files []string
@@ -33,8 +33,12 @@ func Files() []string {
 	return slices.Compact(files)
 }
 
-// Trees returns the directories of hosts in which everything is of WMCO and its daemon.
-func Trees() []string { return []string{WICDCertsDir, RegistriesDir, TLSCertsDir, LogDir + `\wicd`} }
+// Trees returns the directories of hosts in which everything is of WMCO and its daemon, and ours later.
+func Trees() []string { return []string{RegistriesDir, TLSCertsDir} }
+
+// DaemonDirectories returns the directories in which everything is of the daemon of WMCO, and nothing of ours ever. It gets a
+// certificate in less than each hour, and deletes none.
+func DaemonDirectories() []string { return []string{WICDCertsDir, LogDir + `\wicd`} }
 
 // KubeletKeeps returns what the command line of the kubelet of WMCO has by which it is known to the cluster: where its
 // credentials are.

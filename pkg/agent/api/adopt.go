@@ -44,8 +44,10 @@ type Adoption struct {
 	Files []string `json:"files,omitempty"`
 	// Directories are those that it has made, which others may have files in.
 	Directories []string `json:"directories,omitempty"`
-	// Trees are directories in which everything is its own, links included.
+	// Trees are directories in which everything is its own, links included, and which documents may have something in.
 	Trees []string `json:"trees,omitempty"`
+	// Whole are those that no document has anything in: each is removed as one, with what is in it by then, however much that is.
+	Whole []string `json:"whole,omitempty"`
 	// Environment are variables of the machine that nobody else sets on its hosts: it removes those that it does not want.
 	Environment []string `json:"environment,omitempty"`
 	// Imported is the path of the file, in PEM, in which it has on record the certificates that it has imported into the store
@@ -83,7 +85,7 @@ func (a *Adoption) validate() error {
 	if a.Revision == "" || a.NodeName == "" || a.Manager == "" || len(a.Requires) == 0 {
 		return errors.New("an adoption needs a revision, the name of the node, a manager and required services")
 	}
-	paths := slices.Concat(a.Files, a.Directories, a.Trees)
+	paths := slices.Concat(a.Files, a.Directories, a.Trees, a.Whole)
 	if a.Imported != "" {
 		paths = append(paths, a.Imported)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// maxAdopted bounds how many files and directories there may be in the trees of an adoption.
-const maxAdopted = 10000
+// maxAdopted bounds how many files and directories an adoption records. Each is an item of the plan of the next update, of which servers take
+// twice as many: see OfPlan in pkg/host/agentclient/answer.
+const maxAdopted = 4096
 
 // Adopt makes what another program has configured ours as it is: nothing is restarted, and no file is changed. Only the
 // service that manages the host for the other program is removed, before anything is recorded; before that Windows is told
@@ -61,7 +62,7 @@ func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error
 	if err := a.endManager(ctx, r.Adoption.Manager, "would undo what this agent does"); err != nil {
 		return err
 	}
-	// It has written there until it ended: certificates with their keys, and logs.
+	// It has written there until it ended.
 	if err := a.takeTrees(ctx, &r.Adoption); err != nil {
 		return err
 	}
@@ -285,7 +286,33 @@ func (a *application) takeLeft(ctx context.Context, r *api.Adoption) error {
 			}
 		}
 	}
+	for _, path := range r.Whole {
+		if err := a.takeWhole(path); err != nil {
+			return err
+		}
+	}
 	return a.takeTrees(ctx, r)
+}
+
+// takeWhole records a directory of the other program as one. What the programs of the document make is recorded as that.
+func (a *application) takeWhole(path string) error {
+	if a.isGenerated(path) {
+		return nil
+	}
+	info, err := a.System.Stat(path)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", path, err)
+	}
+	if info.Kind != FileMissing {
+		delete(a.Directories, fold(path))
+		a.Generated[fold(path)] = path
+	}
+	return nil
+}
+
+// isGenerated says whether the programs of the document make a path, or what it is in.
+func (a *application) isGenerated(path string) bool {
+	return slices.ContainsFunc(a.bundle.Document.Generated, func(generated string) bool { return config.Below(path, generated) })
 }
 
 // takeTrees records what the other program has in directories of its own.
@@ -305,7 +332,7 @@ func (a *application) takePath(ctx context.Context, path string, whole bool) err
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stopped before %s was inspected: %w", path, err)
 	}
-	if slices.ContainsFunc(a.bundle.Document.Generated, func(generated string) bool { return config.Below(path, generated) }) {
+	if a.isGenerated(path) {
 		return nil
 	}
 	info, err := a.System.Stat(path)
@@ -322,7 +349,7 @@ func (a *application) takePath(ctx context.Context, path string, whole bool) err
 		a.Generated[fold(path)] = path
 	}
 	if len(a.Files)+len(a.Directories)+len(a.Generated) > maxAdopted {
-		return fmt.Errorf("there are more than %d files and directories to adopt, the last one is %s", maxAdopted, path)
+		return fmt.Errorf("there are more than %d files and directories to adopt, the last one is %s: remove those that nobody needs", maxAdopted, path)
 	}
 	if info.Kind != FileDirectory || !whole {
 		return nil

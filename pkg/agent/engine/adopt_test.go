@@ -5,6 +5,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ func othersHost(t *testing.T) (f *fake, first, second config.Bundle, before map[
 	}
 	f.files[`c:\k\manager-certs`] = fakeFile{Directory: true}
 	f.files[`c:\k\manager-certs\current.pem`] = fakeFile{Link: true}
+	f.files[`c:\k\registries`] = fakeFile{Directory: true}
+	f.files[`c:\k\registries\hosts.toml`] = fakeFile{Content: "mirrors"}
+	f.files[`c:\k\registries\link`] = fakeFile{Link: true}
 	imported, gone := theirCertificates(t)
 	f.files[`c:\k\imported.pem`] = fakeFile{Content: "# of a registry\n" + imported.PEM + "\n\n" + gone.PEM}
 	f.certs[certificateKey(imported.Store, imported.Fingerprint)] = true
@@ -76,7 +80,8 @@ func adoption() api.Adoption {
 		Revision: "other-1.2.3", NodeName: "WIN-1", Manager: "manager", NetworkService: "overlay",
 		Requires: []api.RequiredService{{Name: "containerd"}, {Name: "kubelet", Contains: []string{`C:\K\KUBELET.exe`, "--node-ip="}}},
 		Services: []string{"containerd", "kubelet", "overlay", "csi", "kube-proxy", "absent"},
-		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`, `C:\k\imported.pem`}, Directories: []string{`C:\k\theirs`}, Trees: []string{`C:\k\manager-certs`},
+		Files:    []string{`C:\k\manager.exe`, `C:\k\csi.exe`, `C:\k\absent.exe`, `C:\k\imported.pem`}, Directories: []string{`C:\k\theirs`, `C:\k\manager-certs`},
+		Trees: []string{`C:\k\registries`}, Whole: []string{`C:\k\manager-certs`, `C:\k\absent`},
 		Environment: []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}, Imported: `C:\k\imported.pem`,
 	}
 }
@@ -133,8 +138,8 @@ func TestAdoptAsItIs(t *testing.T) {
 		items = append(items, i.String())
 	}
 	for _, want := range []string{
-		`Update File C:\k\kubelet.conf`, "Delete Service csi", `Delete File C:\k\manager.exe`, `Delete File C:\k\manager-certs\one.pem`, `Delete File C:\k\manager-certs\current.pem`,
-		`Delete Directory C:\k\manager-certs`, "Update Environment NO_PROXY", "Delete Environment HTTPS_PROXY",
+		`Update File C:\k\kubelet.conf`, "Delete Service csi", `Delete File C:\k\manager.exe`, `Delete File C:\k\registries\hosts.toml`, `Delete File C:\k\registries\link`,
+		`Delete Directory C:\k\registries`, `Delete Directory C:\k\manager-certs`, "Update Environment NO_PROXY", "Delete Environment HTTPS_PROXY",
 	} {
 		if !slices.Contains(items, want) {
 			t.Errorf("the next update does not %s, but %v", want, items)
@@ -260,11 +265,50 @@ func TestAdoptLeavesTheManagerAsItWas(t *testing.T) {
 	}
 }
 
+// TestAdoptMuch: what the manager alone has written is one thing to remove, however much that is, and what links in it lead to stays. Of the
+// rest there may not be more than the plan of an update may have; then the manager stays.
+func TestAdoptMuch(t *testing.T) {
+	for name, tt := range map[string]struct {
+		directory string
+		refuse    string
+	}{
+		"of the manager":    {directory: `c:\k\manager-certs`},
+		"of documents, too": {directory: `c:\k\registries`, refuse: "more than 4096 files and directories to adopt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, first, _, before := othersHost(t)
+			for n := range 5000 {
+				f.files[fmt.Sprintf(`%s\%d.pem`, tt.directory, n)] = fakeFile{Content: "secret"}
+			}
+			r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first})
+			if tt.refuse != "" {
+				if _, managed := f.services["manager"]; r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, tt.refuse) || !managed {
+					t.Errorf("the manager is there: %t; %+v", managed, r)
+				}
+				return
+			}
+			if r.Outcome != api.OutcomeApplied {
+				t.Fatalf("adopted: %+v", r)
+			}
+			plan, err := engineOf(f).Plan(t.Context(), &first)
+			if err != nil || len(plan.Items) > 100 {
+				t.Errorf("the update is %+v, %v", plan, err)
+			}
+			converge(t, f, first)
+			f.check(t, first)
+			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+				t.Fatalf("cleanup: %+v", r)
+			}
+			f.checkClean(t, before)
+		})
+	}
+}
+
 // ending is a host on which the manager writes until it has ended.
 type ending struct{ *fake }
 
 func (e ending) StopService(name string) error {
-	e.files[`c:\k\manager-certs\two.pem`] = fakeFile{Content: "secret"}
+	e.files[`c:\k\manager-certs\two.pem`], e.files[`c:\k\registries\last.toml`] = fakeFile{Content: "secret"}, fakeFile{Content: "mirrors"}
 	return e.fake.StopService(name)
 }
 
@@ -276,7 +320,7 @@ func TestAdoptWhatIsWrittenLast(t *testing.T) {
 	if r := e.Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("adopted: %+v", r)
 	}
-	if f.files[`c:\k\manager-certs\two.pem`].Content == "" {
+	if f.files[`c:\k\registries\last.toml`].Content == "" {
 		t.Fatal("nothing was written")
 	}
 	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {

@@ -135,7 +135,7 @@ func adoptionOf(node *corev1.Node) api.Adoption {
 	return api.Adoption{
 		Revision: wmco.AdoptedRevision(node.Annotations[wmco.VersionAnnotation]), NodeName: node.Name, Manager: wmco.WICDService, NetworkService: wmco.HybridOverlayService,
 		Requires: []api.RequiredService{{Name: wmco.ContainerdService}, {Name: wmco.KubeletService, Contains: wmco.KubeletKeeps()}},
-		Services: wmco.Services(), Files: wmco.Files(), Directories: wmco.Directories(), Trees: wmco.Trees(),
+		Services: wmco.Services(), Files: wmco.Files(), Directories: wmco.Directories(), Trees: wmco.Trees(), Whole: wmco.DaemonDirectories(),
 		Environment: document.ProxyVariables(), Imported: wmco.ImportedCertificatesPath,
 	}
 }
