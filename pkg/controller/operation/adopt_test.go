@@ -9,6 +9,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -85,6 +86,64 @@ func TestAdopt(t *testing.T) {
 			}
 			if a := f.host.adopted; a == nil || a.Revision != cmp.Or(tt.revision, "wmco-11.0.0") || a.NodeName != testNode || a.Manager != wmco.WICDService {
 				t.Errorf("adopted %+v", a)
+			}
+		})
+	}
+}
+
+// TestAdoptOnceMore: an adoption that broke off when the daemon of WMCO may have been removed is requested again, also where nothing but
+// that daemon has said that the host is one of WMCO, however often that takes.
+func TestAdoptOnceMore(t *testing.T) {
+	t.Parallel()
+	began := new(metav1.NewTime(time.Now().Add(-time.Hour)))
+	attempt := func(last string, changes ...func(*v1alpha1.Operation)) v1alpha1.Operation {
+		op := v1alpha1.Operation{
+			ID: "before-" + last, Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationFailed, StartedAt: began, Node: &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"},
+		}
+		for _, name := range []string{v1alpha1.StepConnect, v1alpha1.StepCompare, v1alpha1.StepAdopt} {
+			op.Steps = append(op.Steps, v1alpha1.OperationStep{Name: name, State: v1alpha1.StepFailed, StartedAt: began})
+			if name == last {
+				break
+			}
+		}
+		for _, change := range changes {
+			change(&op)
+		}
+		return op
+	}
+	broke, refused := attempt(v1alpha1.StepAdopt), attempt(v1alpha1.StepCompare)
+	for name, tt := range map[string]struct {
+		before []v1alpha1.Operation // the oldest first
+		want   bool
+	}{
+		"it broke off":                     {[]v1alpha1.Operation{broke}, true},
+		"and was refused once more":        {[]v1alpha1.Operation{broke, refused}, true},
+		"and the host was drained":         {[]v1alpha1.Operation{broke, {ID: "drain", Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationSucceeded, StartedAt: began}}, true},
+		"it was refused":                   {[]v1alpha1.Operation{refused}, false},
+		"of another Node":                  {[]v1alpha1.Operation{attempt(v1alpha1.StepAdopt, func(op *v1alpha1.Operation) { op.Node.UID = "other" })}, false},
+		"it was completed":                 {[]v1alpha1.Operation{attempt(v1alpha1.StepAdopt, func(op *v1alpha1.Operation) { op.Phase, op.HostChanged = v1alpha1.OperationSucceeded, true })}, false},
+		"and the host was configured anew": {[]v1alpha1.Operation{broke, {ID: "reconfigure", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, StartedAt: began, HostChanged: true}}, false},
+		"and the host was released":        {[]v1alpha1.Operation{broke, {ID: "release", Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationSucceeded, StartedAt: began, HostReleased: true}}, false},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			instance := newInstance(v1alpha1.Operation{Type: v1alpha1.OperationAdopt})
+			requested := instance.Status.Operation
+			instance.Status.Operation = nil
+			for _, op := range append(tt.before, *requested) {
+				if err := instance.Status.Record(op.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := newFixture(t, instance)
+			f.configure()
+			f.host.recorded = ""
+			f.annotate(nil)
+			op := f.finish()
+			if tt.want != (op.Phase == v1alpha1.OperationSucceeded) || tt.want != (f.host.adopted != nil) {
+				t.Errorf("it is %s: %s, adopted %+v", op.Phase, op.Message, f.host.adopted)
+			}
+			if !tt.want && !strings.Contains(op.Message, "to configure it anew: kubectl windows reconfigure win-1") {
+				t.Errorf("it is refused: %s", op.Message)
 			}
 		})
 	}

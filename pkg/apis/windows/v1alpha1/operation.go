@@ -265,8 +265,18 @@ func (s *WindowsInstanceStatus) Inherit(from *WindowsInstanceStatus) {
 // archived is the operation as the history keeps it.
 func (o *Operation) archived() Operation {
 	out := *o
-	out.HostChanged, out.HostUntouched, out.Steps = o.MayHaveChangedHost(), o.Untouched(), nil
+	out.HostChanged, out.HostUntouched, out.Steps = o.MayHaveChangedHost(), o.Untouched() || o.Type == OperationAdopt && !o.AdoptionBegun(), nil
 	return out
+}
+
+// AdoptionBegun says whether an adoption has come to where it changes the host: nobody may manage that any more. Of those in the history that
+// an earlier release has recorded it is not known how far they came, so that they have.
+func (o *Operation) AdoptionBegun() bool {
+	if len(o.Steps) == 0 {
+		return o.Type == OperationAdopt && !o.Untouched()
+	}
+	step := o.FindStep(StepAdopt)
+	return step != nil && step.StartedAt != nil
 }
 
 // MayHaveChangedHost says whether the operation has begun to change what the host is configured

@@ -138,6 +138,38 @@ func TestHistoryHasNoSteps(t *testing.T) {
 	}
 }
 
+// TestAdoptionBegun: what keeps a host from being adopted is found out before anything is changed on it, which the history still knows.
+func TestAdoptionBegun(t *testing.T) {
+	began := new(metav1.NewTime(noon))
+	steps := func(adopt *metav1.Time) []OperationStep {
+		return []OperationStep{{Name: StepConnect, State: StepSucceeded, StartedAt: began}, {Name: StepCompare, State: StepFailed, StartedAt: began}, {Name: StepAdopt, State: StepPending, StartedAt: adopt}}
+	}
+	for name, tt := range map[string]struct {
+		op   Operation
+		want bool
+	}{
+		"no further than compared":  {Operation{Type: OperationAdopt, StartedAt: began, Steps: steps(nil)}, false},
+		"it has begun to change it": {Operation{Type: OperationAdopt, StartedAt: began, Steps: steps(began)}, true},
+		"it has not begun":          {Operation{Type: OperationAdopt}, false},
+		"by an earlier release":     {Operation{Type: OperationAdopt, StartedAt: began}, true},
+		"another operation":         {Operation{Type: OperationDrain, StartedAt: began}, false},
+	} {
+		tt.op.Phase = OperationFailed
+		s := WindowsInstanceStatus{Operation: &tt.op}
+		if got := tt.op.AdoptionBegun(); got != tt.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+		for n := range 2 { // it moves on in the history
+			if err := s.Record(&Operation{ID: fmt.Sprint(n), Type: OperationDrain, Phase: OperationFailed}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.History[n].AdoptionBegun(); got != tt.want {
+				t.Errorf("%s, in the history: got %t", name, got)
+			}
+		}
+	}
+}
+
 // TestOperationMayHaveChangedHost: waiting changes nothing, nor does a step that ended before the agent
 // reported a change. What an earlier release did not record is told by its steps.
 func TestOperationMayHaveChangedHost(t *testing.T) {
