@@ -45,6 +45,24 @@ func planCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writ
 	return writeJSON(stdout, plan)
 }
 
+// planAdoptionCommand answers what the first update would do if the host were adopted.
+func planAdoptionCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	request, err := api.DecodeAdoptRequest(stdin)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, planTakes, errPlanTakes)
+	defer cancel()
+	plan, err := (&engine.Engine{System: host.System()}).PlanAdoption(ctx, request)
+	if refused, ok := errors.AsType[*engine.Error](err); ok && refused.Reason == api.ReasonConflict {
+		return writeJSON(stdout, api.AdoptionPlan{Error: refused.Error()})
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(stdout, api.AdoptionPlan{Plan: plan})
+}
+
 func applyCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
 	request, err := api.DecodeApplyRequest(stdin)
 	if err != nil {

@@ -20,6 +20,7 @@
 //	commit   reads an [api.CommitRequest], prints an [api.CommitAnswer]: moves a file that was
 //	         sent to its path, if it has the size and digest of the request
 //	plan     reads a [config.Bundle], prints an [api.Plan]: what apply would do
+//	plan-adoption  reads an [api.AdoptRequest], prints an [api.AdoptionPlan]: what apply would do after it
 //	apply    reads an [api.ApplyRequest], prints lines of [api.Progress] and keeps a transcript
 //	         in the directory of the logs
 //	restart-services  restarts the services of the applied configuration, prints lines of

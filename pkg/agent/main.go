@@ -65,6 +65,8 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = commitCommand(ctx, host, stdin, stdout)
 	case api.CommandPlan:
 		err = planCommand(ctx, host, stdin, stdout)
+	case api.CommandPlanAdoption:
+		err = planAdoptionCommand(ctx, host, stdin, stdout)
 	case api.CommandApply:
 		err = applyCommand(ctx, host, stdin, stdout)
 	case api.CommandAdopt:
@@ -90,7 +92,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandReach, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandAdopt, api.CommandRelease, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
+	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandReach, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandPlanAdoption, api.CommandApply, api.CommandAdopt, api.CommandRelease, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // there is no other place to report it
 	return api.ExitUsage
 }

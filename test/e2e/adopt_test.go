@@ -91,8 +91,10 @@ func TestAdopt(t *testing.T) {
 
 	eventually(t, "the plan", func() error { // after an operation the host is probed once more before it is known to be left to others
 		out, err := g.try(t, only(t, commands, "kubectl windows adopt win-7 "))
-		if err != nil || !strings.Contains(out, wmco.WICDService) || !strings.Contains(out, wmco.KubeletConfigPath) {
-			return fmt.Errorf("%w: %s", cmp.Or(err, errors.New("it lacks something")), out)
+		for _, want := range []string{wmco.WICDService, wmco.KubeletConfigPath, wmco.WICDKubeconfigPath, wmco.WICDCertsDir, wmco.CSIProxyService, "hack/take-from-wmco.sh", "HTTP_PROXY", "Reboot"} { // what goes with the update, too
+			if err != nil || !strings.Contains(out, want) {
+				return fmt.Errorf("%w: %s", cmp.Or(err, errors.New("it lacks "+want)), out)
+			}
 		}
 		return nil
 	})

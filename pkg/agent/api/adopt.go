@@ -55,6 +55,14 @@ type Adoption struct {
 	Imported string `json:"imported,omitempty"`
 }
 
+// AdoptionPlan is what the first update of a host would do once it is adopted.
+type AdoptionPlan struct {
+	// Plan of the update. Nil: the host cannot be adopted, or could not be updated then.
+	Plan *Plan `json:"plan,omitempty"`
+	// Error says why not. Empty: it can.
+	Error string `json:"error,omitempty"`
+}
+
 // RequiredService is a service without which a host is not adopted.
 type RequiredService struct {
 	Name string `json:"name"`

@@ -35,6 +35,8 @@ const (
 	CommandCommit = "commit"
 	// CommandPlan takes a [config.Bundle] and answers a [Plan].
 	CommandPlan = "plan"
+	// CommandPlanAdoption takes an [AdoptRequest] and answers an [AdoptionPlan].
+	CommandPlanAdoption = "plan-adoption"
 	// CommandApply takes an [ApplyRequest] and answers [Progress].
 	CommandApply = "apply"
 	// CommandAdopt takes an [AdoptRequest] and answers [Progress].

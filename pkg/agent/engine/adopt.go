@@ -30,32 +30,86 @@ func (e *Engine) Adopt(ctx context.Context, r *api.AdoptRequest) *api.Result {
 	return e.change(ctx, "adopt", &api.Result{}, func(a *application) error { return a.adopt(ctx, r) })
 }
 
-func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) (err error) {
-	a.result.Revision, a.result.Outcome = r.Adoption.Revision, api.OutcomeUnchanged
-	switch {
-	case a.Applied == r.Adoption.Revision && a.Applying == "":
-		return nil
-	case a.written != nil:
-		return &Error{api.ReasonConflict, errors.New("this agent has configured the host before, so that there is nothing to adopt")}
+// PlanAdoption returns what the first [Engine.Apply] would do after [Engine.Adopt], and fails where that would. It changes nothing.
+func (e *Engine) PlanAdoption(ctx context.Context, r *api.AdoptRequest) (*api.Plan, error) {
+	st, err := openStore(e.System)
+	if err != nil {
+		return nil, err
+	}
+	a := &application{Engine: e, store: st, observer: observer{system: e.System}}
+	if !a.isAdopted(&r.Adoption) {
+		manual, err := a.take(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		a.observer.system = startingWithHost{e.System, manual}
+	}
+	if err := a.prepare(ctx, &r.Bundle); err != nil {
+		return nil, err
+	}
+	return &a.plan.Plan, nil
+}
+
+// startingWithHost is a host whose services Windows starts, as after [application.startWithHost].
+type startingWithHost struct {
+	System
+	services []serviceRecord
+}
+
+// Service implements [ServiceManager].
+func (h startingWithHost) Service(name string) (*Service, error) {
+	s, err := h.System.Service(name)
+	if err != nil || s == nil {
+		return s, err
+	}
+	for _, r := range h.services {
+		if strings.EqualFold(r.Name, name) {
+			s.Settings.StartType, s.Recovery = config.StartAutomatic, r.Recovery
+		}
+	}
+	return s, nil
+}
+
+// isAdopted says whether an adoption was completed before, and nothing was applied since.
+func (a *application) isAdopted(r *api.Adoption) bool {
+	return a.Applied == r.Revision && a.Applying == ""
+}
+
+// take puts into the inventory what an adoption makes ours, and returns the services that the other program starts itself. Nothing is
+// written or changed.
+func (a *application) take(ctx context.Context, r *api.AdoptRequest) (manual []serviceRecord, err error) {
+	if a.written != nil {
+		return nil, &Error{api.ReasonConflict, errors.New("this agent has configured the host before, so that there is nothing to adopt")}
 	}
 	a.bundle = &r.Bundle
 	if a.seen, err = a.observe(ctx, &r.Bundle.Document, a.inventory); err != nil {
-		return err
+		return nil, err
 	}
 	if lacks := a.notEquivalent(&r.Adoption); len(lacks) > 0 {
-		return &Error{api.ReasonConflict, fmt.Errorf("the host is not as it has to be to be adopted: %w", errors.Join(lacks...))}
+		return nil, &Error{api.ReasonConflict, fmt.Errorf("the host is not as it has to be to be adopted: %w", errors.Join(lacks...))}
 	}
-	manual, err := a.takeServices(&r.Adoption)
+	if manual, err = a.takeServices(&r.Adoption); err != nil {
+		return nil, err
+	}
+	if err := a.takeLeft(ctx, &r.Adoption); err != nil {
+		return nil, err
+	}
+	if err := a.takeSettings(&r.Adoption); err != nil {
+		return nil, err
+	}
+	a.takeDocument()
+	return manual, nil
+}
+
+func (a *application) adopt(ctx context.Context, r *api.AdoptRequest) error {
+	a.result.Revision, a.result.Outcome = r.Adoption.Revision, api.OutcomeUnchanged
+	if a.isAdopted(&r.Adoption) {
+		return nil
+	}
+	manual, err := a.take(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := a.takeLeft(ctx, &r.Adoption); err != nil {
-		return err
-	}
-	if err := a.takeSettings(&r.Adoption); err != nil {
-		return err
-	}
-	a.takeDocument()
 	if err := a.startWithHost(manual, "starts with the host from now on, as service "+r.Adoption.Manager+" does not start it any more"); err != nil {
 		return err
 	}

@@ -171,6 +171,48 @@ func mustRevision(t *testing.T, b config.Bundle) string {
 	return revision
 }
 
+// TestPlanAdoption: what the first update does is known before the host is adopted, all of it, and nothing is changed for the answer. A host
+// that cannot be adopted says so.
+func TestPlanAdoption(t *testing.T) {
+	f, first, _, _ := othersHost(t)
+	request := func(b config.Bundle) *api.AdoptRequest { return &api.AdoptRequest{Adoption: adoption(), Bundle: b} }
+	before, mutations := f.picture(), f.mutations
+	plan, err := engineOf(f).PlanAdoption(t.Context(), request(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engineOf(f).PlanAdoption(t.Context(), request(foreignBundle(t, first))); err == nil || !strings.Contains(err.Error(), "hack/take-from-wmco.sh") {
+		t.Errorf("without the program that connects pods: %v", err)
+	}
+	if diff := cmp.Diff(before, f.picture()); diff != "" || f.mutations != mutations {
+		t.Errorf("the host was changed: %q (-before +after)\n%s", f.log, diff)
+	}
+	if r := engineOf(f).Adopt(t.Context(), request(first)); r.Outcome != api.OutcomeApplied {
+		t.Fatalf("adopted: %+v", r)
+	}
+	want, err := engineOf(f).Plan(t.Context(), &first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, plan); diff != "" {
+		t.Errorf("before it was adopted (-afterwards +before):\n%s", diff)
+	}
+	if !slices.ContainsFunc(want.Items, func(i api.Item) bool { return i.String() == "Delete Service csi" }) || want.Impact != config.ImpactReboot {
+		t.Errorf("it is %+v", want)
+	}
+	again, err := engineOf(f).PlanAdoption(t.Context(), request(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, again); diff != "" {
+		t.Errorf("asked again (-want +got):\n%s", diff)
+	}
+	converge(t, f, first)
+	if _, err := engineOf(f).PlanAdoption(t.Context(), request(first)); err == nil || !strings.Contains(err.Error(), "nothing to adopt") {
+		t.Errorf("after the update: %v", err)
+	}
+}
+
 // TestAdoptedHostBoots: Windows starts the services of a host that was adopted and not updated yet, when it boots and when a program
 // ends, as the manager did before. Nothing else of them changes, and nothing of one that somebody has disabled.
 func TestAdoptedHostBoots(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -80,15 +84,48 @@ func (h *Hosts) Adoptable(ctx context.Context, instance *v1alpha1.WindowsInstanc
 
 // PlanAdoption implements [windowsinstance.Adopter].
 func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
-	changes, err := h.Plan(ctx, instance)
+	if h.desired == nil {
+		changes, err := h.Plan(ctx, instance)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Concat([]v1alpha1.PlannedChange{ofAdoption(nil)}, changes), nil
+	}
+	built, _, err := h.desired.Build(ctx, instance)
+	if err != nil {
+		return nil, unplannable(instance.Name, err)
+	}
+	node := ""
+	if instance.Status.Node != nil {
+		node = instance.Status.Node.Name
+	}
+	// The version of WMCO only tells one that was adopted before, of which nobody asks.
+	planned, err := h.agents.PlanUpdateOfAdopted(ctx, instance, &api.AdoptRequest{Adoption: document.Adoption(node, ""), Bundle: built.Bundle})
+	if refused := unadoptable(instance.Name, err); refused != nil {
+		return nil, refused
+	}
+	changes, err := answer(instance, planned, err)
 	if err != nil {
 		return nil, err
 	}
-	planned := []v1alpha1.PlannedChange{{
-		Kind: string(api.KindService), Name: wmco.WICDService, Action: string(api.ActionDelete), Impact: v1alpha1.ImpactNone,
-		Message: "At once: Windows starts the services of the host from then on, and everything else stays as it is, and runs on. What follows waits for the next update, with which goes what WMCO has left besides.",
-	}}
-	return append(planned, changes...), nil
+	return slices.Concat([]v1alpha1.PlannedChange{ofAdoption(built.Warnings)}, changes), nil
+}
+
+// unadoptable is the error about a host that has answered that it cannot be adopted, so that trying again does not help. Nil: it has not.
+func unadoptable(name string, err error) error {
+	if refused, ok := errors.AsType[*agentclient.Error](err); ok && refused.Step == agentclient.StepRefused {
+		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, fmt.Errorf("the host cannot be taken over: %w", refused.Err))
+	}
+	return nil
+}
+
+// ofAdoption is what an adoption itself changes. It says what there is to know of the update that follows.
+func ofAdoption(warnings []string) v1alpha1.PlannedChange {
+	text := "At once: Windows starts the services of the host from then on, and everything else stays as it is, and runs on. What follows waits for the next update, with which goes what WMCO has left."
+	if len(warnings) > 0 {
+		text += " Warnings: " + strings.Join(warnings, "; ") + "."
+	}
+	return v1alpha1.PlannedChange{Kind: string(api.KindService), Name: wmco.WICDService, Action: string(api.ActionDelete), Impact: v1alpha1.ImpactNone, Message: text}
 }
 
 // unplannable is the error about a host whose desired configuration cannot be built.

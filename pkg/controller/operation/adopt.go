@@ -14,8 +14,10 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -28,7 +30,11 @@ func (e *execution) compare(ctx context.Context) (result, error) {
 	if err := e.ensureMadeByWMCO(ctx, node); err != nil {
 		return result{}, err
 	}
-	plan, err := e.buildAndPlan(ctx) // fails while WMCO runs
+	built, err := e.build(ctx) // fails while WMCO runs
+	if err != nil {
+		return result{}, err
+	}
+	plan, err := e.planAdoption(ctx, adoptionOf(node, built))
 	if err != nil {
 		return result{}, err
 	}
@@ -43,7 +49,45 @@ func (e *execution) compare(ctx context.Context) (result, error) {
 	if c := plan.KubeletCertificate; c.Useless() {
 		return result{}, fmt.Errorf("the kubelet of Node %s cannot be taken over as it is: %s", node.Name, c)
 	}
-	return result{message: "The host can be taken over as it is. For the next update: " + describePlan(plan, planImpact(plan))}, nil
+	return result{message: "The host can be taken over as it is. For the next update: " + describePlan(plan, planImpact(plan)) + describeTaken(plan, built)}, nil
+}
+
+// adoptionOf is the request to adopt a host that WMCO has made this Node.
+func adoptionOf(node *corev1.Node, built *document.Result) *api.AdoptRequest {
+	return &api.AdoptRequest{Adoption: document.Adoption(node.Name, node.Annotations[wmco.VersionAnnotation]), Bundle: built.Bundle}
+}
+
+// planAdoption has the host say what its first update would do, and whether it can be adopted at all.
+func (e *execution) planAdoption(ctx context.Context, request *api.AdoptRequest) (*api.Plan, error) {
+	plan, err := ask(ctx, e.clock, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
+		return e.Hosts.PlanAdoption(ctx, e.instance, request)
+	})
+	if refused, ok := errors.AsType[*agentclient.Error](err); ok && refused.Step == agentclient.StepRefused {
+		return nil, fmt.Errorf("the host cannot be taken over: %w", refused.Err)
+	}
+	if err != nil {
+		return nil, e.blame(ctx, "the host does not return a plan", err)
+	}
+	e.nodeName = plan.NodeName
+	return plan, nil
+}
+
+// describeTaken says which services the first update of an adopted host takes away, and what is to be known of its configuration, as the
+// end of a message. Empty: none, and nothing.
+func describeTaken(plan *api.Plan, built *document.Result) (text string) {
+	var taken []string
+	for _, i := range plan.Items {
+		if i.Kind == api.KindService && i.Action == api.ActionDelete {
+			taken = append(taken, i.Name)
+		}
+	}
+	if len(taken) > 0 {
+		text = " Services that it takes away: " + strings.Join(taken, ", ") + "."
+	}
+	if len(built.Warnings) > 0 {
+		text += " " + message.Sentence(strings.Join(built.Warnings, "; "))
+	}
+	return text
 }
 
 // nodeOfOthers returns the Node of a host that we have not configured.
@@ -111,7 +155,7 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	request := &api.AdoptRequest{Adoption: adoptionOf(node), Bundle: built.Bundle}
+	request := adoptionOf(node, built)
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	done, err := e.change(ctx, "Taking the host over.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
@@ -130,7 +174,7 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 	if done.Outcome == api.OutcomeUnchanged {
 		return result{skipped: true, message: "The host was taken over before."}, nil
 	}
-	message := "The host is taken over, and nothing was restarted."
+	said := "The host is taken over, and nothing was restarted."
 	var started []string
 	removed := ""
 	for _, i := range done.Changed {
@@ -141,20 +185,10 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 		}
 	}
 	if len(started) > 0 {
-		message += " Windows starts these services from now on: " + strings.Join(started, ", ") + "."
+		said += " Windows starts these services from now on: " + strings.Join(started, ", ") + "."
 	}
-	message += removed
-	return result{message: message + " What differs from its desired configuration waits for the next update of its pool."}, nil
-}
-
-// adoptionOf says what there may be on a host that WMCO has made this Node.
-func adoptionOf(node *corev1.Node) api.Adoption {
-	return api.Adoption{
-		Revision: wmco.AdoptedRevision(node.Annotations[wmco.VersionAnnotation]), NodeName: node.Name, Manager: wmco.WICDService, NetworkService: wmco.HybridOverlayService,
-		Requires: []api.RequiredService{{Name: wmco.ContainerdService}, {Name: wmco.KubeletService, Contains: wmco.KubeletKeeps()}},
-		Services: wmco.Services(), Files: wmco.Files(), Directories: wmco.Directories(), Trees: wmco.Trees(), Whole: wmco.DaemonDirectories(),
-		Environment: document.ProxyVariables(), Imported: wmco.ImportedCertificatesPath,
-	}
+	said += removed
+	return result{message: said + " What differs from its desired configuration waits for the next update of its pool."}, nil
 }
 
 // ensureUnmanaged refuses to configure a host on which the daemon of WMCO is: it would bring each service back to

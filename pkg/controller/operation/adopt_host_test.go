@@ -174,6 +174,24 @@ func testCertificate(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 }
 
+// TestPlanOfAdoption: what the first update of a host of WMCO does is known before it is adopted.
+func TestPlanOfAdoption(t *testing.T) {
+	t.Parallel()
+	h := newMadeHost(t)
+	before := h.picture(t)
+	got, err := h.engine().PlanAdoption(t.Context(), h.adoption())
+	h.must(t, err)
+	if diff := cmp.Diff(before, h.picture(t)); diff != "" {
+		t.Errorf("it was changed (-before +now):\n%s", diff)
+	}
+	h.adopt(t)
+	want, err := h.engine().Plan(t.Context(), &h.bundle)
+	h.must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" || want.Impact != config.ImpactReboot {
+		t.Errorf("its impact is %s (-afterwards +before):\n%s", want.Impact, diff)
+	}
+}
+
 // TestAdoptedHostIsCleaned: all that WMCO and its daemon have left on a host goes with the host, whether it was updated before or not. What
 // others have there stays.
 func TestAdoptedHostIsCleaned(t *testing.T) {
@@ -246,11 +264,16 @@ func TestReleasedHostIsCleanedByWMCO(t *testing.T) {
 	}
 }
 
+// adoption is what an operation requests of the host.
+func (h *madeHost) adoption() *api.AdoptRequest {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, Annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}}}
+	return adoptionOf(node, &document.Result{Bundle: h.bundle})
+}
+
 // adopt adopts the host, as an operation does.
 func (h *madeHost) adopt(t *testing.T) {
 	t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, Annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}}}
-	if r := h.engine().Adopt(t.Context(), &api.AdoptRequest{Adoption: adoptionOf(node), Bundle: h.bundle}); r.Outcome != api.OutcomeApplied {
+	if r := h.engine().Adopt(t.Context(), h.adoption()); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("the adoption is %s: %s", r.Outcome, r.Error)
 	}
 }

@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -58,7 +60,12 @@ func TestAdopt(t *testing.T) {
 			f.annotate(nil)
 			f.host.factErrors = []api.FactError{{Area: "services", Message: "denied"}}
 		}, want: "services of the host cannot be read"},
-		"it is not equivalent": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.servicesFail = "there is no network n" }, want: "cannot be taken over: there is no network n. Its pods run as before."},
+		"it would lose its network": {set: func(f *fixture, _ *scriptedConfiguration) {
+			f.host.fail["Plan"] = func() error {
+				return &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("the payload does not have its program")}
+			}
+		}, want: "The host cannot be taken over: the payload does not have its program. Nothing was changed."},
+		"it is not equivalent any more": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.servicesFail = "there is no network n" }, want: "cannot be taken over: there is no network n. Its pods run as before."},
 		"somebody else has it": {set: func(f *fixture, _ *scriptedConfiguration) {
 			f.represented = func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return "win-2 has it", nil }
 		}, want: "does not represent the host: win-2 has it"},
@@ -89,6 +96,23 @@ func TestAdopt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdoptSaysWhatGoes: what the first update takes from the host, and costs, is said before the host is adopted.
+func TestAdoptSaysWhatGoes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "", func(t *testing.T) {
+		f := newFixture(t, newInstance(v1alpha1.Operation{Type: v1alpha1.OperationAdopt}))
+		c := f.configure()
+		c.warnings = []string{"the first update takes csi-proxy.exe from the host"}
+		f.host.recorded, f.host.impact = "", config.ImpactReboot
+		f.host.takes = []api.Item{{Kind: api.KindFile, Name: "x", Action: api.ActionDelete}, {Kind: api.KindService, Name: "csi-proxy", Action: api.ActionDelete}, {Kind: api.KindService, Name: "kubelet", Action: api.ActionUpdate}}
+		f.annotate(map[string]string{wmco.VersionAnnotation: "11.0.0"})
+		const want = "The host can be taken over as it is. For the next update: Changes: 4, their impact is Reboot. Services that it takes away: csi-proxy. The first update takes csi-proxy.exe from the host."
+		if op := f.finish(); op.FindStep(v1alpha1.StepCompare).Message != want {
+			t.Errorf("it says %q, want %q", op.FindStep(v1alpha1.StepCompare).Message, want)
+		}
+	})
 }
 
 // TestAdoptOnceMore: an adoption that broke off when the daemon of WMCO may have been removed is requested again, also where nothing but

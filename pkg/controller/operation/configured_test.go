@@ -60,6 +60,8 @@ type configured struct {
 	networks []string
 	// awaits are the services that wait on the host for a network that others make.
 	awaits []api.Waiting
+	// takes is what the first update after an adoption does besides.
+	takes []api.Item
 	// nodeName is what the host says that its node is called. Empty: testNode.
 	nodeName string
 	// reached is what the host says of the way to the API server.

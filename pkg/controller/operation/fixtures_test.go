@@ -342,6 +342,14 @@ func (h *scriptedHost) Adopt(ctx context.Context, _ *v1alpha1.WindowsInstance, r
 	return &api.Result{Outcome: api.OutcomeApplied, Changed: []api.Item{{Kind: api.KindService, Name: request.Adoption.Manager, Action: api.ActionDelete}}}, nil
 }
 
+func (h *scriptedHost) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest) (*api.Plan, error) {
+	p, err := h.PlanConfiguration(ctx, instance, &request.Bundle)
+	if err == nil {
+		p.Items = append(p.Items, h.takes...)
+	}
+	return p, err
+}
+
 func (h *scriptedHost) RestartServices(ctx context.Context, _ *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -52,6 +52,9 @@ type Hosts interface {
 	Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
 	// Adopt makes what another operator has configured on the host ours, as it is. Errors are as those of Apply.
 	Adopt(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest, report func(api.Event)) (*api.Result, error)
+	// PlanAdoption has the host say what the first update after Adopt would do. It changes nothing but that our agent is there. That the
+	// host cannot be adopted is an [agentclient.Error] of step [agentclient.StepRefused].
+	PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest) (*api.Plan, error)
 	// Release has the agent give the host up, which stays as it is. Errors are as those of Apply.
 	Release(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.ReleaseRequest, report func(api.Event)) (*api.Result, error)
 	// Resolve returns the addresses that the address of an instance stands for. It does not contact the host.

@@ -372,18 +372,22 @@ func TestAdoptedWithoutPrograms(t *testing.T) {
 		platform configv1.PlatformType
 		revision string
 		want     string // empty: nothing
+		op       *v1alpha1.Operation
 	}{
-		"adopted":                        {settings(), configv1.NonePlatformType, wmco.AdoptedRevision("1.36.0"), "csi-proxy.exe"},
-		"adopted, of an unknown version": {settings(), configv1.VSpherePlatformType, wmco.AdoptedRevision(""), "csi-proxy.exe"},
-		"adopted, on Azure":              {settings(), configv1.AzurePlatformType, wmco.AdoptedRevision(""), "azure-cloud-node-manager.exe and csi-proxy.exe"},
-		"the payload has it":             {has, configv1.NonePlatformType, wmco.AdoptedRevision(""), ""},
-		"the rest of it on Azure":        {has, configv1.AzurePlatformType, wmco.AdoptedRevision(""), "azure-cloud-node-manager.exe"},
-		"updated since":                  {settings(), configv1.NonePlatformType, strings.Repeat("a", 64), ""},
-		"not configured yet":             {settings(), configv1.NonePlatformType, "", ""},
+		"adopted":                        {settings(), configv1.NonePlatformType, wmco.AdoptedRevision("1.36.0"), "csi-proxy.exe", nil},
+		"adopted, of an unknown version": {settings(), configv1.VSpherePlatformType, wmco.AdoptedRevision(""), "csi-proxy.exe", nil},
+		"adopted, on Azure":              {settings(), configv1.AzurePlatformType, wmco.AdoptedRevision(""), "azure-cloud-node-manager.exe and csi-proxy.exe", nil},
+		"the payload has it":             {has, configv1.NonePlatformType, wmco.AdoptedRevision(""), "", nil},
+		"the rest of it on Azure":        {has, configv1.AzurePlatformType, wmco.AdoptedRevision(""), "azure-cloud-node-manager.exe", nil},
+		"updated since":                  {settings(), configv1.NonePlatformType, strings.Repeat("a", 64), "", nil},
+		"not configured yet":             {settings(), configv1.NonePlatformType, "", "", nil},
+		"it is to be adopted":            {settings(), configv1.NonePlatformType, "", "csi-proxy.exe", &v1alpha1.Operation{Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationPending}},
+		"it was not adopted":             {settings(), configv1.NonePlatformType, "", "", &v1alpha1.Operation{Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationFailed}},
+		"it is to be configured":         {settings(), configv1.NonePlatformType, "", "", &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := instance()
-			host.Status.CurrentRevision = tt.revision
+			host.Status.CurrentRevision, host.Status.Operation = tt.revision, tt.op
 			r := build(t, read(t, tt.settings, openShiftClusterOn(tt.platform)), cluster.Host{Instance: host})
 			got := slices.DeleteFunc(r.Warnings, func(w string) bool { return !strings.HasPrefix(w, "the first update takes ") })
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprintf(takes, tt.want))) {

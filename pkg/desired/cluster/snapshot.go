@@ -102,7 +102,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	default:
 		said = without(s.wrong())
 	}
-	if loses := inputs.Payload.WithoutOfWMCO(inputs.Cluster.Platform); loses != "" && wmco.IsAdoptedRevision(h.Instance.Status.CurrentRevision) {
+	if loses := inputs.Payload.WithoutOfWMCO(inputs.Cluster.Platform); loses != "" && ofWMCO(h.Instance) {
 		said = append(said, loses)
 	}
 	r.Warnings = slices.Concat(said, s.warnings, payloadWarnings, r.Warnings)
@@ -111,6 +111,12 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 
 // wrong is everything because of which hosts, or parts of them, stay as they are.
 func (s *Snapshot) wrong() []Finding { return slices.Concat(s.kept, s.left.findings()) }
+
+// ofWMCO says whether a host has what WMCO has configured, and is ours: it was adopted and was not updated since, or is to be adopted.
+func ofWMCO(instance *v1alpha1.WindowsInstance) bool {
+	op := instance.Status.Operation
+	return wmco.IsAdoptedRevision(instance.Status.CurrentRevision) || op.Active() && op.Type == v1alpha1.OperationAdopt
+}
 
 // without says what a host does without.
 func without(findings []Finding) (said []string) {

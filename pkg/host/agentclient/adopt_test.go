@@ -6,10 +6,12 @@ package agentclient
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -50,6 +52,19 @@ func TestAdopt(t *testing.T) {
 	other := c.adoption()
 	other.Adoption.Requires[0].Contains = []string{`C:\theirs\kubelet.exe`}
 	refused(other, "service kubelet does not run with")
+	changes, err := c.client.PlanUpdateOfAdopted(t.Context(), c.Instance, other)
+	if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != StepRefused || !strings.Contains(err.Error(), "service kubelet does not run with") {
+		t.Errorf("the plan of one that cannot be adopted: %+v, %v", changes, err)
+	}
+	if err := os.WriteFile(c.local(t, `C:\k\theirs.txt`), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	more := c.adoption()
+	more.Adoption.Files = []string{`C:\k\theirs.txt`}
+	changes, err = c.client.PlanUpdateOfAdopted(t.Context(), c.Instance, more)
+	if err != nil || !slices.ContainsFunc(changes, func(p v1alpha1.PlannedChange) bool { return p.Action == "Delete" && p.Name == `C:\k\theirs.txt` }) {
+		t.Errorf("the plan: %+v, %v", changes, err)
+	}
 
 	result, err := c.client.Adopt(t.Context(), c.Instance, c.adoption(), nil)
 	if err != nil || result.Outcome != api.OutcomeApplied || result.Revision != "other-1" {
@@ -98,6 +113,24 @@ func TestHostileAdoption(t *testing.T) {
 			}
 			if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestHostileAdoptionPlan: an answer that is no plan of the document is none, and no answer has a secret.
+func TestHostileAdoptionPlan(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	for name, tt := range map[string]struct{ answer, step, want string }{
+		"it cannot be":      {`{"error":"no ` + secretToken + `"}`, StepRefused, "its answer is no: no [redacted]"},
+		"nothing":           {`{}`, StepRun, "it answers no plan, and no reason"},
+		"of something else": {`{"plan":{"revision":"other","impact":"None","items":[]}}`, StepRun, "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHostileSite(t, say(tt.answer+"\n"))
+			plan, err := s.client.PlanAdoption(t.Context(), s.Instance, c.adoption())
+			if failed, ok := errors.AsType[*Error](err); !ok || failed.Step != tt.step || plan != nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %+v, %v", plan, err)
 			}
 		})
 	}

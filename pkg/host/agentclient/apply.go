@@ -39,6 +39,30 @@ func (a *Client) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 	return plan, nil
 }
 
+// PlanAdoption says what the first [Client.Apply] after [Client.Adopt] would do. It puts the agent on the host if need be, and changes
+// nothing else there. That the host cannot be adopted is an [Error] of step [StepRefused]; others are those of [Hosts], [ssh.Error]s and
+// [Error]s.
+func (a *Client) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest) (*api.Plan, error) {
+	encoded, err := request.Encode()
+	if err != nil {
+		return nil, err
+	}
+	var planned api.AdoptionPlan
+	q := query{command: api.CommandPlanAdoption, encoded: encoded, bundle: &request.Bundle, timeout: planTimeout, bounds: answer.OfPlan}
+	switch _, err := a.query(ctx, instance, q, &planned); {
+	case err != nil:
+		return nil, err
+	case planned.Error != "":
+		return nil, &Error{Step: StepRefused, Err: errors.New(planned.Error)}
+	case planned.Plan == nil:
+		return nil, &Error{Step: StepRun, Err: errors.New("it answers no plan, and no reason")}
+	}
+	if err := checkPlan(planned.Plan, &request.Bundle); err != nil {
+		return nil, &Error{Step: StepRun, Err: err}
+	}
+	return planned.Plan, nil
+}
+
 // Apply makes the host as the bundle of the request says. It returns how that ended, which
 // may be a failure: an error means that it is not known how it ended, because no result came. Then, as
 // after every failure, the same can be applied again. As long as the first one continues, the host

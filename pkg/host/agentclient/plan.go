@@ -24,20 +24,32 @@ import (
 //
 // [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
 func (a *Client) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) ([]v1alpha1.PlannedChange, error) {
+	if bundle == nil {
+		agent, err := a.planAgent(ctx, instance)
+		if agent == nil {
+			return nil, err
+		}
+		return []v1alpha1.PlannedChange{*agent}, err
+	}
+	return a.planChanges(ctx, instance, func() (*api.Plan, error) { return a.PlanConfiguration(ctx, instance, bundle) })
+}
+
+// PlanUpdateOfAdopted says what the first update of a host would do after it was adopted, as [Client.Plan] does, or why it cannot be adopted.
+func (a *Client) PlanUpdateOfAdopted(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.AdoptRequest) ([]v1alpha1.PlannedChange, error) {
+	return a.planChanges(ctx, instance, func() (*api.Plan, error) { return a.PlanAdoption(ctx, instance, request) })
+}
+
+// planChanges has the agent plan, if it is on the host.
+func (a *Client) planChanges(ctx context.Context, instance *v1alpha1.WindowsInstance, ask func() (*api.Plan, error)) ([]v1alpha1.PlannedChange, error) {
 	agent, err := a.planAgent(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
 	if agent != nil {
-		if bundle != nil {
-			agent.Message += " What else would change is not known before that, because the agent inspects the host."
-		}
+		agent.Message += " What else would change is not known before that, because the agent inspects the host."
 		return []v1alpha1.PlannedChange{*agent}, nil
 	}
-	if bundle == nil {
-		return nil, nil
-	}
-	plan, err := a.PlanConfiguration(ctx, instance, bundle)
+	plan, err := ask()
 	if err != nil {
 		return nil, err
 	}
