@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	configv1 "github.com/openshift/api/config/v1"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -27,6 +29,8 @@ type System interface {
 type Made struct {
 	// Node is the name of the Node, Address that of the host, and Server the URL of the API server. Empty addresses are made up.
 	Node, Address, Server string
+	// Platform is where the host runs: Azure and AWS have more. Empty: in no cloud.
+	Platform configv1.PlatformType
 	// KubeletVersion is what the kubelet reports.
 	KubeletVersion string
 	// Bootstrap is the kubeconfig that the kubelet gets its first certificate with.

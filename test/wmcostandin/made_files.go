@@ -6,9 +6,12 @@ package wmcostandin
 import (
 	"bytes"
 	"fmt"
+	"slices"
+
+	configv1 "github.com/openshift/api/config/v1"
 )
 
-// copied are the files that WMCO copies to a host of no cloud.
+// copied are the files that WMCO copies to each host.
 var copied = []string{
 	`C:\Temp\gcp-get-hostname.ps1`, `C:\Temp\windows-defender-exclusion.ps1`, `C:\Temp\hns.psm1`, `C:\Temp\network-conf.ps1`,
 	`C:\k\hybrid-overlay-node.exe`, `C:\k\windows_exporter.exe`, `C:\k\kube-proxy.exe`, `C:\k\kube-log-runner.exe`, `C:\k\csi-proxy.exe`, `C:\k\windows-instance-config-daemon.exe`,
@@ -70,7 +73,17 @@ func (m Made) files() map[string][]byte {
 		`C:\var\lib\cni\networks\OVNKubernetesHybridOverlayNetwork\last_reserved_ip.0`: []byte("10.132.0.5"),
 		`C:\ProgramData\containerd\root\io.containerd.metadata.v1.bolt\meta.db`:        []byte("bolt"),
 	}
-	for _, path := range copied {
+	programs := copied
+	switch m.Platform {
+	case configv1.AWSPlatformType:
+		programs = append(slices.Clone(copied), `C:\k\ecr-credential-provider.exe`)
+		files[`C:\k\credential-provider-config.yaml`] = []byte("kind: CredentialProviderConfig\napiVersion: kubelet.config.k8s.io/v1\nproviders:\n- name: ecr-credential-provider.exe\n")
+	case configv1.AzurePlatformType:
+		programs = append(slices.Clone(copied), `C:\k\azure-cloud-node-manager.exe`)
+		files[`C:\k\cloud.conf`] = []byte(`{"cloud":"AzurePublicCloud"}`)
+	default:
+	}
+	for _, path := range programs {
 		files[path] = fmt.Appendf(nil, "%s of WMCO 11.0.0\n", path)
 	}
 	for _, at := range []string{"2026-11-20-09-00-00", "2026-11-20-09-50-00"} { // those of the daemon stay, and those of the network, but for two, do not

@@ -6,6 +6,8 @@ package wmcostandin
 import (
 	"encoding/json"
 	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
 )
 
 // service is one of the services of a host, as ConfigMap windows-services-<version> has it.
@@ -37,7 +39,7 @@ func (m Made) services() []service {
 	logged := func(name string) string {
 		return `C:\k\kube-log-runner.exe -log-file=C:\var\log\` + name + `\` + name + `.log C:\k\` + name + `.exe `
 	}
-	return []service{
+	all := []service{
 		{
 			Name: "containerd", Bootstrap: true,
 			Path:       `C:\k\containerd\containerd.exe --config C:\k\containerd\containerd_conf.toml --log-file C:\var\log\containerd\containerd.log --run-service --log-level info`,
@@ -46,7 +48,7 @@ func (m Made) services() []service {
 		{
 			Name: "kubelet", Bootstrap: true, Priority: 1, Dependencies: []string{"containerd"},
 			Path: logged("kubelet") + `--config=C:\k\kubelet.conf --bootstrap-kubeconfig=C:\k\bootstrap-kubeconfig --kubeconfig=C:\k\kubeconfig --cert-dir=c:\var\lib\kubelet\pki\ ` +
-				`--windows-service --node-labels=node.openshift.io/os_id=Windows --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS --v=2 --node-ip=NODE_IP`,
+				`--windows-service --node-labels=node.openshift.io/os_id=Windows --windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS --v=2` + m.cloudArguments(),
 			PreScripts: []script{{VariableName: "NODE_IP", Path: `(Get-NetRoute -DestinationPrefix '0.0.0.0/0' | Get-NetIpAddress -AddressFamily IPv4 -ifIndex {$_.ifIndex}[0]).IPAddress`}},
 		},
 		{
@@ -70,11 +72,29 @@ func (m Made) services() []service {
 				},
 			}},
 		},
-		{
-			Name: daemonName,
-			Path: `C:\k\windows-instance-config-daemon.exe controller --windows-service --log-dir C:\var\log\wicd --namespace openshift-windows-machine-config-operator --kubeconfig C:\k\wicd-kubeconfig ` +
-				`--cert-dir C:\k\wicd-certs --cert-duration 1h --ca-bundle C:\k\ca-bundle.crt`,
-		},
+	}
+	if m.Platform == configv1.AzurePlatformType {
+		all = append(all, service{
+			Name: "cloud-node-manager", Priority: 3, Variables: []variable{nodeName},
+			Path: `C:\k\azure-cloud-node-manager.exe --windows-service --node-name=NODE_NAME --wait-routes=false --kubeconfig=C:\k\wicd-kubeconfig`,
+		})
+	}
+	return append(all, service{
+		Name: daemonName,
+		Path: `C:\k\windows-instance-config-daemon.exe controller --windows-service --log-dir C:\var\log\wicd --namespace openshift-windows-machine-config-operator --kubeconfig C:\k\wicd-kubeconfig ` +
+			`--cert-dir C:\k\wicd-certs --cert-duration 1h --ca-bundle C:\k\ca-bundle.crt`,
+	})
+}
+
+// cloudArguments are the last ones of the kubelet, which depend on the cloud.
+func (m Made) cloudArguments() string {
+	switch m.Platform {
+	case configv1.AWSPlatformType:
+		return " --cloud-provider=external --hostname-override=" + m.Node + ` --node-ip=NODE_IP --image-credential-provider-bin-dir=C:\k --image-credential-provider-config=C:\k\credential-provider-config.yaml`
+	case configv1.AzurePlatformType: // with an argument that OpenShift had until 4.15
+		return ` --cloud-provider=external --cloud-config=C:\k\cloud.conf --node-ip=NODE_IP`
+	default:
+		return " --node-ip=NODE_IP"
 	}
 }
 

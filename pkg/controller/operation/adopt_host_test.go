@@ -6,6 +6,7 @@
 package operation
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -41,16 +42,20 @@ import (
 // madeHost is a host that WMCO has made, and that has programs of somebody else, too.
 type madeHost struct {
 	*agenthost.System
-	drive string
-	boots int
+	platform configv1.PlatformType
+	drive    string
+	boots    int
 	// before is what was there before WMCO came.
 	before map[string]string
 	bundle config.Bundle
 }
 
-func newMadeHost(t *testing.T) *madeHost {
+// clouds are the platforms on which WMCO has more on hosts, and one on which it has not.
+var clouds = []configv1.PlatformType{configv1.NonePlatformType, configv1.AWSPlatformType, configv1.AzurePlatformType}
+
+func newMadeHost(t *testing.T, platform configv1.PlatformType) *madeHost {
 	t.Helper()
-	h := &madeHost{drive: filepath.Join(t.TempDir(), "c")}
+	h := &madeHost{platform: platform, drive: filepath.Join(t.TempDir(), "c")}
 	h.System = agenthost.NewSystem(h.drive, func() (string, error) { return fmt.Sprint(h.boots), nil })
 	for _, path := range []string{`C:\Temp`, `C:\Windows`, `C:\ProgramData`, api.Root, `C:\var`, `C:\var\log`} {
 		h.must(t, h.MakeDirectory(path, config.AccessInherited))
@@ -64,7 +69,7 @@ func newMadeHost(t *testing.T) *madeHost {
 	h.must(t, h.SetFirewallRule(config.FirewallRule{Name: "Theirs", Protocol: config.ProtocolTCP, Port: 8080}))
 	h.before = h.picture(t)
 	h.must(t, wmcostandin.Made{
-		Node: testNode, KubeletVersion: "v1.37.1", Bootstrap: []byte("{}"), ServerCA: theirs, ClientCA: theirs,
+		Node: testNode, Platform: platform, KubeletVersion: "v1.37.1", Bootstrap: []byte("{}"), ServerCA: theirs, ClientCA: theirs,
 		Trusted: testCertificate(t), Proxy: wmcostandin.ProxyOfCluster(),
 	}.Put(h))
 	h.bundle = h.desired(t)
@@ -76,7 +81,7 @@ func (h *madeHost) desired(t *testing.T) config.Bundle {
 	t.Helper()
 	in := document.Inputs{
 		Cluster: document.Cluster{
-			ServiceOptions: document.ServiceOptions{Platform: configv1.NonePlatformType, APIServerURL: "https://api-int.example.com:6443"},
+			ServiceOptions: document.ServiceOptions{Platform: h.platform, APIServerURL: "https://api-int.example.com:6443"},
 			ServiceCIDRs:   []string{"172.30.0.0/16"}, KubeletCA: []byte("a CA"), APIServerCA: []byte("a CA"), ExporterCertificate: []byte("a certificate"), ExporterKey: []byte("its key"),
 			TrustedCA: testCertificate(t),
 		},
@@ -84,7 +89,17 @@ func (h *madeHost) desired(t *testing.T) config.Bundle {
 		Node:      &document.Node{Name: testNode, Subnet: "10.132.0.0/24"},
 		DigestKey: []byte("0123456789abcdef0123456789abcdef"),
 	}
-	for _, f := range wmco.PayloadFiles(configv1.NonePlatformType) {
+	switch h.platform {
+	case configv1.AWSPlatformType:
+		in.Cluster.KubeletArguments = map[string]string{"cloud-provider": "external"}
+		in.Cluster.CredentialProvider, in.Cluster.CredentialProviderConfig = true, []byte("kind: CredentialProviderConfig")
+	case configv1.AzurePlatformType:
+		in.Cluster.KubeletArguments = map[string]string{"cloud-provider": "external", "cloud-config": "/etc/kubernetes/cloud.conf"}
+		in.Cluster.CloudConfig = config.SecretValue("{}")
+		in.Cluster.NodeManager = &document.TokenCredentials{CA: []byte("a CA"), Token: "a token"}
+	default:
+	}
+	for _, f := range wmco.PayloadFiles(h.platform) {
 		if !strings.HasSuffix(f.Source, ".exe") {
 			continue
 		}
@@ -123,7 +138,17 @@ func (h *madeHost) update(t *testing.T) {
 	t.Fatal("it needs one restart after the other")
 }
 
-func (h *madeHost) engine() *engine.Engine { return &engine.Engine{System: h.System} }
+func (h *madeHost) engine() *engine.Engine { return &engine.Engine{System: inCloud{h.System}} }
+
+// inCloud is a host whose cloud knows it by the name of its Node.
+type inCloud struct{ *agenthost.System }
+
+func (h inCloud) Value(ctx context.Context, v config.Variable) (string, error) {
+	if v.Source == config.SourceAWSLocalHostname {
+		return testNode, nil
+	}
+	return h.System.Value(ctx, v)
+}
 
 func (h *madeHost) must(t *testing.T, err error) {
 	t.Helper()
@@ -177,7 +202,16 @@ func testCertificate(t *testing.T) []byte {
 // TestPlanOfAdoption: what the first update of a host of WMCO does is known before it is adopted.
 func TestPlanOfAdoption(t *testing.T) {
 	t.Parallel()
-	h := newMadeHost(t)
+	for _, platform := range clouds {
+		t.Run(string(platform), func(t *testing.T) {
+			t.Parallel()
+			planOfAdoption(t, newMadeHost(t, platform))
+		})
+	}
+}
+
+func planOfAdoption(t *testing.T, h *madeHost) {
+	t.Helper()
 	before := h.picture(t)
 	got, err := h.engine().PlanAdoption(t.Context(), h.adoption())
 	h.must(t, err)
@@ -197,29 +231,50 @@ func TestPlanOfAdoption(t *testing.T) {
 func TestAdoptedHostIsCleaned(t *testing.T) {
 	t.Parallel()
 	for name, updated := range map[string]bool{"as it was adopted": false, "after an update": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newMadeHost(t)
-			h.adopt(t)
-			if updated {
-				h.update(t)
-				for _, leftover := range []string{`C:\k\wicd-certs`, `C:\k\wicd-kubeconfig`, `C:\var\log\wicd`, "Environment HTTP_PROXY"} {
-					if _, there := h.picture(t)[leftover]; there {
-						t.Errorf("%s is there after the update", leftover)
-					}
-				}
+		for _, platform := range clouds {
+			t.Run(name+", "+string(platform), func(t *testing.T) {
+				t.Parallel()
+				adoptedHostIsCleaned(t, newMadeHost(t, platform), updated)
+			})
+		}
+	}
+}
+
+func adoptedHostIsCleaned(t *testing.T, h *madeHost, updated bool) {
+	t.Helper()
+	h.adopt(t)
+	if updated {
+		h.update(t)
+		h.mustRun(t)
+		leftovers := []string{`C:\k\wicd-certs`, `C:\var\log\wicd`, "Environment HTTP_PROXY"}
+		if h.platform != configv1.AzurePlatformType { // our cloud node manager logs in with a file of that name, too
+			leftovers = append(leftovers, `C:\k\wicd-kubeconfig`)
+		}
+		for _, leftover := range leftovers {
+			if _, there := h.picture(t)[leftover]; there {
+				t.Errorf("%s is there after the update", leftover)
 			}
-			if r := h.engine().Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
-				t.Fatalf("the removal is %s: %s", r.Outcome, r.Error)
-			}
-			h.boots++
-			if r := h.engine().Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || len(r.Reboot) > 0 {
-				t.Fatalf("the removal after a restart is %s: %s, %q", r.Outcome, r.Error, r.Reboot)
-			}
-			if diff := cmp.Diff(h.before, h.picture(t)); diff != "" {
-				t.Errorf("it is not as it was before WMCO came (-before +now):\n%s", diff)
-			}
-		})
+		}
+	}
+	if r := h.engine().Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("the removal is %s: %s", r.Outcome, r.Error)
+	}
+	h.boots++
+	if r := h.engine().Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || len(r.Reboot) > 0 {
+		t.Fatalf("the removal after a restart is %s: %s, %q", r.Outcome, r.Error, r.Reboot)
+	}
+	if diff := cmp.Diff(h.before, h.picture(t)); diff != "" {
+		t.Errorf("it is not as it was before WMCO came (-before +now):\n%s", diff)
+	}
+}
+
+// mustRun fails the test unless all services of the document run that are not waiting.
+func (h *madeHost) mustRun(t *testing.T) {
+	t.Helper()
+	for _, s := range h.bundle.Document.Services {
+		if is, err := h.Service(s.Name); !s.Waiting && (err != nil || is == nil || is.State != engine.ServiceRunning) {
+			t.Errorf("service %s is %+v, %v", s.Name, is, err)
+		}
 	}
 }
 
@@ -230,11 +285,11 @@ func TestReleasedHostIsCleanedByWMCO(t *testing.T) {
 		h.must(t, wmcostandin.Host{System: h, Name: testNode}.Clean(t.Context()))
 		return h.picture(t)
 	}
-	kept := clean(newMadeHost(t))
+	kept := clean(newMadeHost(t, configv1.NonePlatformType))
 	for name, updated := range map[string]bool{"as it was adopted": false, "after an update": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newMadeHost(t)
+			h := newMadeHost(t, configv1.NonePlatformType)
 			h.adopt(t)
 			if updated {
 				h.update(t)
