@@ -7,23 +7,42 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // wentDownWith returns the configuration that a host has which is to have it, and whose Node is
 // not ready although that succeeded not long before. Nil: there is none. What an operation does to the host
-// now, as a reboot, says nothing about its configuration.
+// now, as a reboot, says nothing about its configuration, nor does an attempt since that did not bring the Node back.
 func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
-	op := status.NewestOperation(v1alpha1.OperationReconfigure)
-	if status.Operation.Active() || op == nil || op.Phase != v1alpha1.OperationSucceeded || op.Revision != status.DesiredRevision || !disturbs(op) {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
+	if status.Operation.Active() || c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
 		return nil
 	}
-	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
-	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady || op.FinishedAt != nil && c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) {
+	op := succeededLast(status, c.LastTransitionTime)
+	if op == nil || op.Revision != status.DesiredRevision || !disturbs(op) || op.FinishedAt != nil && c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) {
 		return nil
 	}
 	return op
+}
+
+// succeededLast returns the newest configuration of a host that succeeded, whatever has failed or was canceled since, unless that has changed
+// the host while its Node was ready, which it is not since down. Nil: there is none.
+func succeededLast(status *v1alpha1.WindowsInstanceStatus, down metav1.Time) *v1alpha1.Operation {
+	for _, op := range status.Operations() {
+		switch {
+		case op.Type != v1alpha1.OperationReconfigure:
+			if op.HostReleased {
+				return nil
+			}
+		case op.Phase == v1alpha1.OperationSucceeded:
+			return op
+		case op.MayHaveChangedHost() && op.RequestedAt.Before(&down):
+			return nil
+		}
+	}
+	return nil
 }
 
 // blamedFor is for how long after its end an update, or a restart, is blamed for a Node that goes down.

@@ -175,6 +175,12 @@ func TestWentDownWith(t *testing.T) {
 			s.History = []v1alpha1.Operation{*s.Operation}
 			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed}
 		}, true},
+		{"it could not be reached since", triedSince(unreached(), -time.Minute), true},
+		{"somebody has canceled another attempt", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationCanceled}, time.Minute), true},
+		{"another attempt changed it, and failed", triedSince(reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactRestart), time.Minute), true},
+		{"another attempt changed it before its Node went down", triedSince(reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactRestart), -time.Minute), false},
+		{"another configuration succeeded since", triedSince(reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactNone), time.Minute), false},
+		{"it was released since", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationSucceeded, HostReleased: true}, time.Minute), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactRestart)
@@ -185,6 +191,14 @@ func TestWentDownWith(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// triedSince has something else be done to a host that went down at [at] 0.
+func triedSince(op v1alpha1.Operation, requested time.Duration) func(*v1alpha1.WindowsInstanceStatus) {
+	return func(s *v1alpha1.WindowsInstanceStatus) {
+		op.RequestedAt, s.Conditions[0].LastTransitionTime, s.Operation.FinishedAt = *at(requested), *at(0), at(-2*time.Minute)
+		s.History, s.Operation = []v1alpha1.Operation{*s.Operation}, &op
 	}
 }
 

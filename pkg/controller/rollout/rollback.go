@@ -31,7 +31,8 @@ const maxRolledBack = 1024
 const downFor = 5 * time.Minute
 
 // brokenWith returns the hosts of a pool that its newest revision broke, which is what is desired of them: they were to get it
-// after since, or went down with it. One that worked with it, and was broken by something else, is not one of them, nor is one that was
+// after since, or went down with it. One that worked with it, and was broken by something else, is not one of them: one whose Node was
+// ready with it for a while only, and to which it was not given again with success, did not. Nor is one that was
 // broken by a revision before and did not get this one yet. again is after what time to look once more, as the Nodes of
 // further hosts went down too short a time ago. Zero: there are none.
 func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now time.Time) (broken []host, again time.Duration) {
@@ -45,7 +46,7 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 		}
 		switch {
 		case flaps != nil && flaps == h.broken:
-		case h.broken.Phase == v1alpha1.OperationSucceeded:
+		case h.broken.Phase == v1alpha1.OperationSucceeded, i.Status.PoolRevision == newest && wentDownWith(&i.Status) != nil: // and is down since
 			down, wait := staysDown(i, newest, instances, now)
 			again = sooner(again, wait)
 			if !down {

@@ -143,6 +143,7 @@ func TestRollback(t *testing.T) {
 		{"it may break one", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is rolled back already", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), hadRevision("b", "p-1")}, "", []string{"a"}, earlier},
 		{"one was being changed", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier))}, "p-1", []string{"a", "b"}, earlier},
+		{"one was being changed, and somebody tried again in vain", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), triedAgain), breaksAt(rollbackStart))}, "p-1", []string{"a", "b"}, earlier},
 		{"one that was being changed is down for a moment", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), nodeDownSince(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"one was broken since by something else", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"somebody has resumed it", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
@@ -255,6 +256,11 @@ func (s *simulatedRollback) reconcile(t *rapid.T) {
 		status.CurrentRevision, status.WorkedRevisions = undo.To, nowWorked(worked, newest, true)
 	}
 	status.UpdateRevision, status.RolledBack = newest, back
+	for _, i := range s.hosts { // which the controller of instances does then
+		if back != nil && i.Status.PoolRevision == newest && back.Broke(i.Name) {
+			i.Status.PoolRevision = back.To
+		}
+	}
 	if back != nil && !back.ByPerson() && (before == nil || before.ByPerson()) {
 		if s.tries[newest]++; s.tries[newest] > s.chances[newest] {
 			t.Fatalf("%s was rolled back %d times, and wanted %d times", newest, s.tries[newest], s.chances[newest])
@@ -288,6 +294,10 @@ func (s *simulatedRollback) configure(t *rapid.T, i *v1alpha1.WindowsInstance) {
 	}
 	s.now = s.now.Add(time.Minute)
 	i.Status.DesiredRevision = gets
+	if i.Status.Operation != nil {
+		triedAgain(i)
+		i.Status.History = i.Status.History[:min(len(i.Status.History), v1alpha1.MaxHistory)]
+	}
 	switch broken := s.bad[gets]; {
 	case broken && rapid.Bool().Draw(t, "fails"):
 		breaksAt(s.now)(i)
@@ -295,9 +305,10 @@ func (s *simulatedRollback) configure(t *rapid.T, i *v1alpha1.WindowsInstance) {
 		i.Status.PoolRevision = gets // it was ready for a moment
 		goesDown(s.now)(i)
 	default:
-		fresh := hadRevision(i.Name, gets)
-		i.Status = fresh.Status
-		i.Status.CurrentRevision, i.Status.DesiredRevision = gets, gets
+		history := i.Status.History
+		i.Status = hadRevision(i.Name, gets).Status
+		i.Status.CurrentRevision, i.Status.DesiredRevision, i.Status.History = gets, gets, history
+		flaps(s.now)(i) // at no time: it works
 	}
 }
 
@@ -355,12 +366,22 @@ func TestSimulationOfRollbacks(t *testing.T) {
 				}
 			},
 		})
+		settle := func(i *v1alpha1.WindowsInstance) {
+			s.configure(t, i)
+			s.reconcile(t)
+			s.now = s.now.Add(downFor)
+			s.reconcile(t)
+		}
 		for range 3 {
 			for _, i := range s.hosts {
-				s.configure(t, i)
-				s.reconcile(t)
-				s.now = s.now.Add(downFor)
-				s.reconcile(t)
+				settle(i)
+			}
+		}
+		// What becomes of one may have another go back, at most each of them once.
+		lacks := func(i *v1alpha1.WindowsInstance) bool { return i.Status.Operation.Revision != i.Status.DesiredRevision }
+		for range s.hosts {
+			if n := slices.IndexFunc(s.hosts, lacks); n >= 0 {
+				settle(s.hosts[n])
 			}
 		}
 		newest := s.newest(t)

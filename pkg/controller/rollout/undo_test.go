@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -335,6 +336,81 @@ func TestUndoneTwice(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestResumedBreaksAgain: what somebody has undone and resumed is rolled back when an update with it fails on a host that went down with it before, and
+// was not ready since; not on one that worked with it.
+func TestResumedBreaksAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		// meanwhile is what becomes of the host between its update and the attempt that fails.
+		meanwhile func(f *rollbackPool, worked, newest string)
+		rollsBack bool
+	}{
+		{"its Node is down since it got it", func(f *rollbackPool, worked, newest string) {
+			f.host("a", goesDown(f.time))
+			f.undoes(&v1alpha1.PoolUndo{Revision: newest, To: worked})
+			f.resumes()
+		}, true},
+		{"it could not go back", func(f *rollbackPool, worked, newest string) {
+			f.host("a", goesDown(f.time))
+			f.undoes(&v1alpha1.PoolUndo{Revision: newest, To: worked})
+			f.host("a", triedAgain, func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r-0" }, breaksAt(f.time))
+			f.resumes()
+			f.host("a", func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r-13" })
+		}, true},
+		{"somebody tries again at once, and nobody has undone it", func(f *rollbackPool, _, _ string) { f.host("a", goesDown(f.time)) }, true},
+		{"its Node was ready again", func(f *rollbackPool, worked, newest string) {
+			f.host("a", goesDown(f.time))
+			f.undoes(&v1alpha1.PoolUndo{Revision: newest, To: worked})
+			f.resumes()
+			f.host("a", nodeDownSince(f.time.Add(downFor)))
+		}, false},
+		{"it went down hours after it got it", func(f *rollbackPool, worked, newest string) {
+			f.host("a", goesDown(f.time), nodeDownSince(f.time.Add(2*blamedFor)))
+			f.time = f.time.Add(2 * blamedFor)
+			f.undoes(&v1alpha1.PoolUndo{Revision: newest, To: worked})
+			f.resumes()
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newRollbackPool(t, "a", "b", "c")
+			workWith(t, f.client, f.pass().Status.UpdateRevision, "a", "b", "c")
+			worked := f.pass().Status.CurrentRevision
+			f.want(13)
+			newest := f.pass().Status.UpdateRevision
+			workWith(t, f.client, newest, "a") // its Node was ready for a moment
+			tt.meanwhile(f, worked, newest)
+			f.time = f.time.Add(time.Minute)
+			f.host("a", triedAgain, breaksAt(f.time))
+			f.time = f.time.Add(downFor)
+			back := f.pass().Status.RolledBack
+			if tt.rollsBack != (back != nil) {
+				t.Fatalf("rolled back is %+v", back)
+			}
+			if back != nil && (back.ByPerson() || back.Revision != newest || back.To != worked || !slices.Equal(back.Instances, []string{"a"}) || !strings.Contains(back.Message, "op-failed changed host a and failed")) {
+				t.Errorf("rolled back is %+v", back)
+			}
+		})
+	}
+}
+
+// resumes has somebody resume the pool, as the command does.
+func (f *rollbackPool) resumes() {
+	f.Helper()
+	pool := f.pass()
+	pool.Spec.UpdateStrategy.RollingUpdate.Undo, pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt = nil, new(metav1.NewTime(f.time))
+	if err := f.client.Update(f.Context(), pool); err != nil {
+		f.Fatal(err)
+	}
+	if got := f.pass().Status.RolledBack; got != nil {
+		f.Fatalf("it is resumed: %+v", got)
+	}
+}
+
+// triedAgain has a host have another operation next.
+func triedAgain(i *v1alpha1.WindowsInstance) {
+	i.Status.History = append([]v1alpha1.Operation{*i.Status.Operation}, i.Status.History...)
 }
 
 // TestGoesBack: a host that is back gets its other updates as its pool says.
