@@ -195,6 +195,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 			h.broken = wentDownAt(status)
 		}
 	}
+	worked := false // with what it got after the operation that is looked at
 	for n, o := range status.Operations() {
 		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && o.FinishedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
 			h.turn = o.FinishedAt.Time
@@ -202,9 +203,10 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
 			continue
 		}
-		if n < 2 && o.Phase == v1alpha1.OperationFailed && o.Impact == v1alpha1.ImpactNone && o.Node != nil && o.MayHaveChangedHost() && o.Revision == status.DesiredRevision && h.failed == nil {
+		if n < 2 && !worked && o.Phase == v1alpha1.OperationFailed && o.Impact == v1alpha1.ImpactNone && o.Node != nil && o.MayHaveChangedHost() && o.Revision == status.DesiredRevision && h.failed == nil {
 			h.failed = o
 		}
+		worked = worked || o.Phase == v1alpha1.OperationSucceeded
 		if slotOf(o.AdmittedImpact) == slotDisruption && h.turn.IsZero() && o.FinishedAt != nil {
 			h.turn = o.FinishedAt.Time
 		}

@@ -252,3 +252,41 @@ func TestBegun(t *testing.T) {
 		}
 	}
 }
+
+// TestFailed: an update that should have cost nothing and failed counts until one has succeeded.
+func TestFailed(t *testing.T) {
+	op := func(kind v1alpha1.OperationType, phase v1alpha1.OperationPhase) v1alpha1.Operation {
+		return v1alpha1.Operation{Type: kind, Phase: phase, Revision: "r2", Impact: v1alpha1.ImpactNone, Node: &v1alpha1.OperationNode{Name: "win-1"}, HostChanged: true}
+	}
+	const update, reboot = v1alpha1.OperationReconfigure, v1alpha1.OperationReboot
+	failed := op(update, v1alpha1.OperationFailed)
+	for _, tt := range []struct {
+		name    string
+		newest  v1alpha1.Operation
+		history []v1alpha1.Operation
+		want    bool
+	}{
+		{"it has failed", failed, nil, true},
+		{"it is tried again", op(update, v1alpha1.OperationRunning), []v1alpha1.Operation{failed}, true},
+		{"that was canceled", op(update, v1alpha1.OperationCanceled), []v1alpha1.Operation{failed}, true},
+		{"that has succeeded", op(update, v1alpha1.OperationSucceeded), []v1alpha1.Operation{failed}, false},
+		{"the host was restarted since", op(reboot, v1alpha1.OperationSucceeded), []v1alpha1.Operation{failed}, true},
+		{"it was to get something else", edit(failed, func(o *v1alpha1.Operation) { o.Revision = "r1" }), nil, false},
+		{"it has not changed the host", edit(failed, func(o *v1alpha1.Operation) { o.HostChanged = false }), nil, false},
+		{"it costs something", edit(failed, func(o *v1alpha1.Operation) { o.Impact = v1alpha1.ImpactDrain }), nil, false},
+		{"the host is no Node", edit(failed, func(o *v1alpha1.Operation) { o.Node = nil }), nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := needsUpdate("a")
+			i.Status.Operation, i.Status.History = &tt.newest, tt.history
+			if h := newHost(i); (h.failed != nil) != tt.want {
+				t.Errorf("failed: %v, want %v", h.failed, tt.want)
+			}
+		})
+	}
+}
+
+func edit(o v1alpha1.Operation, change func(*v1alpha1.Operation)) v1alpha1.Operation {
+	change(&o)
+	return o
+}
