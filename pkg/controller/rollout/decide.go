@@ -231,7 +231,25 @@ func (p *pass) consider(h *host) {
 		}
 	case h.restart != "":
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactReboot, start: true, cause: h.restart})
+		p.considerBesides(h)
 	}
+}
+
+// considerBesides has a host restarted for what else asks for it, if the updates of Windows that would restart it as well are kept from it
+// because they failed on others: nobody knows for how long.
+func (p *pass) considerBesides(h *host) {
+	switch {
+	case h.restart != v1alpha1.CauseWindowsUpdates || h.besides == "" || !p.updatesStopped(h):
+	case h.besidesDue.After(p.now):
+		p.later(h.besidesDue)
+	default:
+		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactReboot, start: true, cause: h.besides})
+	}
+}
+
+// updatesStopped says whether a host gets no updates of Windows because they could not be installed on others of its pool.
+func (p *pass) updatesStopped(h *host) bool {
+	return !h.lacksUpdates && len(p.sums[h.pool].lack) > p.policy(h.pool).maxFailures
 }
 
 // toRestart says what comes when a restart is due. Empty: what nobody waits for, as updates of Windows are installed again and again, also
@@ -573,7 +591,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 	if len(broken) > policy.maxFailures {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: broken}
 	}
-	if c.cause == v1alpha1.CauseWindowsUpdates && !c.lacksUpdates && len(of.lack) > policy.maxFailures {
+	if c.cause == v1alpha1.CauseWindowsUpdates && p.updatesStopped(c.host) {
 		return reason{kind: waitsForUpdates, most: policy.maxFailures, hosts: of.lack}
 	}
 	if slotOf(c.impact) == slotNone {

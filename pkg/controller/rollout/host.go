@@ -125,6 +125,9 @@ type host struct {
 	// restart is why Windows is to be restarted, and restartDue from when on. Empty: it is not.
 	restart    v1alpha1.OperationCause
 	restartDue time.Time
+	// besides is why it is to be restarted while updates of Windows are kept from it, and besidesDue from when on. Empty: it is not.
+	besides    v1alpha1.OperationCause
+	besidesDue time.Time
 	// install is which updates of Windows the pool wants, and lacksUpdates: some of them could not be installed.
 	install      v1alpha1.WindowsUpdatesInstall
 	lacksUpdates bool

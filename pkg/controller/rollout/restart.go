@@ -27,8 +27,22 @@ func restartOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now 
 	if pool == nil || !workable(i, pool) {
 		return "", time.Time{}
 	}
-	policy := pool.Spec.Restarts
 	updates, updatesDue := updatesDue(i, pool, now)
+	return restartWith(i, pool, updates, updatesDue, now)
+}
+
+// restartBesides says why Windows is to be restarted on the host of an instance if no updates of Windows are installed there, and
+// from when on it may. Empty: it is not.
+func restartBesides(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (cause v1alpha1.OperationCause, due time.Time) {
+	if pool == nil || !workable(i, pool) {
+		return "", time.Time{}
+	}
+	return restartWith(i, pool, false, time.Time{}, now)
+}
+
+// restartWith is restartOf for a workable host on which updates of Windows are to be installed, or not, from a time on.
+func restartWith(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, updates bool, updatesDue, now time.Time) (cause v1alpha1.OperationCause, due time.Time) {
+	policy := pool.Spec.Restarts
 	after := policy.After
 	requested := after != nil && i.Status.LastRestart().Before(after.Time)
 	switch {

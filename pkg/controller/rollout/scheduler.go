@@ -239,8 +239,15 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.lacksUpdates = lacksUpdates(instance, h.install)
 		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
-		if due, ok := annotatedRestart(instance, byName[h.pool], node, in.now); ok && (h.restart == "" || h.restartDue.After(in.now) && !due.After(h.restartDue)) { // any restart is the one that it asks for
-			h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
+		if h.restart == v1alpha1.CauseWindowsUpdates {
+			h.besides, h.besidesDue = restartBesides(instance, byName[h.pool], in.now)
+		}
+		if due, ok := annotatedRestart(instance, byName[h.pool], node, in.now); ok {
+			if h.restart == "" || h.restartDue.After(in.now) && !due.After(h.restartDue) { // any restart is the one that it asks for
+				h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
+			} else if h.besides == "" || h.besidesDue.After(in.now) && !due.After(h.besidesDue) {
+				h.besides, h.besidesDue = v1alpha1.CauseRestartAnnotated, due
+			}
 		}
 		if due, ok := renewal(instance, byName[h.pool], node, in.now); ok && !h.update {
 			h.renew, h.renewDue = true, due

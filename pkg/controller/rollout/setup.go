@@ -155,7 +155,7 @@ func decidedBy(i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceStatus {
 	}
 	if u := status.WindowsUpdates; u != nil {
 		u.Message = ""
-		if u.SearchedAt != nil { // when the last search was does not matter
+		if u.SearchedAt != nil { // when the last search was matters after a failure only, and has time until the next pass
 			u.SearchedAt = &metav1.Time{}
 		}
 		for n := range u.Failed {

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -87,12 +88,14 @@ func failedOf(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesI
 }
 
 // lacksUpdates says whether updates could not be installed on the host of an instance that its pool wants there. What the last
-// operation found out is not in the status yet.
+// operation found out is not in the status yet, until the host has searched since it installed them: whatever failed after that, it
+// says itself then which updates did.
 func lacksUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesInstall) bool {
 	if install == "" || install == v1alpha1.InstallNone {
 		return false
 	}
-	if u := i.Status.WindowsUpdates; u != nil && len(failedOf(u, install)) > 0 {
+	u := i.Status.WindowsUpdates
+	if u != nil && len(failedOf(u, install)) > 0 {
 		return true
 	}
 	op := i.Status.Operation
@@ -100,5 +103,9 @@ func lacksUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesIn
 		return false
 	}
 	step := op.FindStep(v1alpha1.StepInstallUpdates)
-	return step != nil && step.StartedAt != nil
+	if step == nil || step.StartedAt == nil {
+		return false
+	}
+	installed := cmp.Or(step.FinishedAt, op.FinishedAt)
+	return u == nil || u.SearchedAt == nil || installed == nil || u.SearchedAt.Before(installed)
 }

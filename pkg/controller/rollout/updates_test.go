@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -132,10 +135,89 @@ func TestUpdatesStop(t *testing.T) {
 	}
 }
 
+// TestRestartsBesidesUpdates: a host whose updates are kept from it because they failed on others is restarted for what else asks for that. One
+// that only waits for its turn is not, as its updates restart it.
+func TestRestartsBesidesUpdates(t *testing.T) {
+	const updates, waits = v1alpha1.CauseWindowsUpdates, v1alpha1.CauseRestartPending
+	wants := func(h *host) { h.restart, h.install, h.besides = updates, v1alpha1.InstallSecurity, waits }
+	later := func(h *host) { h.besidesDue = testNow.Add(time.Hour) }
+	lacks := func(h *host) { h.lacksUpdates = true }
+	for _, tt := range []struct {
+		name  string
+		hosts []host
+		start string
+		cause v1alpha1.OperationCause
+		again time.Duration
+		why   string // of a
+	}{
+		{name: "its updates failed elsewhere", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, lacks)}, start: "a", cause: waits},
+		{name: "a restart has just been", hosts: []host{outdated("a", "", isUpToDate, wants, later), outdated("b", "", isUpToDate, lacks)}, again: time.Hour, why: "Updates of Windows could not be installed"},
+		{name: "another host is out of service", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, lacks, isDown)}, why: "Updates of Windows could not be installed"},
+		{name: "they failed here", hosts: []host{outdated("a", "", isUpToDate, wants, lacks)}, start: "a", cause: updates},
+		{name: "nothing keeps them from it", hosts: []host{outdated("a", "", isUpToDate, wants)}, start: "a", cause: updates},
+		{name: "it waits for its turn", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, func(h *host) { h.prepares = true })}, why: "Updates of Windows are downloaded on"},
+		{name: "nothing else asks for a restart", hosts: []host{outdated("a", "", isUpToDate, wants, func(h *host) { h.besides = "" }), outdated("b", "", isUpToDate, lacks)}, why: "Updates of Windows could not be installed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := decide(state{disruptions: 1, now: testNow, hosts: tt.hosts})
+			if names(got.start) != tt.start || tt.start != "" && (got.start[0].cause != tt.cause || len(got.start) != 1) {
+				t.Errorf("started %+v", got.start)
+			}
+			if want := testNow.Add(tt.again); tt.again > 0 && !got.again.Equal(want) {
+				t.Errorf("it is decided again at %s, want %s", got.again, want)
+			}
+			if why := got.waits[types.NamespacedName{Namespace: "ns", Name: "a"}].describe(poolKey{"ns", "p"}); !strings.Contains(why, tt.why) || (why == "") != (tt.why == "") {
+				t.Errorf("a waits: %s", why)
+			}
+		})
+	}
+}
+
+// TestBesidesUpdates: what else asks for a restart of a host is known while updates of Windows are to be installed there.
+func TestBesidesUpdates(t *testing.T) {
+	const annotated, waits = v1alpha1.CauseRestartAnnotated, v1alpha1.CauseRestartPending
+	for _, tt := range []struct {
+		name        string
+		edit        func(*v1alpha1.WindowsInstance)
+		annotations map[string]string
+		want        v1alpha1.OperationCause
+	}{
+		{"nothing does", func(*v1alpha1.WindowsInstance) {}, nil, ""},
+		{"Windows waits for one", pending, nil, waits},
+		{"an annotation does", func(*v1alpha1.WindowsInstance) {}, rebootRequired, annotated},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+				pool.Spec.WindowsUpdates.Install, pool.Spec.Restarts.Policy = v1alpha1.InstallAll, v1alpha1.RestartWhenPending
+				failedThere := fit("b", waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1", RetryAt: *at(time.Hour)}))
+				f := newScheduled(t, nil, pool, fit("a", waitingFor(1, 0), tt.edit), annotatedNode("a", tt.annotations), failedThere, annotatedNode("b", nil))
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				if op := f.operation("a"); (op != nil) != (tt.want != "") || op != nil && op.Cause != tt.want {
+					t.Errorf("a has %+v", op)
+				}
+				if op := f.operation("b"); op != nil {
+					t.Errorf("b has %+v, before it is tried again", op)
+				}
+			})
+		})
+	}
+}
+
 // TestLacksUpdates: what the last operation found out counts before the status has it.
 func TestLacksUpdates(t *testing.T) {
 	step := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Operation.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepInstallUpdates, StartedAt: at(-time.Hour)}}
+	}
+	installed := func(i *v1alpha1.WindowsInstance) {
+		step(i)
+		i.Status.Operation.Steps[0].FinishedAt = at(-30 * time.Minute)
+	}
+	searched := func(ago time.Duration) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: at(-ago)}
+		}
 	}
 	failed := did(v1alpha1.OperationReboot, v1alpha1.CauseWindowsUpdates, v1alpha1.OperationFailed, -time.Minute)
 	for _, tt := range []struct {
@@ -149,6 +231,13 @@ func TestLacksUpdates(t *testing.T) {
 		{"one that is not wanted has", v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, false},
 		{"the pool wants none any more", v1alpha1.InstallNone, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, false},
 		{"the installation failed a moment ago", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, step}, true},
+		{"it did, and the host has not searched since", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, step, searched(2 * time.Minute)}, true},
+		{"it did, and the host has", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, step, searched(0)}, false},
+		{"something failed after it", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, installed, searched(40 * time.Minute)}, true},
+		{"and the host has searched after the installation", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, installed, searched(20 * time.Minute)}, false},
+		{"and has found out that one failed", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, installed, waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"}), func(i *v1alpha1.WindowsInstance) {
+			i.Status.WindowsUpdates.SearchedAt = at(0)
+		}}, true},
 		{"the drain failed", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
