@@ -147,7 +147,7 @@ func isTransientAPI(err error) bool {
 
 // planHost asks the host what would have to be done for it to be as built says.
 func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.Plan, error) {
-	plan, err := ask(ctx, e.clock, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
+	plan, err := ask(ctx, e.clock, e.clock.Now().Add(e.patience()), planTimeout, func(ctx context.Context) (*api.Plan, error) {
 		return e.Hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
 	if err != nil {

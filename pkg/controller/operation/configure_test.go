@@ -929,3 +929,57 @@ func TestAgentThatWasReplaced(t *testing.T) {
 		})
 	}
 }
+
+// TestHostThatIsAwayWhenItIsVerified: a network that is away for some minutes, when the Node of a host that was changed takes pods again, is
+// no failure. A host that was not changed is as it was, and not waited for.
+func TestHostThatIsAwayWhenItIsVerified(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		changed  bool
+		question string // which it does not answer
+		away     time.Duration
+		want     v1alpha1.OperationPhase
+		cordoned bool
+	}{
+		{"for some minutes", true, "AgentDigest", 5 * time.Minute, v1alpha1.OperationSucceeded, false},
+		{"when it is compared", true, "Plan", 5 * time.Minute, v1alpha1.OperationSucceeded, false},
+		{"for good", true, "AgentDigest", silence + time.Minute, v1alpha1.OperationFailed, true},
+		{"and nothing was changed", false, "AgentDigest", 5 * time.Minute, v1alpha1.OperationFailed, false},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), configuredBefore))
+			f.configure()
+			f.host.impact = config.ImpactDrain
+			if !tt.changed {
+				f.host.is, f.host.recorded = "new", "new"
+			}
+			var since time.Time
+			f.host.fail[tt.question] = func() error {
+				digests := 0
+				for _, q := range f.host.asked {
+					if q == "AgentDigest" {
+						digests++
+					}
+				}
+				if digests < 2 { // it is not verified yet
+					return nil
+				}
+				if since.IsZero() {
+					since = time.Now()
+				}
+				if time.Since(since) < tt.away {
+					return errRefusedPort
+				}
+				return nil
+			}
+			op := f.finish()
+			if op.Phase != tt.want || (op.Phase == v1alpha1.OperationFailed) != (op.FindStep(v1alpha1.StepVerify).State == v1alpha1.StepFailed) || since.IsZero() {
+				t.Errorf("it is %s at %s: %s", op.Phase, short(op), op.Message)
+			}
+			if got := f.node().Spec.Unschedulable; got != tt.cordoned {
+				t.Errorf("the Node is cordoned: %v", got)
+			}
+		})
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -86,13 +87,22 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 // agentDigest has the agent on the host compute its digest, again for some time if the host cannot be reached. failure is what its error
 // begins with.
 func (e *execution) agentDigest(ctx context.Context, failure string) (string, error) {
-	digest, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (string, error) {
+	digest, err := ask(ctx, e.clock, e.clock.Now().Add(e.patience()), askTimeout, func(ctx context.Context) (string, error) {
 		return e.Hosts.AgentDigest(ctx, e.instance)
 	})
 	if err != nil {
 		return "", e.blame(ctx, failure, err)
 	}
 	return digest, nil
+}
+
+// patience is for how long a host that cannot be reached is tried. One that was changed is verified when its Node takes pods again: to give up
+// because of a network that is away for some minutes would have the Node cordoned, and its pool stopped.
+func (e *execution) patience() time.Duration {
+	if e.current == v1alpha1.StepVerify && e.touched() {
+		return silence
+	}
+	return patience
 }
 
 // ours says whether a digest is that of our agent, which begins with digest.
