@@ -56,8 +56,8 @@ func (e *execution) waitForSlot(ctx context.Context) (result, error) {
 	if e.operation().Type == v1alpha1.OperationRemove {
 		return e.waitToRemove(ctx)
 	}
-	if e.operation().Cause == v1alpha1.CauseWindowsUpdates {
-		return e.waitToInstall(ctx)
+	if e.operation().Reboot.InstallsUpdates() {
+		return e.waitToUpdate(ctx)
 	}
 	if e.joins() {
 		return result{skipped: true, message: "No slot is needed: the kubelet cannot report, so that the host is out of service already."}, nil
@@ -146,7 +146,11 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 	for asked, waited := e.clock.Now(), e.interrupted; ; waited = true { // the step before has asked, too
 		admitted := e.operation().AdmittedImpact
 		if waited && admitted != "" || e.clock.Now().Sub(asked) >= supersededInterval {
-			if why, err := e.superseded(ctx); err != nil || why != "" {
+			why, err := e.superseded(ctx)
+			if err == nil && why == "" && waited && admitted != "" { // somebody may have logged on meanwhile
+				why, err = e.keepsFromCleanup(ctx)
+			}
+			if err != nil || why != "" {
 				return result{refusal: why, message: why}, err
 			}
 			asked = e.clock.Now()
@@ -173,6 +177,19 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
+}
+
+// waitToUpdate waits, if nobody has asked for it, until the host may be drained for updates of Windows. Then it finds out once more whether
+// Windows will refuse the restart: the download and the wait may have taken hours.
+func (e *execution) waitToUpdate(ctx context.Context) (result, error) {
+	r := result{skipped: true, message: "No slot is needed: a person asked for it."}
+	if e.operation().Cause == v1alpha1.CauseWindowsUpdates {
+		var err error
+		if r, err = e.waitToInstall(ctx); err != nil || r.enough {
+			return r, err
+		}
+	}
+	return r, e.ensureNobodyAtWork(ctx)
 }
 
 // waitToInstall waits until the host may be drained for the updates that it has downloaded. It ends the operation when that

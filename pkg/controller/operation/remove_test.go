@@ -283,6 +283,14 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 			}
 		}},
 		{name: "another instance has the host by now", waits: waits, want: "Failed, WaitForSlot=Succeeded", meanwhile: func(_ *testing.T, f *fixture) { f.superseded = "Instance new has it." }},
+		{name: "somebody has logged on", waits: waits, want: "Failed, WaitForSlot=Succeeded", meanwhile: func(t *testing.T, f *fixture) {
+			f.host.mu.Lock()
+			f.host.cleanupReboots, f.host.sessions = true, []api.Session{{ID: 3, User: `W\bob`}}
+			f.host.mu.Unlock()
+			if err := f.raw.Delete(t.Context(), waitsToBeRemoved()); err != nil {
+				t.Error(err)
+			}
+		}},
 		{name: "it is canceled", waits: waits, want: "Canceled, WaitForSlot=Canceled", meanwhile: func(_ *testing.T, f *fixture) {
 			f.edit(func(i *v1alpha1.WindowsInstance) {
 				i.Status.Operation.CancelRequestedBy, i.Status.Operation.CancelRequestedAt = "bob", new(metav1.Now())

@@ -272,6 +272,49 @@ func TestUpdatesWaitForASlot(t *testing.T) {
 	})
 }
 
+// TestUpdatesWithSomebodyAtWork: Windows refuses the restart of a host that somebody has logged on to while updates were downloaded, or it
+// waited. That is known before pods leave.
+func TestUpdatesWithSomebodyAtWork(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		person bool
+		at     int // the question for sessions from which on somebody is logged on
+		want   v1alpha1.OperationPhase
+		drains int
+		asks   int // for updates
+	}{
+		{"in the beginning", false, 1, v1alpha1.OperationFailed, 0, 0},
+		{"while they were downloaded", false, 2, v1alpha1.OperationFailed, 0, 1},
+		{"a person has asked for them, and somebody logs on", true, 2, v1alpha1.OperationFailed, 0, 1},
+		{"nobody does", false, 0, v1alpha1.OperationSucceeded, 1, 3},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			changes := []change{inPool("p"), becauseOf(v1alpha1.CauseWindowsUpdates)}
+			op := byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))
+			if tt.person {
+				changes, op = nil, withUpdates(rebootOperation(v1alpha1.RebootGraceful))
+			}
+			f := newFixture(t, newInstance(op, changes...), updated())
+			f.host.updates.ends = goodUpdates()
+			asked := 0
+			f.host.fail["Facts"] = func() error {
+				if asked++; asked == tt.at {
+					f.host.sessions = []api.Session{{ID: 3, User: `W\bob`}}
+				}
+				return nil
+			}
+			ended := f.finish()
+			if ended.Phase != tt.want || tt.want == v1alpha1.OperationFailed && !strings.Contains(ended.Message, `these people are logged on: W\bob (session 3)`) {
+				t.Errorf("it is %s: %s", ended.Phase, ended.Message)
+			}
+			if f.drain.runs != tt.drains || f.host.restarts() != tt.drains || f.node().Spec.Unschedulable || len(f.host.updates.requests) != tt.asks {
+				t.Errorf("%d drains, %d restarts, requests %+v", f.drain.runs, f.host.restarts(), f.host.updates.requests)
+			}
+		})
+	}
+}
+
 // TestUpdatesDoNotWaitForever: a host that waits has no other operation, so that it gives up when that may last. Nothing was done to it.
 func TestUpdatesDoNotWaitForever(t *testing.T) {
 	t.Parallel()
