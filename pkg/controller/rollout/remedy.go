@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
 // sameTrouble is how long a Node must have been ready after it was repaired for what comes then to be another trouble.
@@ -39,6 +40,8 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 	}
 	due, before := c.LastTransitionTime.Time, c.LastTransitionTime.Time
 	tried := sets.New[v1alpha1.PoolRemediationAction]()
+	var restartDue time.Time
+	kept := 0
 	for _, op := range i.Status.Operations() {
 		if op.Cause != v1alpha1.CauseNodeNotReady || op.FinishedAt == nil {
 			continue
@@ -49,6 +52,11 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		if leftAlone(op) {
 			continue
 		}
+		if keptFromRestart(op) {
+			kept++
+			restartDue = later(restartDue, op.FinishedAt.Time)
+			continue
+		}
 		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
 		tried.Insert(actionOf(op))
 	}
@@ -57,9 +65,14 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		return remedy{forgotten: true}
 	}
 	for _, action := range policy.Actions {
-		if !tried.Has(action) {
-			return remedy{action: action, due: due.Add(time.Duration(*policy.AfterSeconds) * time.Second)}
+		if tried.Has(action) {
+			continue
 		}
+		due = due.Add(time.Duration(*policy.AfterSeconds) * time.Second)
+		if action == v1alpha1.RemediateRestart && kept > 0 {
+			due = later(due, restartDue.Add(backoff.After(restartBackoff, kept)))
+		}
+		return remedy{action: action, due: due}
 	}
 	return remedy{tried: true}
 }
@@ -76,6 +89,12 @@ func leftAlone(op *v1alpha1.Operation) bool {
 		}
 	}
 	return op.Withdrawn()
+}
+
+// keptFromRestart says whether a restart failed before the host was asked for it, for example because somebody is logged on, or pods do not
+// leave. It may still help.
+func keptFromRestart(op *v1alpha1.Operation) bool {
+	return op.Type == v1alpha1.OperationReboot && op.Phase == v1alpha1.OperationFailed && op.BootID == ""
 }
 
 func actionOf(op *v1alpha1.Operation) v1alpha1.PoolRemediationAction {

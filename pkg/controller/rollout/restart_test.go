@@ -155,6 +155,13 @@ func TestRemedyOf(t *testing.T) {
 		reboot   = v1alpha1.OperationReboot
 		cause    = v1alpha1.CauseNodeNotReady
 	)
+	notRestarted := func(ended time.Duration) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			did(reboot, cause, v1alpha1.OperationFailed, ended)(i)
+			all := i.Status.Operations()
+			all[len(all)-1].BootID = ""
+		}
+	}
 	down := func(since time.Duration) func(*v1alpha1.WindowsInstance) {
 		return condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, since)
 	}
@@ -169,6 +176,14 @@ func TestRemedyOf(t *testing.T) {
 		{name: "the services first", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(9 * time.Minute)}},
 		{name: "then Windows", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(services, cause, v1alpha1.OperationFailed, -time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(9 * time.Minute)}},
 		{name: "then nothing", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -time.Minute), did(services, cause, v1alpha1.OperationFailed, -20*time.Minute)}, want: remedy{tried: true}},
+		{name: "Windows could not be restarted", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), notRestarted(-time.Minute), did(services, cause, v1alpha1.OperationFailed, -20*time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(9 * time.Minute)}},
+		{name: "twice", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), notRestarted(-time.Minute), notRestarted(-15 * time.Minute), did(services, cause, v1alpha1.OperationFailed, -30*time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(19 * time.Minute)}},
+		{name: "then it was, and did not help", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationFailed, -time.Minute), notRestarted(-15 * time.Minute), did(services, cause, v1alpha1.OperationFailed, -30*time.Minute)}, want: remedy{tried: true}},
+		{name: "it could not be so often that the services left the history", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-50 * time.Hour), func(i *v1alpha1.WindowsInstance) {
+			for n := range v1alpha1.MaxHistory + 1 {
+				notRestarted(-time.Duration(n+1) * time.Hour)(i)
+			}
+		}}, want: remedy{forgotten: true}},
 		{name: "it was ready for some minutes in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -70*time.Minute), did(services, cause, v1alpha1.OperationFailed, -100*time.Minute)}, want: remedy{tried: true}},
 		{name: "it was ready for hours in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -3*time.Hour), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
 		{name: "it was never ready, and the restart had to wait for hours", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-5 * time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{tried: true}},
