@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// askTimeout bounds what one host may take to say what its update costs.
-	askTimeout = 2 * time.Minute
+	// askTimeout bounds what one host may take to say what its update costs. It has three minutes for its plan (package agentclient), and is
+	// logged in to before.
+	askTimeout = 4 * time.Minute
 	// askAgain is after how long a host is asked again that did not say it.
 	askAgain = time.Minute
 
