@@ -298,10 +298,46 @@ func TestAwaited(t *testing.T) {
 	}
 }
 
+// TestHostsThatWaitAreNamed: with some dozens of hosts each can be found among those that wait for what most do. However many there are, and
+// whatever their names, there is room for what to do.
+func TestHostsThatWaitAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		most, others     int
+		length           int // of their names
+		named, namedLess int
+	}{
+		{name: "a few", most: 4, others: 2, length: 5, named: 4, namedLess: 2},
+		{name: "some dozens", most: 60, others: 8, length: 10, named: 60, namedLess: maxNamed},
+		{name: "hundreds", most: 400, others: 300, length: 14, named: 64, namedLess: maxNamed},
+		{name: "with names as long as may be", most: 40, others: 30, length: 253, named: maxNamed, namedLess: maxNamed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			waits := map[types.NamespacedName]reason{}
+			for n := range tt.most {
+				waits[types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("a%0*d", tt.length-1, n)}] = reason{kind: waitsForRequest}
+			}
+			for n := range tt.others {
+				waits[types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("b%0*d", tt.length-1, n)}] = reason{kind: waitsForRepair}
+			}
+			lines := strings.Split(describeWaits(poolKey{"ns", "p"}, waits), "\n")
+			if len(lines) != 2 {
+				t.Fatalf("got %q", lines)
+			}
+			for i, want := range []struct{ named, all int }{{tt.named, tt.most}, {tt.namedLess, tt.others}} {
+				names, _, _ := strings.Cut(lines[i], ": ")
+				if got := strings.Count(names, ", ") + 1; got != want.named || strings.HasSuffix(names, fmt.Sprintf(" and %d more", want.all-want.named)) != (want.all > want.named) {
+					t.Errorf("%d are named, want %d: %s", got, want.named, names)
+				}
+			}
+		})
+	}
+}
+
 // TestDescribeWaits: hosts that wait for the same are named together, those that are most first.
 func TestDescribeWaits(t *testing.T) {
 	got := decide(state{disruptions: 1, now: testNow, hosts: append(many(8, v1alpha1.ImpactDrain), outdated("a", "")), pools: map[poolKey]policy{}})
-	want := "h01, h02, h03, h04, h05 and 2 more: Waits for a slot: h00 is out of service (it is being changed) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).\n" +
+	want := "h01, h02, h03, h04, h05, h06, h07: Waits for a slot: h00 is out of service (it is being changed) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).\n" +
 		"a: The host is asked what its update costs."
 	if diff := cmp.Diff(want, describeWaits(poolKey{"ns", "p"}, got.waits)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

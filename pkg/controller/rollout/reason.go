@@ -20,6 +20,10 @@ import (
 // maxNamed bounds how many hosts a message names.
 const maxNamed = 5
 
+// maxListed is how long the names of the hosts may be, in bytes, that wait for what most of a pool wait for: whoever follows some dozens wants to
+// know of each. What is said of the others, and what to do, has to fit into the status as well.
+const maxListed = 1024
+
 // waitKind is what hosts wait for.
 type waitKind string
 
@@ -213,9 +217,23 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(b.names), len(a.names)) })
 	lines := make([]string, len(groups))
 	for i, g := range groups {
-		lines[i] = fmt.Sprintf("%s: %s", words.Enumerate(g.names, maxNamed), g.describe(in))
+		most := maxNamed
+		if i == 0 {
+			most = max(most, fitting(g.names, maxListed))
+		}
+		lines[i] = fmt.Sprintf("%s: %s", words.Enumerate(g.names, most), g.describe(in))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// fitting is how many of the names can be listed in as many bytes.
+func fitting(names []string, limit int) int {
+	for i, name := range names {
+		if limit -= len(name) + len(", "); limit < 0 {
+			return i
+		}
+	}
+	return len(names)
 }
 
 // describeUnconfirmed says why hosts are left as they are, and how somebody decides what they get.
