@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,14 +107,15 @@ func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
 	return false
 }
 
-// end ends a step with success, and begins the one after it.
+// end ends a step with success, and begins the next one that is needed.
 func (c *cluster) end(m *member, name string) {
 	c.editOperation(m, func(op *v1alpha1.Operation) {
 		for i := range op.Steps {
 			if step := &op.Steps[i]; step.Name == name {
 				step.State = v1alpha1.StepSucceeded
-				if i+1 < len(op.Steps) {
-					op.Steps[i+1].State, op.Steps[i+1].StartedAt = v1alpha1.StepRunning, new(metav1.Now())
+				next := slices.IndexFunc(op.Steps, func(s v1alpha1.OperationStep) bool { return !s.Ended() })
+				if next >= 0 {
+					op.Steps[next].State, op.Steps[next].StartedAt = v1alpha1.StepRunning, new(metav1.Now())
 				}
 			}
 		}
@@ -122,6 +124,9 @@ func (c *cluster) end(m *member, name string) {
 
 func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
 	m.next = time.Time{}
+	if phase == v1alpha1.OperationSucceeded && m.instance.Status.Operation.Type == v1alpha1.OperationReconfigure {
+		m.failed, m.broke = false, false
+	}
 	c.editOperation(m, func(op *v1alpha1.Operation) { op.Phase, op.FinishedAt = phase, new(metav1.Now()) })
 }
 
@@ -131,7 +136,6 @@ func (c *cluster) fails(n int) bool { return !c.well && c.draw("fails", n) == 0 
 // do does a step.
 func (c *cluster) do(m *member, name string) {
 	op := m.instance.Status.Operation
-	drains := op.Type != v1alpha1.OperationReconfigure || slotOf(op.Impact) == slotDisruption
 	repaired := op.Cause == v1alpha1.CauseNodeNotReady && m.ready()
 	switch name {
 	case v1alpha1.StepConnect, v1alpha1.StepDownloadUpdates, v1alpha1.StepPlan:
@@ -143,14 +147,19 @@ func (c *cluster) do(m *member, name string) {
 			c.conclude(m, v1alpha1.OperationSucceeded)
 			return
 		case name == v1alpha1.StepPlan:
-			c.editOperation(m, func(op *v1alpha1.Operation) { op.Impact = m.costs })
+			c.editOperation(m, func(op *v1alpha1.Operation) {
+				op.Impact = m.costs
+				for i := range op.Steps {
+					if step := &op.Steps[i]; slotOf(m.costs) != slotDisruption && (step.Name == v1alpha1.StepCordon || step.Name == v1alpha1.StepDrain) {
+						step.State = v1alpha1.StepSkipped
+					}
+				}
+			})
 		}
 	case v1alpha1.StepCordon:
-		if drains {
-			c.cordon(m)
-		}
+		c.cordon(m)
 	case v1alpha1.StepDrain:
-		if drains && c.fails(20) { // pods do not leave
+		if c.fails(20) { // pods do not leave
 			if op.Type != v1alpha1.OperationRemove {
 				c.uncordon(m)
 			}
@@ -184,8 +193,7 @@ func (c *cluster) do(m *member, name string) {
 		}
 		c.setReady(m, true)
 	case v1alpha1.StepDeleteNode:
-		m.next, m.node = time.Time{}, nil
-		m.instance, c.asked = nil, true
+		c.leave(m)
 		return
 	case v1alpha1.StepUncordon:
 		c.uncordon(m)
@@ -205,11 +213,18 @@ func (c *cluster) apply(m *member) {
 		if op.Impact != v1alpha1.ImpactNone {
 			c.cordon(m)
 		}
+		m.has, m.failed, m.broke = "", true, m.broke || op.Impact != v1alpha1.ImpactNone
 		c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "half of " + op.Revision })
 		c.conclude(m, v1alpha1.OperationFailed)
 		return
 	}
-	c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = op.Revision })
+	m.has = op.Revision
+	c.edit(m, func(i *v1alpha1.WindowsInstance) {
+		i.Status.CurrentRevision, i.Status.PoolRevision = op.Revision, c.nameOf[op.Revision]
+		if op.Revision == i.Status.DesiredRevision {
+			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevisionCurrent})
+		}
+	})
 	c.setReady(m, !m.down)
 	c.end(m, v1alpha1.StepApply)
 }

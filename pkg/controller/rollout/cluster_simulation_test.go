@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	desired "github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
 // TestSimulatedCluster: what TestSimulation says of decisions holds for the objects of a fleet, whenever the controller is killed or away,
@@ -47,20 +50,25 @@ func simulateCluster(t *rapid.T) {
 
 // addPool adds a pool with hosts, which are to be updated.
 func (c *cluster) addPool(n, size int) {
-	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d", n%2), Name: fmt.Sprintf("p%d", n)}}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d", n%2), Name: fmt.Sprintf("p%d", n), UID: types.UID(fmt.Sprint(n)), Generation: 1}}
+	pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
 	c.givePolicy(pool)
-	c.pools = append(c.pools, pool)
+	p := &simulatedPool{object: pool}
+	c.pools = append(c.pools, p)
 	for i := range size {
-		m := &member{key: types.NamespacedName{Namespace: pool.Namespace, Name: fmt.Sprintf("%s-%d", pool.Name, i)}, boots: map[string]int{}, repairs: map[string]int{}}
+		m := &member{in: p, key: types.NamespacedName{Namespace: pool.Namespace, Name: fmt.Sprintf("%s-%d", pool.Name, i)}, boots: map[string]int{}, repairs: map[string]int{}}
 		m.node = newClusterNode(m.key, 0)
 		m.instance = works(func(i *v1alpha1.WindowsInstance) {
 			i.Namespace, i.Name, i.UID, i.ResourceVersion = m.key.Namespace, m.key.Name, types.UID(m.key.String()), "0"
 			i.Spec.PoolRef.Name = pool.Name
 			i.Status.Node, i.Status.System = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}, nil
 			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{}
+			i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue})
 		})
-		c.members = append(c.members, m)
+		m.has = m.instance.Status.CurrentRevision
+		p.members = append(p.members, m)
 	}
+	c.members = append(c.members, p.members...)
 }
 
 func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
@@ -74,6 +82,11 @@ func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
 // begin has the controller begin on the eve of the day when the clocks of Europe change.
 func (c *cluster) begin() {
 	slices.SortFunc(c.members, func(a, b *member) int { return compareKeys(a.key, b.key) })
+	c.byKey, c.kept, c.nameOf = map[types.NamespacedName]*member{}, map[types.NamespacedName]*appsv1.ControllerRevision{}, map[string]string{}
+	for _, m := range c.members {
+		c.byKey[m.key] = m
+		c.count(m)
+	}
 	<-time.After(time.Until(time.Date(2000, 3, 25, 20, 0, 0, 0, time.UTC)))
 	for _, pool := range c.pools {
 		c.want(pool)
@@ -97,11 +110,17 @@ func (c *cluster) givePolicy(pool *v1alpha1.WindowsNodePool) {
 func pick[T any](c *cluster, what string, of ...T) T { return of[c.draw(what, len(of))] }
 
 // want has all hosts of a pool get something else.
-func (c *cluster) want(pool *v1alpha1.WindowsNodePool) {
+func (c *cluster) want(p *simulatedPool) {
 	c.version++
 	revision := fmt.Sprintf("r%d", 100+c.version)
-	for _, m := range c.members {
-		if m.instance == nil || c.poolOf(m) != pool {
+	c.editPool(p, func(pool *v1alpha1.WindowsNodePool) { pool.Spec.Template.NodeLabels = map[string]string{"r": revision} })
+	name, err := desired.NameOf(p.object, document.Payload{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p.wanted, c.nameOf[revision] = revision, name
+	for _, m := range p.members {
+		if m.instance == nil {
 			continue
 		}
 		m.costs = pick(c, "costs", impacts...)
@@ -117,14 +136,7 @@ func (c *cluster) want(pool *v1alpha1.WindowsNodePool) {
 
 func (c *cluster) any() *member { return c.members[c.draw("host", len(c.members))] }
 
-// editPool changes a pool.
-func (c *cluster) editPool(at int, change func(*v1alpha1.WindowsNodePool)) {
-	pool := c.pools[at].DeepCopy()
-	change(pool)
-	c.pools[at], c.asked = pool, true
-}
-
-func (c *cluster) anyPool() int { return c.draw("pool", len(c.pools)) }
+func (c *cluster) anyPool() *simulatedPool { return c.pools[c.draw("pool", len(c.pools))] }
 
 func (c *cluster) nodeGoesDown(m *member) {
 	if m.instance != nil && m.node != nil {
@@ -151,7 +163,7 @@ var clusterActions = map[string]func(*cluster){
 	"time goes by": func(c *cluster) { c.run(time.Duration(1+c.draw("seconds", 1800)) * time.Second) },
 	"a night":      func(c *cluster) { c.run(time.Until(time.Now().Truncate(24 * time.Hour).Add(25 * time.Hour))) },
 	"something else is wanted": func(c *cluster) {
-		c.want(c.pools[c.anyPool()])
+		c.want(c.anyPool())
 	},
 	"a Node goes down or comes up": func(c *cluster) {
 		if m := c.any(); m.down {
@@ -167,7 +179,7 @@ var clusterActions = map[string]func(*cluster){
 			return
 		}
 		if m.node != nil {
-			m.node = nil
+			c.setNode(m, nil)
 		} else {
 			c.makeNode(m)
 		}
@@ -189,9 +201,8 @@ var clusterActions = map[string]func(*cluster){
 		}
 	},
 	"there are updates of Windows": func(c *cluster) {
-		pool := c.pools[c.anyPool()]
-		for _, m := range c.members {
-			if m.instance != nil && c.poolOf(m) == pool && len(m.instance.Status.WindowsUpdates.Failed) == 0 {
+		for _, m := range c.anyPool().members {
+			if m.instance != nil && len(m.instance.Status.WindowsUpdates.Failed) == 0 {
 				c.edit(m, func(i *v1alpha1.WindowsInstance) {
 					i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now()), Pending: 2, Security: 1}
 				})
@@ -213,8 +224,7 @@ var clusterActions = map[string]func(*cluster){
 			return
 		}
 		if c.draw("confirmed", 2) == 0 {
-			at := slices.Index(c.pools, c.poolOf(m))
-			c.editPool(at, func(p *v1alpha1.WindowsNodePool) {
+			c.editPool(m.in, func(p *v1alpha1.WindowsNodePool) {
 				p.Status.RecentRemovals = append(p.Status.RecentRemovals, v1alpha1.PoolRemoval{Name: m.key.Name, Time: metav1.Now(), Confirmed: true})
 			})
 		}
@@ -250,6 +260,9 @@ var clusterActions = map[string]func(*cluster){
 		c.cached = c.instances()
 		c.run(time.Duration(1+c.draw("seconds", 600)) * time.Second)
 		c.cached, c.asked = nil, true
+		for _, p := range c.pools {
+			p.woken = true
+		}
 	},
 	"the answer to a write is lost": func(c *cluster) { c.loses = true },
 }
@@ -257,14 +270,14 @@ var clusterActions = map[string]func(*cluster){
 func (c *cluster) makeNode(m *member) {
 	m.down = false
 	c.version++
-	m.node = newClusterNode(m.key, c.version)
+	c.setNode(m, newClusterNode(m.key, c.version))
 }
 
 // settle lets time go by until nothing more happens. Whoever is not updated, restarted or removed then waits for something that is true.
 func (c *cluster) settle() {
 	c.well = true
-	for at := range c.pools {
-		c.editPool(at, func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = false })
+	for _, p := range c.pools {
+		c.editPool(p, func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = false })
 	}
 	for _, m := range c.members {
 		if m.refuses = false; m.instance == nil {
@@ -279,6 +292,7 @@ func (c *cluster) settle() {
 		}
 		c.comesUp(m)
 	}
+	c.run(time.Minute) // also if nothing is left to be done, the pools have to say so
 	// A window opens each day, and what has failed is tried again within two.
 	for version, quiet := c.version, 0; quiet < 3*24 && !c.over(); quiet++ {
 		c.run(time.Hour)
@@ -290,6 +304,9 @@ func (c *cluster) settle() {
 		if m.instance != nil {
 			c.explained(m)
 		}
+	}
+	for _, p := range c.pools {
+		c.tells(p)
 	}
 }
 

@@ -4,19 +4,23 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
@@ -29,24 +33,34 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
-// cluster has the objects of a fleet, and a [Scheduler] that reads and writes them. Its clock is that of a bubble of synctest.
+// cluster has the objects of a fleet, a [Scheduler] that reads and writes them, and a [Reconciler] that keeps the status of the pools. Its
+// clock is that of a bubble of synctest.
 type cluster struct {
 	t rapid.TB
 	// draw returns a number from 0 to n-1.
 	draw        func(what string, n int) int
 	disruptions int
-	pools       []*v1alpha1.WindowsNodePool
+	pools       []*simulatedPool
 	members     []*member
+	byKey       map[types.NamespacedName]*member
 	version     int
+	// kept has the ControllerRevisions, and nameOf has their names by what hosts are to have with them.
+	kept   map[types.NamespacedName]*appsv1.ControllerRevision
+	nameOf map[string]string
+	// disturbed counts the members that are drained or restarted.
+	disturbed int
 	// well: from now on nothing breaks.
 	well bool
 
-	scheduler *Scheduler // nil: the controller is away
-	stop      func()
+	scheduler  *Scheduler // nil: the controller is away
+	reconciler *Reconciler
+	stop       func()
 	// asked: something has changed that the scheduler watches. answered: a host has said what its update costs. due is when it wants to decide again. Zero: it does not.
 	asked    bool
 	answered atomic.Bool
 	due      time.Time
+	// rests: it rests, so that what it says may be about what was.
+	rests bool
 	// cached has the instances as the cache has them. Nil: as they are.
 	cached []*v1alpha1.WindowsInstance
 	// loses: the answer of the API server to the next write is lost.
@@ -56,6 +70,7 @@ type cluster struct {
 // member is a host of the fleet. Its objects are replaced and not changed, as others may have them.
 type member struct {
 	key      types.NamespacedName
+	in       *simulatedPool
 	instance *v1alpha1.WindowsInstance // nil: gone
 	node     *corev1.Node              // nil: there is none
 	// costs is what its update costs, and says what it says of that. refuses: it does not answer.
@@ -69,7 +84,16 @@ type member struct {
 	boots, repairs map[string]int
 	// pendingSince and downSince are names of what asks for a restart, and for a repair.
 	pendingSince, downSince string
+	// has is what it is configured with. Empty: with half of something. failed: an update did that, and none has succeeded since. broke: one
+	// that cost its workload something.
+	has           string
+	failed, broke bool
+	// counted is what the sums have of it.
+	counted standing
 }
+
+// standing is what counts of a member.
+type standing struct{ there, away, disturbed bool }
 
 var nodeReadiness = map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}
 
@@ -79,7 +103,7 @@ func (c *cluster) start() {
 		Disruptions: c.disruptions, Recorder: &record.FakeRecorder{},
 		Update: updateOfMember,
 		Impact: func(_ context.Context, i *v1alpha1.WindowsInstance) (v1alpha1.ChangeImpact, string, error) {
-			m := c.member(client.ObjectKeyFromObject(i))
+			m := c.byKey[client.ObjectKeyFromObject(i)]
 			if m.refuses {
 				return "", "", errors.New("the host is off")
 			}
@@ -87,6 +111,7 @@ func (c *cluster) start() {
 		},
 	})
 	c.scheduler.asker.notify = func(context.Context) { c.answered.Store(true) }
+	c.startReconciler()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.scheduler.asker.Start(ctx) }()
@@ -95,7 +120,7 @@ func (c *cluster) start() {
 		if err := <-ended; err != nil {
 			c.t.Error(err)
 		}
-		c.scheduler = nil
+		c.scheduler, c.reconciler = nil, nil
 	}
 	c.asked = true
 }
@@ -114,7 +139,7 @@ func updateOfMember(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool,
 
 // pass makes one pass, and has all hosts answer that were asked.
 func (c *cluster) pass() {
-	c.asked, c.due = false, time.Time{}
+	c.asked, c.due, c.rests = false, time.Time{}, c.scheduler.pace.rest(time.Now()) > 0
 	result, err := c.scheduler.Reconcile(context.Background(), reconcile.Request{})
 	synctest.Wait()
 	switch {
@@ -132,15 +157,18 @@ func (c *cluster) run(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		c.work()
 		next := end
-		for _, m := range c.members {
-			if c.scheduler != nil && !m.next.IsZero() && m.next.Before(next) {
-				next = m.next
+		if c.scheduler != nil {
+			for _, m := range c.members {
+				next = earlier(next, m.next)
 			}
+			for _, p := range c.pools {
+				next = earlier(next, p.due)
+			}
+			next = earlier(next, c.due)
 		}
-		if c.scheduler != nil && !c.due.IsZero() && c.due.Before(next) {
-			next = c.due
-		}
-		if !time.Now().Before(end) {
+		ends := !time.Now().Before(end)
+		c.audit(ends)
+		if ends {
 			return
 		}
 		if !next.After(time.Now()) {
@@ -161,6 +189,9 @@ func (c *cluster) work() {
 			busy = true
 			c.pass()
 		}
+		for _, p := range c.pools {
+			busy = c.reconcile(p) || busy
+		}
 		for _, m := range c.members {
 			busy = c.proceed(m) || busy
 		}
@@ -171,23 +202,43 @@ func (c *cluster) work() {
 	c.t.Fatal("the controller never rests")
 }
 
-func (c *cluster) member(key types.NamespacedName) *member {
-	at, found := slices.BinarySearchFunc(c.members, key, func(m *member, key types.NamespacedName) int { return compareKeys(m.key, key) })
-	if !found {
-		return nil
-	}
-	return c.members[at]
-}
-
 func compareKeys(a, b types.NamespacedName) int {
-	return compareAge(&host{key: a}, &host{key: b})
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-func (c *cluster) poolOf(m *member) *v1alpha1.WindowsNodePool {
-	at := slices.IndexFunc(c.pools, func(p *v1alpha1.WindowsNodePool) bool {
-		return p.Namespace == m.key.Namespace && p.Name == m.instance.Spec.PoolRef.Name
-	})
-	return c.pools[at]
+func (c *cluster) poolOf(m *member) *v1alpha1.WindowsNodePool { return m.in.object }
+
+// count keeps the sums after a member has changed: what judges each write must not look at all others.
+func (c *cluster) count(m *member) {
+	is, was := m.stands(), m.counted
+	m.counted = is
+	m.in.size += number(is.there) - number(was.there)
+	m.in.away += number(is.away) - number(was.away)
+	c.disturbed += number(is.disturbed) - number(was.disturbed)
+}
+
+func (m *member) stands() standing {
+	return standing{there: m.instance != nil, away: m.outOfService(), disturbed: m.instance != nil && m.disturbed()}
+}
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// setNode replaces the Node of a member, nil for none.
+func (c *cluster) setNode(m *member, node *corev1.Node) {
+	m.node = node
+	c.count(m)
+}
+
+// leave has a member be gone.
+func (c *cluster) leave(m *member) {
+	c.gather(m.in)
+	m.next, m.node, m.instance, c.asked = time.Time{}, nil, nil, true
+	c.count(m)
 }
 
 // edit changes what is stored of an instance.
@@ -203,6 +254,8 @@ func (c *cluster) store(m *member, changed *v1alpha1.WindowsInstance) {
 	c.version++
 	changed.ResourceVersion = strconv.Itoa(c.version)
 	m.instance = changed
+	c.count(m)
+	c.gather(m.in)
 	if was, is := before.Status.Operation, changed.Status.Operation; is != nil && (was == nil || was.ID != is.ID || was.Phase != is.Phase || was.AdmittedImpact != is.AdmittedImpact) {
 		c.t.Logf("%s %s: %s %s %s, admitted %q", time.Now().Format(time.DateTime), m.key, is.ID, is.Cause, is.Phase, is.AdmittedImpact)
 	}
@@ -214,7 +267,7 @@ func (c *cluster) editNode(m *member, change func(*corev1.Node)) {
 	before := m.node
 	changed := before.DeepCopy()
 	change(changed)
-	m.node = changed
+	c.setNode(m, changed)
 	c.t.Logf("%s %s: ready %v, cordoned %v %v", time.Now().Format(time.DateTime), m.key, m.ready(), changed.Spec.Unschedulable, changed.Annotations)
 	c.asked = c.asked || nodeChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed})
 	if c.scheduler != nil {
@@ -240,6 +293,7 @@ func (c *cluster) observe(m *member) {
 	}
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
 		meta.SetStatusCondition(&i.Status.Conditions, want)
+		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: want.Status, Reason: want.Reason})
 		if i.Status.Node = nil; m.node != nil {
 			i.Status.Node = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}
 		}
@@ -322,26 +376,12 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	if takes != slotDisruption {
 		return
 	}
-	away, size, all := 0, 0, 1
-	for _, o := range c.members {
-		if o.instance == nil {
-			continue
-		}
-		if o != m && o.disturbed() {
-			all++
-		}
-		if o.key.Namespace != m.key.Namespace || o.instance.Spec.PoolRef.Name != pool.Name {
-			continue
-		}
-		size++
-		if o != m && o.outOfService() {
-			away++
-		}
-	}
+	all, away := c.disturbed+number(!m.counted.disturbed), m.in.away-number(m.counted.away)
 	if all > c.disruptions {
 		c.t.Fatalf("%s is the host number %d that is out of service for us, of %d: %+v", m.key, all, c.disruptions, op)
 	}
-	if most := policyOf(pool, size).maxUnavailable; !h.byPerson && !m.outOfService() && away >= most {
+	// The pool tells a moment later that it has fewer.
+	if most := policyOf(pool, max(m.in.size, int(pool.Status.DesiredReplicas))).maxUnavailable; !h.byPerson && !m.outOfService() && away >= most {
 		c.t.Fatalf("%s is drained while %d of its pool are out of service already, of %d: %+v", m.key, away, most, op)
 	}
 }
@@ -356,13 +396,22 @@ type clusterClient struct {
 }
 
 // List implements [client.Reader].
-func (l clusterClient) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (l clusterClient) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var of client.ListOptions
+	of.ApplyOptions(options)
 	switch list := list.(type) {
 	case *v1alpha1.WindowsNodePoolList:
-		for _, pool := range l.c.pools {
-			list.Items = append(list.Items, *pool)
+		for _, p := range l.c.pools {
+			list.Items = append(list.Items, *p.object)
+		}
+	case *appsv1.ControllerRevisionList:
+		for _, kept := range l.c.kept {
+			if kept.Namespace == of.Namespace && of.LabelSelector.Matches(labels.Set(kept.Labels)) {
+				list.Items = append(list.Items, *kept)
+			}
 		}
 	case *corev1.NodeList:
+		list.Items = slices.Grow(list.Items, len(l.c.members))
 		for _, m := range l.c.members {
 			if m.node != nil {
 				list.Items = append(list.Items, *m.node)
@@ -370,9 +419,12 @@ func (l clusterClient) List(_ context.Context, list client.ObjectList, _ ...clie
 		}
 	case *v1alpha1.WindowsInstanceList:
 		instances := l.c.cached
-		if instances == nil {
+		if p := l.c.poolIn(of); p != nil {
+			instances = p.instances(instances)
+		} else if instances == nil {
 			instances = l.c.instances()
 		}
+		list.Items = slices.Grow(list.Items, len(instances))
 		for _, i := range instances {
 			list.Items = append(list.Items, *i)
 		}
@@ -406,7 +458,7 @@ func (w clusterStatus) Update(_ context.Context, obj client.Object, _ ...client.
 	if !ok {
 		return fmt.Errorf("it writes %T", obj)
 	}
-	m, resource := w.c.member(client.ObjectKeyFromObject(i)), v1alpha1.Resource("windowsinstances")
+	m, resource := w.c.byKey[client.ObjectKeyFromObject(i)], v1alpha1.Resource("windowsinstances")
 	switch {
 	case m.instance == nil:
 		return apierrors.NewNotFound(resource, i.Name)
