@@ -290,3 +290,15 @@ func edit(o v1alpha1.Operation, change func(*v1alpha1.Operation)) v1alpha1.Opera
 	change(&o)
 	return o
 }
+
+// TestLeavingIsNotBroken: what broke a host that is to be removed keeps no other one from its update.
+func TestLeavingIsNotBroken(t *testing.T) {
+	i := edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))
+	if newHost(i).broken == nil {
+		t.Error("it is not broken")
+	}
+	i.DeletionTimestamp = new(metav1.NewTime(rollbackStart))
+	if h := newHost(i); h.broken != nil {
+		t.Errorf("it is to be removed, and broken by %+v", h.broken)
+	}
+}

@@ -302,6 +302,7 @@ func (s *simulated) finish() {
 			if disturbed {
 				h.proves = s.state.now
 			}
+		case h.leaving: // which keeps nobody from anything, see TestLeavingIsNotBroken
 		case disturbed:
 			// It is tried again.
 			h.broken, h.waits = &v1alpha1.Operation{ID: "op", Phase: v1alpha1.OperationFailed}, s.costs[h.key]
@@ -337,6 +338,8 @@ func (s *simulated) finishRepair(h *host) {
 	switch {
 	case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
 		s.comesUp(h)
+	case restarted && h.leaving:
+		s.goesDown(h)
 	case restarted:
 		s.goesDown(h)
 		h.broken = &v1alpha1.Operation{ID: "op", Type: v1alpha1.OperationReboot}
