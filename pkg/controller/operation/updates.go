@@ -39,13 +39,13 @@ func (e *execution) downloadUpdates(ctx context.Context) (result, error) {
 	case len(a.Succeeded) > 0:
 		return result{message: "Updates that are on the host: " + words.Enumerate(a.Succeeded, maxNamed) + "." + describeFailed(a)}, nil
 	case len(a.Failures) > 0:
-		return result{}, failedUpdates(a)
+		return result{}, e.failedUpdates(a)
 	}
 	return result{enough: true, message: "No updates of Windows wait that are to be installed now, so the host was left as it is."}, nil
 }
 
-// installUpdates has the host install what it has downloaded. What fails is no reason to leave the Node cordoned: the
-// step VerifyUpdates tells it.
+// installUpdates has the host install what it has downloaded. What fails is no reason to leave the Node cordoned: where something
+// was installed, the step VerifyUpdates tells it.
 func (e *execution) installUpdates(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
@@ -56,6 +56,9 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 		return result{}, err
 	case a.Error != "" && len(a.Succeeded)+len(a.Failures) == 0 && !a.RebootRequired: // nothing was done
 		return result{}, fmt.Errorf("the updates of Windows cannot be installed: %s", a.Error)
+	case len(a.Succeeded) == 0 && len(a.Failures) > 0 && !a.RebootRequired:
+		// There is nothing to verify, which may take an hour, and meanwhile the next host of the pool would be drained for them.
+		return result{}, e.failedUpdates(a)
 	}
 	r := result{}
 	if len(a.Succeeded) > 0 {
@@ -80,7 +83,7 @@ func (e *execution) verifyUpdates(ctx context.Context) (result, error) {
 	case err != nil:
 		return result{}, err
 	case len(a.Failures) > 0:
-		return result{}, failedUpdates(a)
+		return result{}, e.failedUpdates(a)
 	case a.Error != "":
 		// The host searches again by itself, and its status will tell.
 		return result{message: "It could not be verified now: " + a.Error + "."}, nil
@@ -141,9 +144,9 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 // failedUpdates is the error of updates that could not be installed.
-func failedUpdates(a *api.UpdateAttempt) error {
-	return fmt.Errorf("updates of Windows could not be installed: %s. They are tried again a day later, or when somebody asks: kubectl windows reboot NAME --install-updates=%s",
-		listFailed(a), a.Request.Scope)
+func (e *execution) failedUpdates(a *api.UpdateAttempt) error {
+	return fmt.Errorf("updates of Windows could not be installed: %s. They are tried again a day later, or when somebody asks (kubectl windows reboot %s -n %s --install-updates=%s)",
+		listFailed(a), e.key.Name, e.key.Namespace, a.Request.Scope)
 }
 
 func describeFailed(a *api.UpdateAttempt) string {

@@ -107,9 +107,17 @@ func TestUpdates(t *testing.T) {
 			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 1, Failures: failed}
 		}, v1alpha1.OperationFailed, kb + ": it cannot be installed: HRESULT 0x80073712", 0, 0},
 		{"one cannot be installed", func(h *scriptedHost) {
-			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Failures: failed}
+			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 2, Succeeded: []string{kb, "KB2"}}
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 2, Succeeded: []string{"KB2"}, Failures: failed, RebootRequired: true}
 			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Failures: failed}
-		}, v1alpha1.OperationFailed, "HRESULT 0x80073712. They are tried again a day later", 0, 1},
+		}, v1alpha1.OperationFailed, "HRESULT 0x80073712. They are tried again a day later, or when somebody asks (kubectl windows reboot win-1 -n windows-hosts --install-updates=Security).", 1, 1},
+		{"none can be installed", func(h *scriptedHost) {
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Failures: failed}
+		}, v1alpha1.OperationFailed, "HRESULT 0x80073712. They are tried again a day later, or when somebody asks (kubectl windows reboot win-1 -n windows-hosts --install-updates=Security). The host was not restarted. The drain was over.", 0, 1},
+		{"none can be installed, and Windows waits for a restart", func(h *scriptedHost) {
+			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Failures: failed, RebootRequired: true}
+			h.updates.ends[api.ActionVerify] = api.UpdateAttempt{Failures: failed}
+		}, v1alpha1.OperationFailed, "HRESULT 0x80073712.", 1, 1},
 		{"it is not begun", func(h *scriptedHost) {
 			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Error: "it was not begun: searching: HRESULT 0x8024001e"}
 		}, v1alpha1.OperationFailed, "The updates of Windows cannot be installed: it was not begun: searching: HRESULT 0x8024001e. The host was not restarted. The drain was over.", 0, 1},
