@@ -23,8 +23,8 @@ const maxFailed = 10
 type trouble struct{ reason, text string }
 
 // degradedCondition sums up what somebody has to act on. Hosts that work as they did because an update failed are named, and do not
-// degrade the pool.
-func degradedCondition(troubles []trouble, outdated []string) metav1.Condition {
+// degrade the pool. lacking says which hosts lack updates of Windows. Empty: none does, or a trouble says it.
+func degradedCondition(troubles []trouble, outdated []string, lacking string) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
@@ -36,11 +36,14 @@ func degradedCondition(troubles []trouble, outdated []string) metav1.Condition {
 		}
 		messages = append(messages, t.text)
 	}
+	if condition.Status == metav1.ConditionFalse && (len(outdated) > 0 || lacking != "") {
+		condition.Reason = v1alpha1.ReasonUpdatesFailed
+	}
 	if len(outdated) > 0 {
-		if condition.Status == metav1.ConditionFalse {
-			condition.Reason = v1alpha1.ReasonUpdatesFailed
-		}
 		messages = append(messages, "Instances whose update failed, and which work as before: "+words.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
+	}
+	if lacking != "" {
+		messages = append(messages, lacking)
 	}
 	if len(messages) > 0 {
 		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
@@ -76,7 +79,8 @@ func settlesIn(i *v1alpha1.WindowsInstance, now time.Time) time.Duration {
 
 // troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
 // nothing of it, as a host has that was updated or restarted, and whose Node is not ready since; not of one that may be again in a moment.
-func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, held holdup, now time.Time) (list []trouble) {
+// lacking names the hosts that lack updates of Windows which others do not wait for. Empty: there are none.
+func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, held holdup, now time.Time) (list []trouble, lacking string) {
 	for _, i := range instances {
 		// One that failed is named as that also while it is tried again.
 		if i.DeletionTimestamp.IsZero() && i.Status.Operation.Active() && !slices.Contains(failed, i.Name) && brokenBy(&i.Status) != nil {
@@ -144,9 +148,13 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",
 			most, words.Enumerate(slices.Sorted(slices.Values(harmless)), maxFailed), findOut(harmless))})
 	}
-	if held.updates && len(lack) > most { // else nothing waits for them, and they are tried again
+	switch {
+	case len(lack) == 0:
+	case !held.updates || len(lack) <= most: // they are tried again
+		lacking = fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))
+	default:
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
 			most, words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))})
 	}
-	return list
+	return list, lacking
 }

@@ -66,7 +66,8 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troublesOfHosts(pool, instances, failed, held, now)...), outdated)
+	troubles, lacking := troublesOfHosts(pool, instances, failed, held, now)
+	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troubles...), outdated, lacking)
 	paused := pausedCondition(pool)
 	updated := updatedCondition(pool, current, staying, back)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)

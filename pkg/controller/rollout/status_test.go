@@ -316,14 +316,46 @@ func TestDegradedByHosts(t *testing.T) {
 			"updates of Windows fail", v1alpha1.WindowsNodePoolSpec{WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallSecurity}}, []*v1alpha1.WindowsInstance{named("b", lacks), named("a")},
 			v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on more than 0 hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: b. Find out why: kubectl windows describe b -n ns",
 		},
-		{"and no other host wants them", v1alpha1.WindowsNodePoolSpec{WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallSecurity}}, []*v1alpha1.WindowsInstance{named("c", lacks), named("a")}, v1alpha1.ReasonAsExpected, ""},
 		{"that nobody wants", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", lacks)}, v1alpha1.ReasonAsExpected, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: tt.spec}
-			status := computeStatus(pool, tt.hosts, holdup{updates: tt.hosts[0].Name != "c"}, nil, "", "", testNow)
+			status := computeStatus(pool, tt.hosts, holdup{updates: true}, nil, "", "", testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.want) || (c.Status == metav1.ConditionTrue) != (tt.want != "") || (status.Phase == v1alpha1.PoolDegraded) != (tt.want != "") {
+				t.Errorf("got %+v, phase %s", c, status.Phase)
+			}
+		})
+	}
+}
+
+// TestLackingUpdates: hosts that others do not wait for are named, and do not degrade the pool.
+func TestLackingUpdates(t *testing.T) {
+	named := func(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+		return edited(works(edit...), func(i *v1alpha1.WindowsInstance) { i.Name = name })
+	}
+	lacks := func(i *v1alpha1.WindowsInstance) {
+		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{Failed: []v1alpha1.FailedUpdate{{Name: "KB1", Security: true}}}
+	}
+	two := "Instances on which updates of Windows could not be installed, and which work as before: b, c. Find out why: kubectl windows describe b -n ns"
+	for _, tt := range []struct {
+		name        string
+		install     v1alpha1.WindowsUpdatesInstall
+		maxFailures int32
+		othersWait  bool
+		reason      string
+		want        string
+	}{
+		{"no other host wants them", v1alpha1.InstallSecurity, 0, false, v1alpha1.ReasonUpdatesFailed, two},
+		{"as many as may", v1alpha1.InstallSecurity, 2, true, v1alpha1.ReasonUpdatesFailed, two},
+		{"the pool wants none", v1alpha1.InstallNone, 0, false, v1alpha1.ReasonAsExpected, "Nothing needs your attention."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+			pool.Spec.WindowsUpdates.Install, pool.Spec.UpdateStrategy.RollingUpdate.MaxFailures = tt.install, &tt.maxFailures
+			status := computeStatus(pool, []*v1alpha1.WindowsInstance{named("c", lacks), named("a"), named("b", lacks), named("d", lacks, deleting)}, holdup{updates: tt.othersWait}, nil, "", "", testNow)
+			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
+			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != tt.reason || c.Message != tt.want || status.Phase == v1alpha1.PoolDegraded {
 				t.Errorf("got %+v, phase %s", c, status.Phase)
 			}
 		})

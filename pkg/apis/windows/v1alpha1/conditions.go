@@ -219,7 +219,7 @@ const (
 	// ReasonUpdatesStopped (Degraded=True): an update, or updates of Windows, failed on too many hosts, and reach no further one.
 	ReasonUpdatesStopped = "UpdatesStopped"
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
-	// revision; they work as they did.
+	// revision, or lack updates of Windows that could not be installed; they work as they did.
 	ReasonUpdatesFailed = "UpdatesFailed"
 	// ReasonAllUpdated (Updated=True, Updating=False).
 	ReasonAllUpdated = "AllUpdated"
