@@ -135,9 +135,9 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 		{"Node:", nodeAndName(spec, status)},
 		{"System:", systemOf(status.System, now)},
 		{"Updates:", pendingUpdates(status.WindowsUpdates, now)},
-		{"Version:", orNone(status.Version)},
-		{"Revision:", revisionOf(status)},
 	}
+	rows = append(rows, failedUpdates(instance, now)...)
+	rows = append(rows, []string{"Version:", orNone(status.Version)}, []string{"Revision:", revisionOf(status)})
 	if bastion := bastionOf(spec, status); bastion != "" {
 		rows = append(rows, []string{"Bastion:", bastion})
 	}
@@ -165,6 +165,26 @@ func pendingUpdates(u *v1alpha1.WindowsUpdatesStatus, now time.Time) string {
 		text += "; the last search failed: " + oneLine(u.Message)
 	}
 	return text
+}
+
+// failedUpdates says which updates of Windows could not be installed, and until when they are left alone.
+func failedUpdates(i *v1alpha1.WindowsInstance, now time.Time) [][]string {
+	if i.Status.WindowsUpdates == nil {
+		return nil
+	}
+	var rows [][]string
+	for _, f := range i.Status.WindowsUpdates.Failed {
+		install := v1alpha1.InstallAll
+		if f.Security {
+			install = v1alpha1.InstallSecurity
+		}
+		text := f.Name + ": " + orNone(oneLine(f.Message))
+		if f.RetryAt.After(now) {
+			text += "; not tried again for " + duration.HumanDuration(f.RetryAt.Sub(now))
+		}
+		rows = append(rows, []string{"Failed update:", fmt.Sprintf("%s; to try it now: kubectl windows reboot %s -n %s --install-updates=%s", text, i.Name, i.Namespace, install)})
+	}
+	return rows
 }
 
 func addressOf(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInstanceStatus) string {

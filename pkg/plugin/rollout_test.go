@@ -388,6 +388,32 @@ func TestHostLine(t *testing.T) {
 
 // TestRolloutUndo: the hosts of a pool go back to an earlier revision that all of them worked with, and it is said what the controller
 // makes of that.
+func TestHostLineOfUpdates(t *testing.T) {
+	failed := []v1alpha1.FailedUpdate{{Name: "KB1", Security: true}, {Name: "KB2"}}
+	for _, tt := range []struct {
+		name    string
+		install v1alpha1.WindowsUpdatesInstall
+		updates *v1alpha1.WindowsUpdatesStatus
+		want    string
+	}{
+		{"not searched for", v1alpha1.InstallAll, nil, "up to date"},
+		{"none wait", v1alpha1.InstallAll, &v1alpha1.WindowsUpdatesStatus{}, "up to date"},
+		{"the pool wants none", v1alpha1.InstallNone, &v1alpha1.WindowsUpdatesStatus{Pending: 3, Security: 2, Failed: failed}, "up to date"},
+		{"of an earlier release", "", &v1alpha1.WindowsUpdatesStatus{Pending: 3, Security: 2, Failed: failed}, "up to date"},
+		{"they wait", v1alpha1.InstallAll, &v1alpha1.WindowsUpdatesStatus{Pending: 3, Security: 2}, "up to date, updates of Windows to be installed: 3"},
+		{"those for security wait", v1alpha1.InstallSecurity, &v1alpha1.WindowsUpdatesStatus{Pending: 3, Security: 2}, "up to date, updates of Windows to be installed: 2"},
+		{"others wait", v1alpha1.InstallSecurity, &v1alpha1.WindowsUpdatesStatus{Pending: 3}, "up to date"},
+		{"some have failed", v1alpha1.InstallAll, &v1alpha1.WindowsUpdatesStatus{Pending: 3, Security: 2, Failed: failed}, "up to date, updates of Windows to be installed: 1, updates of Windows that could not be installed: KB1, KB2"},
+		{"all have failed", v1alpha1.InstallSecurity, &v1alpha1.WindowsUpdatesStatus{Pending: 2, Security: 1, Failed: failed}, "up to date, updates of Windows that could not be installed: KB1"},
+	} {
+		host, pool := hostOfPool("a"), finishedPool()
+		host.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install = tt.updates, tt.install
+		if got := hostLine(host, pool); got != tt.want {
+			t.Errorf("%s: it is %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestRolloutUndo(t *testing.T) {
 	revision := func(name string, number int64, owner types.UID) appsv1.ControllerRevision {
 		return appsv1.ControllerRevision{

@@ -299,6 +299,7 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 	if awaitsRestart(host, pool) {
 		text += ", to be restarted"
 	}
+	text += updatesText(status.WindowsUpdates, pool.Spec.WindowsUpdates.Install)
 	if key := rotationLine(status); key != "" {
 		text += ", " + key
 	}
@@ -307,6 +308,31 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 		if c != nil && c.Message != "" {
 			text += ": " + oneLine(c.Message)
 		}
+	}
+	return text
+}
+
+// updatesText is what a host lacks of the updates of Windows that its pool wants. Empty: nothing.
+func updatesText(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesInstall) string {
+	if u == nil || install == "" || install == v1alpha1.InstallNone {
+		return ""
+	}
+	waiting := int(u.Pending)
+	if install == v1alpha1.InstallSecurity {
+		waiting = int(u.Security)
+	}
+	var failed []string
+	for _, f := range u.Failed {
+		if f.Security || install == v1alpha1.InstallAll {
+			failed = append(failed, f.Name)
+		}
+	}
+	text := ""
+	if n := waiting - len(failed); n > 0 {
+		text = fmt.Sprintf(", updates of Windows to be installed: %d", n)
+	}
+	if len(failed) > 0 {
+		text += ", updates of Windows that could not be installed: " + strings.Join(failed, ", ")
 	}
 	return text
 }

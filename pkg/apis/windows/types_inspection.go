@@ -99,6 +99,7 @@ type UpdateInspection struct {
 	Security   bool
 	Severity   string
 	Downloaded bool
+	Failure    string
 }
 
 // MemoryInspection is physical memory.

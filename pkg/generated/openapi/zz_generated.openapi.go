@@ -3021,6 +3021,13 @@ func schema_pkg_apis_windows_v1alpha1_UpdateInspection(ref common.ReferenceCallb
 							Format:      "",
 						},
 					},
+					"failure": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why it could not be installed when that was last tried, with the code of Windows. Empty: it was not tried yet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 				},
 				Required: []string{"title"},
 			},

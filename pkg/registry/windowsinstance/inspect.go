@@ -214,6 +214,9 @@ func (l *lines) updates(u *windows.WindowsUpdatesInspection) {
 			downloaded = "downloaded"
 		}
 		l.add("Update", strings.Join(p.Articles, "+"), kind, p.Title, p.Severity, downloaded)
+		if p.Failure != "" {
+			l.add("Update", strings.Join(p.Articles, "+"), "Failed", p.Failure)
+		}
 	}
 	if u.Message != "" {
 		l.add("Updates", "", "Failed", u.Message)

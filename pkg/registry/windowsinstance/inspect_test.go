@@ -125,7 +125,7 @@ func TestInspectTable(t *testing.T) {
 		WindowsUpdates: &windows.WindowsUpdatesInspection{
 			SearchedAt: at(-time.Hour), Pending: 2, Security: 1, Message: "HRESULT 0x8024402c",
 			Updates: []windows.UpdateInspection{
-				{Title: "2026-03 Cumulative Update", Articles: []string{"KB5044281"}, Security: true, Severity: "Critical", Downloaded: true},
+				{Title: "2026-03 Cumulative Update", Articles: []string{"KB5044281"}, Security: true, Severity: "Critical", Downloaded: true, Failure: "it cannot be installed: HRESULT 0x80073712"},
 				{Title: "Update for Windows"},
 			},
 		},
@@ -167,6 +167,7 @@ func TestInspectTable(t *testing.T) {
 		"Reboot | <none> | Pending | WindowsUpdate, PendingFileRename",
 		"Updates | 2026-03-05T11:00:00Z | 2 pending | 1 for security",
 		"Update | KB5044281 | Security | 2026-03 Cumulative Update, Critical, downloaded",
+		"Update | KB5044281 | Failed | it cannot be installed: HRESULT 0x80073712",
 		"Update | <none> | Other | Update for Windows",
 		"Updates | <none> | Failed | HRESULT 0x8024402c",
 		"Clock | 1m30s | Ahead | zone UTC",

@@ -42,7 +42,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "OS", Type: "string", Priority: 1, Description: "Windows product and build."},
 	{Name: "Revision", Type: "string", Priority: 1, Description: "Revision that the host is configured with."},
 	{Name: "HostKey", Type: "string", Priority: 1, Description: "Fingerprint of the trusted host key."},
-	{Name: "Updates", Type: "string", Priority: 1, Description: "Updates of Windows that wait to be installed, and how many of them are for security."},
+	{Name: "Updates", Type: "string", Priority: 1, Description: "Updates of Windows that wait to be installed, and how many of them are for security or could not be installed."},
 	{Name: "Operation", Type: "string", Priority: 1, Description: "Operation that runs, or the last one."},
 }
 
@@ -111,13 +111,21 @@ func hostKeyCell(keys []windows.HostKeyStatus) string {
 
 // updatesCell counts updates that wait. It tells those that were never searched for from none.
 func updatesCell(u *windows.WindowsUpdatesStatus) string {
-	switch {
-	case u == nil || u.SearchedAt == nil:
+	if u == nil || u.SearchedAt == nil {
 		return none
-	case u.Security == 0:
-		return strconv.Itoa(int(u.Pending))
 	}
-	return fmt.Sprintf("%d (%d security)", u.Pending, u.Security)
+	var of []string
+	if u.Security > 0 {
+		of = append(of, fmt.Sprintf("%d security", u.Security))
+	}
+	if n := len(u.Failed); n > 0 {
+		of = append(of, fmt.Sprintf("%d failed", n))
+	}
+	text := strconv.Itoa(int(u.Pending))
+	if len(of) > 0 {
+		text += " (" + strings.Join(of, ", ") + ")"
+	}
+	return text
 }
 
 // operationCell is the operation, and how far it is where that can be counted.

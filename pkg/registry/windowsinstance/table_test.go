@@ -94,6 +94,27 @@ func TestTableRow(t *testing.T) {
 	}
 }
 
+func TestUpdatesCell(t *testing.T) {
+	searched := metav1.Now()
+	failed := []windows.FailedUpdate{{Name: "KB5044281"}}
+	for _, tt := range []struct {
+		updates *windows.WindowsUpdatesStatus
+		want    string
+	}{
+		{nil, "<none>"},
+		{&windows.WindowsUpdatesStatus{Message: "no network"}, "<none>"},
+		{&windows.WindowsUpdatesStatus{SearchedAt: &searched}, "0"},
+		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 3}, "3"},
+		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 3, Security: 2}, "3 (2 security)"},
+		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 3, Security: 2, Failed: failed}, "3 (2 security, 1 failed)"},
+		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 1, Failed: failed}, "1 (1 failed)"},
+	} {
+		if got := updatesCell(tt.updates); got != tt.want {
+			t.Errorf("%+v: got %q, want %q", tt.updates, got, tt.want)
+		}
+	}
+}
+
 func TestTableColumns(t *testing.T) {
 	var narrow, wide []string
 	for _, c := range columns {

@@ -210,6 +210,9 @@ type UpdateInspection struct {
 	// Whether its files are on the host.
 	// +optional
 	Downloaded bool `json:"downloaded,omitempty"`
+	// Why it could not be installed when that was last tried, with the code of Windows. Empty: it was not tried yet.
+	// +optional
+	Failure string `json:"failure,omitempty"`
 }
 
 // MemoryInspection is physical memory.

@@ -76,7 +76,13 @@ func updatesOf(u *api.WindowsUpdates) *v1alpha1.WindowsUpdatesInspection {
 	}
 	out := &v1alpha1.WindowsUpdatesInspection{SearchedAt: timeOf(u.SearchedAt), Pending: int32(u.Total), Security: int32(u.Security), Message: u.Error}
 	for _, p := range u.Pending {
-		out.Updates = append(out.Updates, v1alpha1.UpdateInspection{Title: p.Title, Articles: p.KBs, Security: p.Security, Severity: p.Severity, Downloaded: p.Downloaded})
+		update := v1alpha1.UpdateInspection{Title: p.Title, Articles: p.KBs, Security: p.Security, Severity: p.Severity, Downloaded: p.Downloaded}
+		for _, f := range u.Failures {
+			if f.ID == p.ID && f.Revision == p.Revision {
+				update.Failure = f.Error
+			}
+		}
+		out.Updates = append(out.Updates, update)
 	}
 	return out
 }

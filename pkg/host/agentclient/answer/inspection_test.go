@@ -38,6 +38,36 @@ func TestClockSkew(t *testing.T) {
 	}
 }
 
+func TestInspectUpdates(t *testing.T) {
+	searched := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	got := updatesOf(&api.WindowsUpdates{
+		SearchedAt: searched, Total: 3, Security: 1, Error: "no network",
+		Pending: []api.Update{
+			{ID: "1", Revision: 200, Title: "Cumulative update", KBs: []string{"KB1"}, Security: true, Severity: "Critical", Downloaded: true},
+			{ID: "2", Revision: 201, Title: "Update"},
+			{ID: "3", Revision: 200, Title: "Another one"},
+		},
+		Failures: []api.UpdateFailure{
+			{ID: "2", Revision: 200, Error: "of an earlier revision"},
+			{ID: "1", Revision: 200, Error: "it cannot be installed: HRESULT 0x80073712"},
+		},
+	})
+	want := &v1alpha1.WindowsUpdatesInspection{
+		SearchedAt: new(metav1.NewTime(searched)), Pending: 3, Security: 1, Message: "no network",
+		Updates: []v1alpha1.UpdateInspection{
+			{Title: "Cumulative update", Articles: []string{"KB1"}, Security: true, Severity: "Critical", Downloaded: true, Failure: "it cannot be installed: HRESULT 0x80073712"},
+			{Title: "Update"},
+			{Title: "Another one"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := updatesOf(nil); got != nil {
+		t.Errorf("of a host that says nothing: %+v", got)
+	}
+}
+
 func TestInspectConfiguration(t *testing.T) {
 	found := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	got := configurationOf(api.ConfigurationFacts{
