@@ -33,6 +33,7 @@ type hostState struct {
 	Networks     map[string]bool
 	Endpoints    map[string]bool
 	Updates      []Update
+	Version      string // of Windows; empty: as the host came
 }
 
 type hostService struct {

@@ -24,6 +24,8 @@ type Update struct {
 	NeedsNoRestart bool
 	// StaysOffered: Windows says that it has installed it, and offers it as before.
 	StaysOffered bool
+	// Version is that of Windows from the boot after it on. Empty: it stays as it is.
+	Version string
 	// InstalledIn is the boot in which it was installed. Empty: it was not.
 	InstalledIn string
 }
@@ -36,12 +38,25 @@ func (s *System) OfferUpdates(list ...Update) error {
 // Updates is the Windows Update Agent of the host. What it knows is with the other state of the host.
 func (s *System) Updates() updates.Source { return updateAgent{s} }
 
+// Version is that of Windows as its updates have made it. Empty: it is as the host came.
+func (s *System) Version() (string, error) {
+	state, err := s.read()
+	if err != nil {
+		return "", err
+	}
+	return state.Version, nil
+}
+
 // completeUpdates is what Windows does about updates when it boots.
 func (s *hostState) completeUpdates() {
 	for i := range s.Updates {
 		u := &s.Updates[i]
-		if u.InstalledIn != "" && u.InstalledIn != s.Boot && u.TakenBack {
+		switch {
+		case u.InstalledIn == "" || u.InstalledIn == s.Boot:
+		case u.TakenBack:
 			u.InstalledIn = ""
+		case u.Version != "":
+			s.Version = u.Version
 		}
 	}
 }

@@ -366,16 +366,7 @@ func TestSurviveController(t *testing.T) {
 			t.Errorf("closing the hosts: %v", err)
 		}
 	})
-	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey(metricsName, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certs := t.TempDir()
-	for name, content := range map[string][]byte{"tls.crt": certPEM, "tls.key": keyPEM} {
-		if err := os.WriteFile(filepath.Join(certs, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	certs, certPEM := metricsCertificate(t)
 	s := startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ExternalEtcd: true, ControllerArgs: []string{"--metrics-cert-dir=" + certs, "--recheck-interval=10s", "--probe-timeout=20s"}})
 	m := newScraper(t, s, certPEM)
 
@@ -552,6 +543,22 @@ type scraper struct {
 	system *system.System
 	client *http.Client
 	token  string
+}
+
+// metricsCertificate makes a certificate for the metrics of the controller, and the directory that has it with its key.
+func metricsCertificate(t *testing.T) (dir string, certPEM []byte) {
+	t.Helper()
+	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey(metricsName, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for name, content := range map[string][]byte{"tls.crt": certPEM, "tls.key": keyPEM} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, certPEM
 }
 
 // newScraper makes the account of Prometheus, with the rights that artifacts give it. controllerCA

@@ -4,6 +4,7 @@
 package winhost
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,13 +17,23 @@ import (
 	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
-// windowsVersion is that of the hosts of every tier: Windows Server 2022 with an update
-// of autumn 2024.
-const (
-	windowsVersion  = "10.0.20348.2700"
-	windowsBuild    = 20348
-	windowsRevision = 2700
-)
+// windowsVersion is that of the hosts of every tier as they come: Windows Server 2022 with an update of autumn 2024.
+const windowsVersion = "10.0.20348.2700"
+
+// version is that of Windows in the present boot.
+func (s *hostSystem) version() string {
+	version, err := s.System.Version()
+	if err != nil { // the boot is over, and nobody learns it any more
+		return windowsVersion
+	}
+	return cmp.Or(version, windowsVersion)
+}
+
+// buildOf are the build and the revision of a version.
+func buildOf(version string) (build, revision int) {
+	_, _ = fmt.Sscanf(version, "10.0.%d.%d", &build, &revision)
+	return build, revision
+}
 
 // agentHost is an in-process host as the agent sees it.
 type agentHost struct {
@@ -156,6 +167,8 @@ func (a *agentHost) healthyFacts(last boot) *api.Facts {
 	no := false
 	name, next := a.hostname()
 	names := api.NameFacts{Hostname: name, FQDN: name, NetBIOS: netBIOS(name)}
+	version := a.system().version()
+	build, revision := buildOf(version)
 	var pending api.PendingReboot
 	if next != name {
 		names.Pending = next
@@ -166,7 +179,7 @@ func (a *agentHost) healthyFacts(last boot) *api.Facts {
 		System: api.SystemFacts{
 			OS: "windows", Architecture: "amd64",
 			Product: "Windows Server 2022 Datacenter", Edition: "ServerDatacenter", InstallationType: "Server Core", Release: "21H2",
-			Version: windowsVersion, Build: windowsBuild, Revision: windowsRevision, Server: true,
+			Version: version, Build: build, Revision: revision, Server: true,
 		},
 		Name:          names,
 		CPUs:          4,

@@ -117,7 +117,7 @@ func (h *inProcessHost) startProcess(s *hostSystem, name string) error {
 	hostname, _ := h.hostname()
 	start := ServiceStart{
 		Name: name, CommandLine: service.Settings.CommandLine, Hostname: hostname, Boot: s.boot, Address: h.Address(),
-		Drive: h.driveC, OSVersion: windowsVersion, Logf: h.logf,
+		Drive: h.driveC, OSVersion: s.version(), Logf: h.logf,
 	}
 	run := h.program(start)
 	h.mu.Lock()

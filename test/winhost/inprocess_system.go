@@ -46,6 +46,8 @@ type System interface {
 	agent.System
 	// Link makes a symbolic link, or has one that is there lead elsewhere.
 	Link(path, target string) error
+	// OfferUpdates has the server of the host offer these updates of Windows from now on.
+	OfferUpdates(list ...agenthost.Update) error
 }
 
 // SystemOf is an in-process host as programs on it change it in its present boot: what is started through it runs. It reports false for
