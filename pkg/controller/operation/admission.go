@@ -93,10 +93,20 @@ func halfWay(op *v1alpha1.Operation) bool {
 
 // awaitAdmission waits until the policy has admitted what was planned, unless the host is half way. Nor does a host wait any longer
 // that is out of service by now: lost says why it has to join again. The error is a *[withdrawnError] when what an annotation asked
-// for is not wanted any more.
+// for is not wanted any more, and when the window in which the policy had admitted it has closed before the host was disturbed, for example
+// while files were sent: what is on the host stays, and the operation is recorded again.
 func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error) {
 	if !e.needsAdmission() || halfWay(e.operation()) {
 		return "", nil
+	}
+	if e.operation().Admitted() {
+		why, err := e.windowClosed(ctx, false)
+		if err != nil {
+			return "", err
+		}
+		if why != "" {
+			return "", &withdrawnError{why}
+		}
 	}
 	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {

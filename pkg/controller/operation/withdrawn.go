@@ -68,6 +68,12 @@ var preparingSteps = []string{
 // process if it has disturbed nothing yet: the window has closed since, for example while no controller ran. Empty: it is not too late, or
 // the operation is none that waits for windows. What the scheduler records outside of the window, as for a broken host, it means so.
 func (e *execution) tooLate(ctx context.Context) (string, error) {
+	wait := e.operation().FindStep(v1alpha1.StepWaitForSlot)
+	return e.windowClosed(ctx, wait != nil && wait.State == v1alpha1.StepRunning && e.operation().Admitted())
+}
+
+// windowClosed is tooLate for an operation that was admitted in the window after it was recorded, or was not.
+func (e *execution) windowClosed(ctx context.Context, admittedLater bool) (string, error) {
 	op := e.operation()
 	if !needsWindow(op) || op.MayHaveChangedHost() || slices.ContainsFunc(op.Steps, func(s v1alpha1.OperationStep) bool {
 		return s.State != v1alpha1.StepPending && s.State != v1alpha1.StepSkipped && !slices.Contains(preparingSteps, s.Name)
@@ -86,8 +92,7 @@ func (e *execution) tooLate(ctx context.Context) (string, error) {
 	if open, _ := window.At(e.clock.Now()); open {
 		return "", nil
 	}
-	wait := op.FindStep(v1alpha1.StepWaitForSlot)
-	if recorded, _ := window.At(op.RequestedAt.Time); !recorded && (wait == nil || wait.State != v1alpha1.StepRunning || !op.Admitted()) {
+	if recorded, _ := window.At(op.RequestedAt.Time); !recorded && !admittedLater {
 		return "", nil
 	}
 	return fmt.Sprintf("Not begun, because the window of pool %s (spec.updateStrategy.window) has closed since. It is recorded again when its pool allows that.", pool.Name), nil

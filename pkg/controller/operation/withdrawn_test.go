@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -146,6 +147,55 @@ func TestTooLate(t *testing.T) {
 			got := f.finish()
 			if late := strings.HasPrefix(got.Message, closed); late != tt.late || late != (got.Phase == v1alpha1.OperationCanceled) || late && (!got.Withdrawn() || f.drain.runs > 0 || f.host.restarts() > 0 || f.host.count("Apply") > 0) {
 				t.Errorf("it is %s: %s: %v", got.Phase, got.Message, states(got))
+			}
+		})
+	}
+}
+
+// TestWindowClosesMeanwhile: what was admitted in the window of its pool does not begin to disturb the host after that, for example because
+// it took long to send its files. Those stay. What was not recorded in a window waits for none.
+func TestWindowClosesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		impact config.Impact
+		// opened is how long ago the window opened, for an hour, and sending how long it takes to send the files.
+		opened, sending time.Duration
+		late            bool
+	}{
+		{"a drain", config.ImpactDrain, 55 * time.Minute, 40 * time.Minute, true},
+		{"a restart of services", config.ImpactRestart, 55 * time.Minute, 40 * time.Minute, true},
+		{"a drain in time", config.ImpactDrain, 15 * time.Minute, 40 * time.Minute, false},
+		{"it turns out to disturb no pod", config.ImpactNone, 55 * time.Minute, 40 * time.Minute, false},
+		{"a broken host, outside of the window", config.ImpactDrain, 4 * time.Hour, 40 * time.Minute, false},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			now := time.Now().UTC()
+			opened := now.Add(-tt.opened)
+			pool := remediated()
+			pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: fmt.Sprintf("%d %d * * *", opened.Minute(), opened.Hour()), DurationSeconds: 3600}
+			update := byController(reconfigureOperation())
+			update.AdmittedImpact = v1alpha1.ImpactDrain
+			f := newFixture(t, newInstance(update, inPool("p"), func(i *v1alpha1.WindowsInstance) {
+				i.Status.Operation.RequestedAt = metav1.NewTime(now)
+			}), pool)
+			f.configure()
+			f.host.impact, f.host.needsFiles = tt.impact, true
+			f.host.fail["Deliver"] = func() error {
+				f.host.mu.Unlock()
+				defer f.host.mu.Lock()
+				<-time.After(tt.sending)
+				return nil
+			}
+			op := f.finish()
+			if late := op.Withdrawn() && strings.HasPrefix(op.Message, "Not begun, because the window of pool p"); late != tt.late || late == (op.Phase == v1alpha1.OperationSucceeded) {
+				t.Errorf("it is %s: %s: %v", op.Phase, op.Message, states(op))
+			}
+			if tt.late && (f.drain.runs > 0 || f.host.count("Apply") > 0 || op.HostChanged || f.node().Spec.Unschedulable || len(f.node().Annotations) > 0) {
+				t.Errorf("%d drains, %d changes, cordoned %v", f.drain.runs, f.host.count("Apply"), f.node().Spec.Unschedulable)
+			}
+			if f.host.needsFiles {
+				t.Error("the files are not on the host")
 			}
 		})
 	}
