@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // Policy says what hosts wait for whose configuration costs more than was admitted, see
@@ -110,6 +111,14 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 	}
 	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {
+		switch field, err := e.pausedMeanwhile(ctx); {
+		case err != nil:
+			return "", err
+		case field != "" && e.operation().ByController():
+			return "", &withdrawnError{fmt.Sprintf("Not begun, because %s is true.", field)}
+		case field != "":
+			return "", fmt.Errorf("the controller does nothing on the host, because %s is true: set it to false, and ask again", field)
+		}
 		if now := e.clock.Now(); e.operation().Cause == v1alpha1.CauseVersionChanged && !e.operation().HostChanged && (now.Sub(wanted) >= withdrawnInterval || e.operation().Admitted()) {
 			why, err := e.withdrawn(ctx)
 			if err != nil {
@@ -154,6 +163,10 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 	}
 	delay := pollBackoff.DelayFunc()
 	for asked, waited := e.clock.Now(), e.interrupted; ; waited = true { // the step before has asked, too
+		if field, err := e.pausedMeanwhile(ctx); err != nil || field != "" {
+			why := fmt.Sprintf("The host is not removed now, because %s is true.", field)
+			return result{refusal: why, message: why}, err
+		}
 		admitted := e.operation().AdmittedImpact
 		if waited && admitted != "" || e.clock.Now().Sub(asked) >= supersededInterval {
 			why, err := e.superseded(ctx)
@@ -206,6 +219,9 @@ func (e *execution) waitToUpdate(ctx context.Context) (result, error) {
 // may last, or something else is to be done first, so that the host can have another one; the files stay.
 func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 	for asked := (time.Time{}); ; {
+		if field, err := e.pausedMeanwhile(ctx); err != nil || field != "" {
+			return notInstalled(fmt.Sprintf("Not begun, because %s is true.", field)), err
+		}
 		if e.operation().Admitted() {
 			return result{message: "The host may be disrupted now."}, nil
 		}
@@ -236,6 +252,19 @@ func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
+}
+
+// pausedMeanwhile says which field pauses the instance by now, for an operation that waits and has disturbed nothing yet: it is as one that
+// has not begun, see [execution.refusal]. Empty: none does, or the host is half way, which is worse than either end.
+func (e *execution) pausedMeanwhile(ctx context.Context) (field string, err error) {
+	if op := e.operation(); op.Type != v1alpha1.OperationRemove && op.MayHaveChangedHost() || cordonedByUs(op) { // a removal notes there whose host it was
+		return "", nil
+	}
+	pool, err := e.pool(ctx)
+	if err != nil {
+		return "", err
+	}
+	return object.PausedBy(e.instance, pool), nil
 }
 
 // notInstalled ends an operation whose updates are not installed now.

@@ -271,6 +271,90 @@ func TestHalfWay(t *testing.T) {
 	}
 }
 
+// TestPausedWhileItWaits: an operation that waits, or was admitted while no controller ran, and has disturbed nothing yet, ends when somebody
+// pauses its instance or its pool. A host that is half way goes on.
+func TestPausedWhileItWaits(t *testing.T) {
+	t.Parallel()
+	update := byController(reconfigureOperation())
+	byUser := reconfigureOperation()
+	byUser.Origin = v1alpha1.OriginUser
+	admitted := update
+	admitted.AdmittedImpact, admitted.Impact = v1alpha1.ImpactDrain, v1alpha1.ImpactDrain
+	updates := byController(rebootOperation(v1alpha1.RebootGraceful))
+	updates.Cause, updates.AdmittedImpact, updates.Reboot.InstallUpdates = v1alpha1.CauseWindowsUpdates, v1alpha1.ImpactReboot, v1alpha1.InstallAll
+	costsMore := func(i *v1alpha1.WindowsInstance) {
+		takenOverAt(v1alpha1.StepApply, v1alpha1.ImpactRestart)(i)
+		op := i.Status.Operation
+		op.HostChanged, op.AdmittedImpact = true, v1alpha1.ImpactRestart
+		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+			*op.FindStep(name) = v1alpha1.OperationStep{Name: name, State: v1alpha1.StepSkipped}
+		}
+	}
+	const paused = "because spec.paused of pool pool is true"
+	for _, tt := range []struct {
+		name string
+		op   v1alpha1.Operation
+		edit []change
+		// instance: it is the instance that is paused. before: that is so before the process starts.
+		instance, before bool
+		want             v1alpha1.OperationPhase
+		message          string
+	}{
+		{name: "an update", op: update, want: v1alpha1.OperationCanceled, message: paused},
+		{name: "the instance", op: update, instance: true, want: v1alpha1.OperationCanceled, message: "because spec.paused is true"},
+		{name: "what a person asked for", op: byUser, want: v1alpha1.OperationFailed, message: paused},
+		{name: "a removal", op: removeOperation(), edit: []change{configuredBefore, isBeingDeleted}, want: v1alpha1.OperationFailed, message: paused},
+		{name: "one that was admitted", op: admitted, edit: []change{begunAt(v1alpha1.StepWaitForSlot)}, before: true, want: v1alpha1.OperationCanceled, message: paused},
+		{name: "updates of Windows that were", op: updates, edit: []change{begunAt(v1alpha1.StepWaitForSlot)}, before: true, want: v1alpha1.OperationSucceeded, message: "are not installed now. Not begun, " + paused},
+		{name: "a host that is half way", op: update, edit: []change{costsMore}, want: v1alpha1.OperationSucceeded},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
+			other := waitsToBeRemoved()
+			f := newFixture(t, newInstance(tt.op, append([]change{inPool("pool")}, tt.edit...)...), pool, other)
+			f.configure()
+			f.host.agentThere, f.host.impact = true, config.ImpactDrain
+			pause := func() {
+				if tt.instance {
+					i := f.get()
+					i.Spec.Paused = true
+					if err := f.raw.Update(t.Context(), i); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				pool.Spec.Paused = true
+				if err := f.raw.Update(t.Context(), pool); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.before {
+				pause()
+			}
+			r, _ := f.process()
+			f.reconcile(r)
+			if !tt.before {
+				f.eventually("it to wait", func() bool {
+					return strings.HasPrefix(f.get().Status.Operation.Message, "Waits for a slot")
+				})
+				pause()
+			}
+			if tt.want == v1alpha1.OperationSucceeded && !tt.before {
+				if err := f.raw.Delete(t.Context(), other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			op := f.waitForEnd()
+			if op.Phase != tt.want || !strings.Contains(op.Message, tt.message) || (op.Phase == v1alpha1.OperationCanceled) != op.Withdrawn() {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if tt.message != "" && (f.drain.runs > 0 || f.node().Spec.Unschedulable || f.host.count("Apply")+f.host.count("Cleanup") > 0) {
+				t.Errorf("something was done: %v", states(op))
+			}
+		})
+	}
+}
+
 // TestHalfWayAndCostsMore: a host that was being changed without a drain when its process was killed, and has to be drained by now, as others
 // may have to for the same label, waits for its slot. Policies of its pool, and what an annotation asked for, do not keep it any more.
 func TestHalfWayAndCostsMore(t *testing.T) {

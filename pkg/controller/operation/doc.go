@@ -38,8 +38,8 @@
 // agent that is followed while it changes its host, is in apply.go.
 //
 // An instance that is paused, or whose pool is, is left alone: an operation on its host fails
-// at once and says so. Drains and uncordons touch the Node only, and are run. One that runs when the pause begins is completed,
-// because a host that is half way is worse than either end; it can be canceled. Once an
+// at once and says so, also one that only waits for its slot when the pause begins. Drains and uncordons touch the Node only, and are run.
+// One that has begun to disturb its host by then is completed, because a host that is half way is worse than either end; it can be canceled. Once an
 // instance is being deleted its host is removed and nothing else: every other operation
 // ends as if it had been canceled.
 //
