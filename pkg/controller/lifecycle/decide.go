@@ -32,6 +32,10 @@ const (
 // one that the controller records, after failures.
 var configureBackoff = wait.Backoff{Duration: time.Minute, Factor: 2, Cap: 30 * time.Minute}
 
+// drainBackoff takes its place while a host works whose pods did not leave: each attempt evicts those that do once more, and has a slot
+// meanwhile.
+var drainBackoff = wait.Backoff{Duration: 10 * time.Minute, Factor: 2, Cap: 6 * time.Hour}
+
 // nodePatience is for how long a host of which no operation tells that it had a Node may have none. It may just have
 // been logged in to for the first time, and its Node, of which others write the addresses, be found a moment later.
 const nodePatience = time.Minute
@@ -273,11 +277,20 @@ func (s snapshot) due() time.Time {
 		pause = changedPause
 	case last.Phase == v1alpha1.OperationCanceled:
 		pause = configureBackoff.Cap // somebody does not want it now
+	case s.works() && failedToDrain(last):
+		pause = backoff.After(drainBackoff, attempts(status, last))
 	default:
 		// After a success too: the host is checked again before it is known what it brought.
 		pause = backoff.After(configureBackoff, attempts(status, last))
 	}
 	return last.FinishedAt.Add(pause)
+}
+
+// failedToDrain says whether an operation failed before it had done anything but evict pods, which return. The history, which has no steps, does
+// not know that.
+func failedToDrain(o *v1alpha1.Operation) bool {
+	step := o.FindStep(v1alpha1.StepDrain)
+	return step != nil && step.State == v1alpha1.StepFailed && !o.MayHaveChangedHost()
 }
 
 // hasEnded says whether it is known when an operation ended. An end that is still to come was written

@@ -412,6 +412,15 @@ func TestUpdate(t *testing.T) {
 			o.Cause = v1alpha1.CauseWindowsUpdates
 		}))), nil, true, 0},
 		{"it could not be reached", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second))), nil, true, 50 * time.Second},
+		{"its pods did not leave", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))), nil, true, 9 * time.Minute},
+		{"again and again", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)),
+			op(reconfigure, failed, time.Hour), op(reconfigure, failed, 2*time.Hour), op(reconfigure, failed, 3*time.Hour), op(reconfigure, failed, 4*time.Hour), op(reconfigure, failed, 5*time.Hour), op(reconfigure, failed, 6*time.Hour))), nil, true, 6*time.Hour - time.Minute},
+		{"they did not, and the host was changed before", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second, at(v1alpha1.StepDrain, v1alpha1.StepFailed), func(o *v1alpha1.Operation) {
+			o.HostChanged = true
+		}))), nil, true, 50 * time.Second},
+		{"something else is desired since", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 9*time.Second, at(v1alpha1.StepDrain, v1alpha1.StepFailed), func(o *v1alpha1.Operation) {
+			o.Revision = "3333333333333333"
+		}))), nil, true, time.Second},
 		{"what waited for a slot has given way", newInstance(has(revision2), held, node, ops(op(reconfigure, canceled, 9*time.Second))), nil, true, time.Second},
 		{"somebody has canceled it", newInstance(has(revision2), held, node, ops(op(reconfigure, canceled, 10*time.Second, func(o *v1alpha1.Operation) {
 			o.CancelRequestedBy, o.CancelRequestedAt = "alice", new(metav1.NewTime(testNow))
