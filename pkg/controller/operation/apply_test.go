@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
 )
@@ -169,6 +171,36 @@ func TestWhoNoLongerLeadsLeavesTheRecord(t *testing.T) {
 			})
 			if op := f.get().Status.Operation; !op.Active() || op.Message != message {
 				t.Errorf("the operation of the successor is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}
+
+// TestFilesThatTrickle: a host to which files are sent for hours keeps its slot as long as no hosts of other namespaces wait for that, and for
+// an hour otherwise. It was not disturbed by then.
+func TestFilesThatTrickle(t *testing.T) {
+	t.Parallel()
+	for name, awaited := range map[string]bool{"nobody waits": false, "others wait": true} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool")))
+			f.configure()
+			f.host.impact, f.host.needsFiles, f.host.trickles = config.ImpactDrain, true, 150
+			r, _ := f.process()
+			f.policy.awaited.Store(awaited)
+			began := time.Now()
+			f.reconcile(r)
+			op := f.waitForEnd()
+			if !awaited {
+				if op.Phase != v1alpha1.OperationSucceeded || time.Since(began) < 150*time.Minute {
+					t.Errorf("it is %s after %s: %s", op.Phase, time.Since(began), op.Message)
+				}
+				return
+			}
+			if op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(op.Message, "Hosts of other namespaces wait for the slot of this one") || !strings.HasSuffix(op.Message, "The host was not changed.") {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if took := time.Since(began); took < awaitedDrain || took > awaitedDrain+5*time.Minute || f.node().Spec.Unschedulable || f.drain.runs > 0 {
+				t.Errorf("it ended after %s; cordoned: %t", took, f.node().Spec.Unschedulable)
 			}
 		})
 	}

@@ -43,6 +43,8 @@ type configured struct {
 	plans            int
 	// needsFiles has the next change need files that are not there yet.
 	needsFiles bool
+	// trickles is for how many minutes a few bytes of each file arrive.
+	trickles int
 	// needsReboot has the next change end a boot first; waitsForEndOf is that boot.
 	needsReboot   int
 	waitsForEndOf int
@@ -118,6 +120,18 @@ func (h *scriptedHost) Deliver(ctx context.Context, _ *v1alpha1.WindowsInstance,
 	defer h.mu.Unlock()
 	for _, f := range files {
 		progress(transfer.Progress{Files: []transfer.FileProgress{{Name: f.Name, Stage: transfer.StageSending}}, Sent: f.Size / 2, Total: f.Size})
+	}
+	for n := range h.trickles {
+		h.mu.Unlock()
+		select {
+		case <-time.After(time.Minute):
+		case <-ctx.Done():
+		}
+		h.mu.Lock()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		progress(transfer.Progress{Sent: files[0].Size/2 + int64(n) + 1, Total: files[0].Size})
 	}
 	if err := h.ask(ctx, "Deliver"); err != nil {
 		return err

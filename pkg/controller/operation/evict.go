@@ -23,7 +23,7 @@ import (
 const skipWaitForDead = time.Minute
 
 const (
-	// awaitedDrain is how long a drain may take while hosts of other namespaces wait for its slot,
+	// awaitedDrain is how long a drain, or sending files before it, may take while hosts of other namespaces wait for its slot,
 	// whatever its pool says: an hour is what the Machine Config Operator gives a drain before it alerts.
 	awaitedDrain = time.Hour
 	// awaitedInterval is how often a drain that has taken so long learns whether they do.
