@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"testing"
@@ -25,7 +26,16 @@ import (
 // TestSimulatedCluster: what TestSimulation says of decisions holds for the objects of a fleet, whenever the controller is killed or away,
 // its cache is behind, or the answer to a write is lost. It asks itself for each pass that it needs, leaves no Node cordoned, and restarts
 // Windows once for whatever asks for it.
-func TestSimulatedCluster(t *testing.T) { rapid.Check(t, simulateCluster) }
+func TestSimulatedCluster(t *testing.T) {
+	// Each takes ten times as long as a run of TestSimulation, and the race detector makes it longer still.
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		t.Cleanup(func() { _ = checks.Value.Set(checks.DefValue) })
+		if err := checks.Value.Set("25"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rapid.Check(t, simulateCluster)
+}
 
 // FuzzSimulatedCluster is TestSimulatedCluster for as long as somebody wants.
 func FuzzSimulatedCluster(f *testing.F) { fuzzSimulation(f, simulateCluster) }
