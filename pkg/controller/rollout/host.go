@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -153,7 +154,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	status, op := &i.Status, i.Status.Operation
 	h := host{
 		key: client.ObjectKeyFromObject(i), pool: poolKey{i.Namespace, object.PoolName(i)}, created: i.CreationTimestamp.Time,
-		leaving: !i.DeletionTimestamp.IsZero(), lost: i.DeletionTimestamp.IsZero() && status.Node == nil && status.CurrentRevision != "",
+		leaving: !i.DeletionTimestamp.IsZero(), lost: i.DeletionTimestamp.IsZero() && status.Node == nil && status.CurrentRevision != "" && !neverJoined(i),
 		node: status.Node != nil, ready: meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady),
 		active:  op.Active(),
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
@@ -218,6 +219,16 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 	}
 	return h
+}
+
+// neverJoined says whether it is known of a host that it was configured and never became a Node: the host has its revision before it joins, and
+// may never do so, for example because its certificate is denied. What a host worked with in its pool outlasts the history of its operations.
+func neverJoined(i *v1alpha1.WindowsInstance) bool {
+	status := &i.Status
+	if status.PoolRevision != "" || status.NewestOperation(v1alpha1.OperationReconfigure) == nil || i.Spec.PoolRef == nil && len(status.History) >= v1alpha1.MaxHistory {
+		return false
+	}
+	return !slices.ContainsFunc(status.Operations(), func(o *v1alpha1.Operation) bool { return o.Node != nil })
 }
 
 // restartIsDue says whether somebody has asked for a restart of all hosts of the pool, and it has not been done here.

@@ -144,6 +144,50 @@ func TestNewHostToRemove(t *testing.T) {
 	}
 }
 
+// TestLost: a host without a Node is out of service if it was one. One that could not join yet keeps no other from its turn.
+func TestLost(t *testing.T) {
+	operation := func(node *v1alpha1.OperationNode) v1alpha1.Operation {
+		return v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, Node: node}
+	}
+	failed := func(times int) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = new(operation(nil))
+			for range times - 1 {
+				i.Status.History = append(i.Status.History, operation(nil))
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		edit []func(*v1alpha1.WindowsInstance)
+		want bool
+	}{
+		{"it is configured, and nothing is known of it", nil, true},
+		{"its first configuration runs", []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning}
+		}}, false},
+		{"it could not join", []func(*v1alpha1.WindowsInstance){failed(1)}, false},
+		{"again and again", []func(*v1alpha1.WindowsInstance){failed(v1alpha1.MaxHistory + 1)}, false},
+		{"and it is in no pool, which would know what it worked with", []func(*v1alpha1.WindowsInstance){failed(v1alpha1.MaxHistory + 1), func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = nil }}, true},
+		{"it has worked", []func(*v1alpha1.WindowsInstance){failed(1), func(i *v1alpha1.WindowsInstance) { i.Status.PoolRevision = "p-1" }}, true},
+		{"it was a Node before", []func(*v1alpha1.WindowsInstance){failed(1), func(i *v1alpha1.WindowsInstance) {
+			i.Status.History = append(i.Status.History, operation(&v1alpha1.OperationNode{Name: "a"}))
+		}}, true},
+		{"it is removed", []func(*v1alpha1.WindowsInstance){deleting}, false},
+		{"it was not configured", []func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "" }}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i := ready("a")
+			for _, edit := range tt.edit {
+				edit(i)
+			}
+			if h := newHost(i); h.lost != tt.want || h.unavailable() != tt.want {
+				t.Errorf("lost %t, unavailable %t", h.lost, h.unavailable())
+			}
+		})
+	}
+}
+
 // TestUpdated: a host that was just given its desired configuration has it before it says so.
 func TestUpdated(t *testing.T) {
 	for _, tt := range []struct {
