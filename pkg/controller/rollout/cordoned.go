@@ -58,6 +58,7 @@ func (h *host) observe(node *corev1.Node) {
 			}
 		}
 		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
+		h.interrupted = drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != ""
 	}
 }
 

@@ -123,3 +123,13 @@ func TestObserve(t *testing.T) {
 		}
 	}
 }
+
+// TestObserveInterrupted: the mark on its Node says that a configuration of the host was not completed, whoever recorded or canceled that.
+func TestObserveInterrupted(t *testing.T) {
+	for by, want := range map[string]bool{"op-1 Reconfigure (asked for by alice)": true, byController: false, "op-1 (asked for by alice)": false, "": false} {
+		h := newHost(works())
+		if h.observe(cordonedNode(by)); h.interrupted != want || !h.cordoned {
+			t.Errorf("%q: interrupted %t", by, h.interrupted)
+		}
+	}
+}

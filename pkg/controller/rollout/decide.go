@@ -578,7 +578,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return p.keptByHealth(c)
 	case c.cause == v1alpha1.CauseCameBack:
 		return reason{}
-	case c.removes || c.byPerson || c.half || (c.broken != nil || c.rollsBack) && c.cause == "":
+	case c.removes || c.byPerson || c.half || (c.broken != nil || c.rollsBack || c.interrupted) && c.cause == "":
 		return reason{}
 	}
 	if c.heldBack && c.cause == "" && slotOf(c.impact) != slotNone {

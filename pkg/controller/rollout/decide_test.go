@@ -46,6 +46,9 @@ func breaks(h *host) {
 	h.broken = &v1alpha1.Operation{ID: "op-1", Phase: v1alpha1.OperationFailed}
 }
 
+// interrupted has the Node of a host be cordoned since a configuration that was not completed.
+func interrupted(h *host) { h.cordoned, h.interrupted = true, true }
+
 // operationWaits has the operation of a host wait, and not its update.
 func operationWaits(h *host) { h.update, h.waits, h.impact = false, h.impact, "" }
 
@@ -148,6 +151,9 @@ func TestDecide(t *testing.T) {
 		{name: "who confirms a removal waits for nobody", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c"},
 		{name: "and has others wait", pool: two, most: 2, hosts: []host{outdated("a", drains), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c", waits: map[string]string{"a": "2 hosts are out of service (b, c)"}},
 		{name: "but not other pools", hosts: []host{outdated("a", drains, in("ns", "q")), toRemove("b", isConfirmed)}, admit: "b", start: "a"},
+		{name: "what was canceled half way goes on outside of the window", pool: window("0 4 * * *"), hosts: []host{outdated("a", drains, operationWaits, interrupted)}, admit: "a"},
+		{name: "and without a request", pool: onRequest, hosts: []host{outdated("a", drains, interrupted)}, start: "a"},
+		{name: "but is not restarted for something else", pool: window("0 4 * * *"), hosts: []host{toRestart("a", interrupted)}, waits: map[string]string{"a": "The window of pool p opens at"}, again: 16 * time.Hour},
 		{name: "a namespace that removes many takes turns", pool: removedLately, hosts: []host{toRemove("a"), outdated("z", drains, in("other", "p"))}, start: "z", waits: map[string]string{"a": "in another namespace"}},
 
 		{name: "a broken host is next", hosts: []host{outdated("a", drains), outdated("b", drains, breaks)}, start: "b", waits: map[string]string{"a": "No further host of pool p is updated or restarted while more than 0 are broken"}},

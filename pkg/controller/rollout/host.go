@@ -55,6 +55,8 @@ type host struct {
 	node, ready bool
 	// cordoned: its Node takes no new pods, whoever wants that. lost: it was a Node, and is none.
 	cordoned, lost bool
+	// interrupted: its Node is cordoned since a configuration that was not completed, for example because somebody has canceled it.
+	interrupted bool
 	// downSince is since when its Node is not ready, while that is known. Zero: it is ready, or gone. justWentDown: not for long enough to
 	// say that it stays so.
 	downSince    time.Time
