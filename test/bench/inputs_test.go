@@ -12,13 +12,11 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/test/openshift"
@@ -132,9 +130,6 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 		{"setting of kubelets (pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":301}}}}`)},
 		{"fewer pods (`maxPods` of a pool)", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":200}}}}`)},
 		{"rotation of logs (pool)", c.patchPool(`{"spec":{"template":{"logRotation":{"maxSize":"50Mi"}}}}`)},
-		{"VXLAN port of the overlay (Network)", edit(admin, cluster, &operatorv1.Network{}, func(o *operatorv1.Network) {
-			o.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig.HybridOverlayVXLANPort = ptr.To[uint32](9999)
-		})},
 		{"proxy and its authority (Proxy, `trusted-ca`)", func(ctx context.Context) error {
 			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) {
 				o.Spec.HTTPProxy, o.Spec.TrustedCA.Name = "http://proxy.example.com:3128", openshift.UserCAName

@@ -215,32 +215,63 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 	}
 }
 
-// openShiftNetwork has an administrator change the proxy and the port of the overlay: the host is restarted once, because services have
-// the variables of the machine from its start.
+// openShiftNetwork has an administrator change the proxy, and wish for another port of the overlay, which the network operator refuses: the
+// host says so and keeps its port, and is restarted once, because services have the variables of the machine from its start.
 func openShiftNetwork(t *testing.T, o *openShiftSite, h *siteHost) {
-	before, restarts := h.waitReady(t).Status.DesiredRevision, h.host.Restarts()
-	setOverlay(t, o, &operatorv1.HybridOverlayConfig{
-		HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.132.0.0/14", HostPrefix: 23}}, HybridOverlayVXLANPort: ptr.To[uint32](9999),
+	ready, restarts := h.waitReady(t), h.host.Restarts()
+	overlay := object[operatorv1.Network](t, o, "cluster").Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig
+	command := func() (string, error) {
+		service, err := h.theirs(t).Service(wmco.HybridOverlayService)
+		if err != nil || service == nil {
+			return "", fmt.Errorf("the service of the overlay: %+v, %w", service, err)
+		}
+		return service.Settings.CommandLine, nil
+	}
+	connected, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wished := overlay.DeepCopy()
+	wished.HybridOverlayVXLANPort = ptr.To[uint32](9999)
+	setOverlay(t, o, wished)
+	const notApplied = "is not what the network operator has applied"
+	i := h.wait(t, "it says that the port is not applied", func(i *v1alpha1.WindowsInstance) error {
+		return mustHave(messageOf(t, i, v1alpha1.ConditionUpToDate), notApplied, "oc get clusteroperator network")
+	})
+	if i.Status.DesiredRevision != ready.Status.DesiredRevision {
+		t.Errorf("the host is to follow it\n%s", describeConditions(i))
+	}
+	eventually(t, "the network operator says so", func() error {
+		conditions := object[configv1.ClusterOperator](t, o, openshift.NetworkOperatorName).Status.Conditions
+		if len(conditions) != 1 || conditions[0].Type != configv1.OperatorDegraded || conditions[0].Status != configv1.ConditionTrue {
+			return fmt.Errorf("its conditions are %+v", conditions)
+		}
+		return nil
 	})
 	update(t, o, "cluster", func(p *configv1.Proxy) {
 		p.Spec.HTTPSProxy, p.Spec.NoProxy, p.Spec.TrustedCA.Name = "http://proxy.example.com:3129", ".example.net", openshift.UserCAName
 	})
 	eventually(t, "the host is up to date", func() error {
 		environment := h.environment(t)
-		service, err := h.theirs(t).Service(wmco.HybridOverlayService)
-		if err != nil || service == nil {
-			return fmt.Errorf("the service of the overlay: %+v, %w", service, err)
-		}
-		return errors.Join(mustBe(environment["HTTPS_PROXY"], "http://proxy.example.com:3129"), mustHave(environment["NO_PROXY"], ".cluster.local", ".example.net"),
-			mustHave(service.Settings.CommandLine, "--hybrid-overlay-vxlan-port 9999"))
+		return errors.Join(mustBe(environment["HTTPS_PROXY"], "http://proxy.example.com:3129"), mustHave(environment["NO_PROXY"], ".cluster.local", ".example.net"))
 	})
-	i := h.waitRevision(t, before)
+	i = h.waitRevision(t, ready.Status.DesiredRevision)
 	if n := h.host.Restarts() - restarts; n != 1 {
 		t.Errorf("the host was restarted %d times, want once\n%s", n, describeOperation(i))
 	}
+	if now, err := command(); err != nil || now != connected {
+		t.Errorf("the overlay is connected by %q, before %q: %v", now, connected, err)
+	}
+	setOverlay(t, o, overlay)
+	h.wait(t, "it has nothing to say of the port", func(i *v1alpha1.WindowsInstance) error {
+		if message := messageOf(t, i, v1alpha1.ConditionUpToDate); strings.Contains(message, notApplied) {
+			return errors.New(message)
+		}
+		return nil
+	})
 }
 
-// setOverlay changes the overlay that an administrator wants, which the cluster has at once. Nil: none.
+// setOverlay changes the overlay that an administrator wants. Nil: none.
 func setOverlay(t *testing.T, o *openShiftSite, overlay *operatorv1.HybridOverlayConfig) {
 	t.Helper()
 	update(t, o, "cluster", func(n *operatorv1.Network) { n.Spec.DefaultNetwork.OVNKubernetesConfig.HybridOverlayConfig = overlay })

@@ -31,7 +31,7 @@ import (
 var Resources = []string{
 	"infrastructures.config.openshift.io", "networks.config.openshift.io", "proxies.config.openshift.io", "apiservers.config.openshift.io",
 	"images.config.openshift.io", "imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
-	"networks.operator.openshift.io",
+	"networks.operator.openshift.io", "clusteroperators.config.openshift.io",
 	"machines.machine.openshift.io", "machinesets.machine.openshift.io", "machinehealthchecks.machine.openshift.io",
 	"controllerconfigs.machineconfiguration.openshift.io", "machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io",
 	"kubeletconfigs.machineconfiguration.openshift.io",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	configv1 "github.com/openshift/api/config/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,6 +64,7 @@ func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 	err = errors.Join(
 		each(mgr, "serving certificates", &corev1.Service{}, o.ServiceCA.sign),
 		each(mgr, "caBundle", newAPIService(), o.ServiceCA.inject),
+		each(mgr, "network", &operatorv1.Network{}, applyNetwork),
 		each(mgr, "proxy", &configv1.Proxy{}, publishProxy),
 		each(mgr, "trusted authorities", &corev1.ConfigMap{}, injectTrustedCA),
 		each(mgr, "tokens", &corev1.Secret{}, fillToken),
