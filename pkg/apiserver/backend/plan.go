@@ -22,7 +22,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
-	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -100,7 +99,7 @@ func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInst
 		node = instance.Status.Node.Name
 	}
 	// The version of WMCO only tells one that was adopted before, of which nobody asks.
-	planned, err := h.agents.PlanUpdateOfAdopted(ctx, instance, &api.AdoptRequest{Adoption: document.Adoption(node, ""), Bundle: built.Bundle})
+	planned, err := h.agents.PlanUpdateOfAdopted(ctx, instance, built.Adoption(node, ""))
 	if refused := unadoptable(instance.Name, err); refused != nil {
 		return nil, refused
 	}

@@ -54,7 +54,7 @@ func (e *execution) compare(ctx context.Context) (result, error) {
 
 // adoptionOf is the request to adopt a host that WMCO has made this Node.
 func adoptionOf(node *corev1.Node, built *document.Result) *api.AdoptRequest {
-	return &api.AdoptRequest{Adoption: document.Adoption(node.Name, node.Annotations[wmco.VersionAnnotation]), Bundle: built.Bundle}
+	return built.Adoption(node.Name, node.Annotations[wmco.VersionAnnotation])
 }
 
 // planAdoption has the host say what its first update would do, and whether it can be adopted at all.
