@@ -99,7 +99,7 @@ func (c *cluster) audit(all bool) {
 		return
 	}
 	for _, p := range c.pools {
-		if p.woken || !all && !p.told || !p.due.IsZero() && p.due.Sub(time.Now()) <= gatherTime { // it is about to say something else
+		if p.woken || !all && !p.told || !p.due.IsZero() && time.Until(p.due) <= gatherTime { // it is about to say something else
 			continue
 		}
 		p.told = false
