@@ -79,18 +79,22 @@ func (r *reader) readOverlay(ctx context.Context) error {
 		}
 		r.cluster.VXLANPort = uint16(*port)
 	}
-	r.checkPort()
-	return nil
+	return r.checkPort(overlay)
 }
 
 // checkPort warns of an overlay whose packets vSphere may take for those of its own.
-func (r *reader) checkPort() {
+func (r *reader) checkPort(overlay *operatorv1.HybridOverlayConfig) error {
 	if port := r.cluster.VXLANPort; r.cluster.Platform != configv1.VSpherePlatformType || port != 0 && port != usualPort {
-		return
+		return nil
+	}
+	other, err := json.Marshal(operatorv1.HybridOverlayConfig{HybridClusterNetwork: overlay.HybridClusterNetwork, HybridOverlayVXLANPort: new(uint32(vSpherePort))})
+	if err != nil {
+		return fmt.Errorf("writing the overlay of the cluster with another port: %w", err)
 	}
 	r.warnings = append(r.warnings, fmt.Sprintf("the overlay of the cluster has the VXLAN port %d, which vSphere uses itself, so that pods of Windows hosts may not reach those of other nodes. The network operator changes no port of an overlay that runs. "+
-		"To have another one, remove the overlay, by which all pods of Windows hosts lose their network: %s; and once that is applied (oc get clusteroperator network), set it again: %s",
-		usualPort, overlayPatch("null"), overlayPatch(overlayOf(r.cluster.Platform))))
+		"To have another one, which Windows Server 2019 does not know, remove the overlay, by which all pods of Windows hosts lose their network: %s; and once that is applied (oc get clusteroperator network), set it again: %s",
+		usualPort, overlayPatch("null"), overlayPatch(string(other))))
+	return nil
 }
 
 // hybridOverlay is the overlay of a configuration of the network, nil if it has none.

@@ -59,7 +59,7 @@ func TestOverlayPortOfVSphere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			network := &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 			network.Spec.DefaultNetwork.OVNKubernetesConfig = &operatorv1.OVNKubernetesConfig{HybridOverlayConfig: &operatorv1.HybridOverlayConfig{
-				HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.132.0.0/14", HostPrefix: 23}}, HybridOverlayVXLANPort: tt.port,
+				HybridClusterNetwork: []operatorv1.ClusterNetworkEntry{{CIDR: "10.200.0.0/16", HostPrefix: 23}}, HybridOverlayVXLANPort: tt.port,
 			}}
 			objects := replaced(openShiftClusterOn(tt.platform), network)
 			// What counts is what is applied, whatever an administrator wishes since.
@@ -73,7 +73,7 @@ func TestOverlayPortOfVSphere(t *testing.T) {
 			if !tt.warned {
 				return
 			}
-			for _, want := range []string{"the VXLAN port 4789", `{"hybridOverlayConfig":null}`, overlayPort} {
+			for _, want := range []string{"the VXLAN port 4789", `{"hybridOverlayConfig":null}`, `[{"cidr":"10.200.0.0/16","hostPrefix":23}],` + overlayPort} {
 				if !strings.Contains(warnings[at], want) {
 					t.Errorf("%q has no %q", warnings[at], want)
 				}
