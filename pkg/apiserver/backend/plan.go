@@ -90,16 +90,17 @@ func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInst
 		}
 		return slices.Concat([]v1alpha1.PlannedChange{ofAdoption(nil)}, changes), nil
 	}
-	built, _, err := h.desired.Build(ctx, instance)
+	if instance.Status.Node == nil {
+		return nil, apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), instance.Name, errors.New("the host is no Node, so there is nothing to take over; it is configured as any other host is"))
+	}
+	// What the update takes away depends on that the host has a configuration by then. The version of WMCO only tells one that was adopted before.
+	adopted := instance.DeepCopy()
+	adopted.Status.CurrentRevision = wmco.AdoptedRevision("")
+	built, _, err := h.desired.Build(ctx, adopted)
 	if err != nil {
 		return nil, unplannable(instance.Name, err)
 	}
-	node := ""
-	if instance.Status.Node != nil {
-		node = instance.Status.Node.Name
-	}
-	// The version of WMCO only tells one that was adopted before, of which nobody asks.
-	planned, err := h.agents.PlanUpdateOfAdopted(ctx, instance, built.Adoption(node, ""))
+	planned, err := h.agents.PlanUpdateOfAdopted(ctx, instance, built.Adoption(instance.Status.Node.Name, ""))
 	if refused := unadoptable(instance.Name, err); refused != nil {
 		return nil, refused
 	}

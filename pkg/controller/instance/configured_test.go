@@ -94,6 +94,11 @@ func TestOutdated(t *testing.T) {
 
 func TestEvaluateConfigured(t *testing.T) {
 	ready := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	brokeOff, began := known(t), new(metav1.NewTime(testNow.Add(-time.Hour)))
+	brokeOff.Status.Operation = &v1alpha1.Operation{
+		ID: "adopt-1", Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationFailed, StartedAt: began, FinishedAt: began, Node: &v1alpha1.OperationNode{Name: ready.Name, UID: ready.UID},
+		Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepAdopt, State: v1alpha1.StepFailed, StartedAt: began}},
+	}
 	unreachable := &observation{started: testNow, finished: testNow, addresses: []string{"10.1.42.1"}, failed: diagnose.StageLogin,
 		err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}
 	missing := errors.New("there is no ConfigMap kube-root-ca.crt: create it")
@@ -205,6 +210,8 @@ func TestEvaluateConfigured(t *testing.T) {
 		{"a node of WMCO, which has ended", snapshot{instance: known(t), observation: setUpWith("", ""), node: ofWMCO},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"a node of others, with the daemon of WMCO", snapshot{instance: known(t), observation: healthy(func(f *api.Facts) { f.Services = append(f.Services, api.Service{Name: wmco.WICDService}) }), node: ready},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"a node of others, whose adoption broke off when that daemon was removed", snapshot{instance: brokeOff, observation: setUpWith("", ""), node: ready},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"a node of others, and WMCO runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
 			[]string{"Unknown/ForeignNode", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{"kubectl windows reconfigure"}, v1alpha1.InstanceReady},

@@ -73,7 +73,7 @@ func (e *evaluation) left() (reason, text string) {
 	case released != nil && !wicd:
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host, Node %s, was released to the Windows Machine Config Operator (WMCO) by operation %s, and is only watched. WMCO takes it on when it runs: oc scale deployment %s -n %s --replicas=1, or install it if it is not there. "+
 			"To take it back before that: kubectl windows adopt %s -n %s", e.node.Name, released.ID, wmco.Deployment, wmco.Namespace, name, namespace)
-	case object.MadeByWMCO(e.node), !object.Ours(e.node) && wicd:
+	case object.MadeByWMCO(e.node), !object.Ours(e.node) && (wicd || e.status.AdoptionBrokeOff(e.node.UID)):
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) has configured: it is only watched. "+
 			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)
 	}

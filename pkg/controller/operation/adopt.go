@@ -111,7 +111,7 @@ func (e *execution) nodeOfOthers(ctx context.Context) (*corev1.Node, error) {
 // ensureMadeByWMCO makes sure that WMCO has configured the host of a Node: the Node says so, or the daemon of WMCO is on the host, or may have
 // been until an adoption removed it that broke off. People remove the annotation of a Node to have WMCO configure it again.
 func (e *execution) ensureMadeByWMCO(ctx context.Context, node *corev1.Node) error {
-	if object.MadeByWMCO(node) || e.adoptsOnceMore(node) {
+	if object.MadeByWMCO(node) || e.instance.Status.AdoptionBrokeOff(node.UID) {
 		return nil
 	}
 	managed, err := e.hasWICD(ctx)
@@ -120,23 +120,6 @@ func (e *execution) ensureMadeByWMCO(ctx context.Context, node *corev1.Node) err
 			node.Name, wmco.VersionAnnotation, wmco.WICDService, e.instance.Name, e.instance.Namespace)
 	}
 	return err
-}
-
-// adoptsOnceMore says whether the adoption of the host before this one may have changed it, was not completed, and nothing else has changed
-// the host since. It has proven then whose host it was.
-func (e *execution) adoptsOnceMore(node *corev1.Node) bool {
-	for _, op := range e.instance.Status.Operations() {
-		switch {
-		case op.ID == e.operation().ID:
-		case op.HostReleased || op.MayHaveChangedHost():
-			return false
-		case op.Type == v1alpha1.OperationAdopt:
-			if op.AdoptionBegun() {
-				return op.BrokenOff() && op.Node != nil && op.Node.UID == node.UID
-			}
-		}
-	}
-	return false
 }
 
 // adopt has the host remove the daemon of WMCO, and record what WMCO has configured as ours, as it is.

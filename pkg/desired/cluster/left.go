@@ -63,6 +63,19 @@ func (l left) warnings() (warnings []string) {
 	return warnings
 }
 
+// of tells what stays as it is on a host, and what goes: of one that WMCO has configured, and that was not updated since, the credentials of the
+// cloud node manager go with the daemon of WMCO, which renewed them each hour.
+func (l left) of(wmco bool) (stays, goes left) {
+	for _, f := range l {
+		if wmco && f.part == nodeManager {
+			goes = append(goes, f)
+		} else {
+			stays = append(stays, f)
+		}
+	}
+	return stays, goes
+}
+
 // apply has a configuration leave these parts as they are.
 func (l left) apply(in *document.Inputs) {
 	for _, f := range l {

@@ -94,11 +94,12 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	case loses && len(s.kept) > 0:
 		return nil, &InputError{Findings: s.wrong()}
 	case len(s.left) > 0 && hasOther(h.Instance, r.Revision):
-		s.left.apply(&inputs)
+		stays, goes := s.left.of(ofWMCO(h.Instance))
+		stays.apply(&inputs)
 		if r, err = document.Build(inputs); err != nil {
 			return nil, err
 		}
-		said = slices.Concat(s.left.warnings(), without(s.kept))
+		said = slices.Concat(stays.warnings(), without(slices.Concat(s.kept, goes.findings())))
 	default:
 		said = without(s.wrong())
 	}
@@ -114,8 +115,16 @@ func (s *Snapshot) wrong() []Finding { return slices.Concat(s.kept, s.left.findi
 
 // ofWMCO says whether a host has what WMCO has configured, and is ours: it was adopted and was not updated since, or is to be adopted.
 func ofWMCO(instance *v1alpha1.WindowsInstance) bool {
-	op := instance.Status.Operation
-	return wmco.IsAdoptedRevision(instance.Status.CurrentRevision) || op.Active() && op.Type == v1alpha1.OperationAdopt
+	return wmco.IsAdoptedRevision(currentRevision(instance))
+}
+
+// currentRevision is the revision that a host has. One that is to be adopted has what WMCO has configured: its first update is to be told before.
+func currentRevision(instance *v1alpha1.WindowsInstance) string {
+	status := &instance.Status
+	if status.CurrentRevision == "" && status.Operation.Active() && status.Operation.Type == v1alpha1.OperationAdopt {
+		return wmco.AdoptedRevision("")
+	}
+	return status.CurrentRevision
 }
 
 // without says what a host does without.
@@ -128,7 +137,8 @@ func without(findings []Finding) (said []string) {
 
 // hasOther says whether a host has a configuration, and another one than that with the revision.
 func hasOther(instance *v1alpha1.WindowsInstance, revision string) bool {
-	return instance.Status.CurrentRevision != "" && instance.Status.CurrentRevision != revision
+	current := currentRevision(instance)
+	return current != "" && current != revision
 }
 
 // mayLose says whether a host could lose what cannot be read at present by the configuration with that revision, which has

@@ -1029,6 +1029,7 @@ func mayLose() map[string]v1alpha1.WindowsInstanceStatus {
 		"while it is restarted":        {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}},
 		"when the update was broken":   {CurrentRevision: "r1", Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true}},
 		"the first after its adoption": {CurrentRevision: "r1", Operation: &under, History: []v1alpha1.Operation{{ID: "1", Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationSucceeded}}},
+		"while it is adopted":          {Operation: &v1alpha1.Operation{ID: "2", Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationRunning}},
 		"nobody knows any more":        {CurrentRevision: "r1", Operation: &under, History: make([]v1alpha1.Operation, v1alpha1.MaxHistory)},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Active says whether the operation is pending or running. That of an instance
@@ -269,14 +270,34 @@ func (o *Operation) archived() Operation {
 	return out
 }
 
+// nothingWasChanged is the end of messages of operations that have not come to change the host.
+const nothingWasChanged = " Nothing was changed."
+
 // AdoptionBegun says whether an adoption has come to where it changes the host: nobody may manage that any more. Of those in the history that
-// an earlier release has recorded it is not known how far they came, so that they have.
+// an earlier release has recorded only the message tells how far they came: unless it says that nothing was changed, they have.
 func (o *Operation) AdoptionBegun() bool {
 	if len(o.Steps) == 0 {
-		return o.Type == OperationAdopt && !o.Untouched()
+		return o.Type == OperationAdopt && !o.Untouched() && !strings.HasSuffix(o.Message, nothingWasChanged)
 	}
 	step := o.FindStep(StepAdopt)
 	return step != nil && step.StartedAt != nil
+}
+
+// AdoptionBrokeOff says whether the newest adoption of the host as a Node that came to change it, but for one that runs now, was not completed, and
+// nothing else has changed the host since. It had proven then that WMCO had configured the host, which nothing on it may tell any more.
+func (s *WindowsInstanceStatus) AdoptionBrokeOff(node types.UID) bool {
+	for _, op := range s.Operations() {
+		switch {
+		case op.Active() && op.Type == OperationAdopt:
+		case op.HostReleased || op.MayHaveChangedHost():
+			return false
+		case op.Type == OperationAdopt:
+			if op.AdoptionBegun() {
+				return op.BrokenOff() && op.Node != nil && op.Node.UID == node
+			}
+		}
+	}
+	return false
 }
 
 // MayHaveChangedHost says whether the operation has begun to change what the host is configured

@@ -152,6 +152,7 @@ func TestAdoptionBegun(t *testing.T) {
 		"it has begun to change it": {Operation{Type: OperationAdopt, StartedAt: began, Steps: steps(began)}, true},
 		"it has not begun":          {Operation{Type: OperationAdopt}, false},
 		"by an earlier release":     {Operation{Type: OperationAdopt, StartedAt: began}, true},
+		"refused by an earlier one": {Operation{Type: OperationAdopt, StartedAt: began, Message: "Node win-1 has no annotation. Nothing was changed."}, false},
 		"another operation":         {Operation{Type: OperationDrain, StartedAt: began}, false},
 	} {
 		tt.op.Phase = OperationFailed
