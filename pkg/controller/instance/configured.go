@@ -261,7 +261,7 @@ func (e *evaluation) updateFailed(last *v1alpha1.Operation) {
 		reason, outcome = v1alpha1.ReasonUpdateCanceled, "was canceled by "+orUnknown(last.CancelRequestedBy)
 	}
 	e.setFailure(v1alpha1.ConditionUpToDate, reason, fmt.Sprintf("The host works with revision %s; the desired one is %s. Operation %s %s before it changed the host: %s "+
-		"The controller tries again within half an hour. To try now: kubectl windows reconfigure %s -n %s%s",
+		"The controller tries again within half an hour, or within six hours where pods did not leave. To try now: kubectl windows reconfigure %s -n %s%s",
 		v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)),
 		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace, e.warned()))
 }

@@ -277,7 +277,7 @@ func (s snapshot) due() time.Time {
 		pause = changedPause
 	case last.Phase == v1alpha1.OperationCanceled:
 		pause = configureBackoff.Cap // somebody does not want it now
-	case s.works() && failedToDrain(last):
+	case s.works() && failedToDrain(last) && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionNodeReady): // one that is out of service is repaired by it
 		pause = backoff.After(drainBackoff, attempts(status, last))
 	default:
 		// After a success too: the host is checked again before it is known what it brought.
@@ -321,7 +321,7 @@ func attempts(status *v1alpha1.WindowsInstanceStatus, last *v1alpha1.Operation) 
 		if o.BrokenOff() != last.BrokenOff() || o.Revision != "" && last.Revision != "" && o.Revision != last.Revision {
 			break
 		}
-		if o.ByController() {
+		if o.ByController() && !o.Withdrawn() {
 			n++
 		}
 	}

@@ -73,6 +73,11 @@ func has(revision string) change {
 	}
 }
 
+// nodeReady has the Node ready.
+func nodeReady(i *v1alpha1.WindowsInstance) {
+	i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNodeReady})
+}
+
 // held has the finalizer.
 func held(i *v1alpha1.WindowsInstance) {
 	i.Finalizers = append(i.Finalizers, v1alpha1.HostFinalizer)
@@ -412,8 +417,11 @@ func TestUpdate(t *testing.T) {
 			o.Cause = v1alpha1.CauseWindowsUpdates
 		}))), nil, true, 0},
 		{"it could not be reached", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second))), nil, true, 50 * time.Second},
-		{"its pods did not leave", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))), nil, true, 9 * time.Minute},
-		{"again and again", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)),
+		{"its pods did not leave", newInstance(has(revision2), held, node, nodeReady, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))), nil, true, 9 * time.Minute},
+		{"those of a Node that is not ready did not leave", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second, at(v1alpha1.StepDrain, v1alpha1.StepFailed)))), nil, true, 50 * time.Second},
+		{"they did not, after others that were withdrawn", newInstance(has(revision2), held, node, nodeReady, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)),
+			op(reconfigure, canceled, time.Hour), op(reconfigure, canceled, 2*time.Hour))), nil, true, 9 * time.Minute},
+		{"again and again", newInstance(has(revision2), held, node, nodeReady, ops(op(reconfigure, failed, time.Minute, at(v1alpha1.StepDrain, v1alpha1.StepFailed)),
 			op(reconfigure, failed, time.Hour), op(reconfigure, failed, 2*time.Hour), op(reconfigure, failed, 3*time.Hour), op(reconfigure, failed, 4*time.Hour), op(reconfigure, failed, 5*time.Hour), op(reconfigure, failed, 6*time.Hour))), nil, true, 6*time.Hour - time.Minute},
 		{"they did not, and the host was changed before", newInstance(has(revision2), held, node, ops(op(reconfigure, failed, 10*time.Second, at(v1alpha1.StepDrain, v1alpha1.StepFailed), func(o *v1alpha1.Operation) {
 			o.HostChanged = true
