@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -20,16 +19,18 @@ func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	if status.Operation.Active() || c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
 		return nil
 	}
-	op := succeededLast(status, c.LastTransitionTime)
+	op := succeededLast(status, func(since *v1alpha1.Operation) bool {
+		return since.MayHaveChangedHost() && since.RequestedAt.Before(&c.LastTransitionTime) // the Node was ready then
+	})
 	if op == nil || op.Revision != status.DesiredRevision || !disturbs(op) || op.FinishedAt != nil && c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) {
 		return nil
 	}
 	return op
 }
 
-// succeededLast returns the newest configuration of a host that succeeded, whatever has failed or was canceled since, unless that has changed
-// the host while its Node was ready, which it is not since down. Nil: there is none.
-func succeededLast(status *v1alpha1.WindowsInstanceStatus, down metav1.Time) *v1alpha1.Operation {
+// succeededLast returns the newest configuration of a host that succeeded, whatever has failed or was canceled since, unless one of these
+// counts for the host. Nil: there is none.
+func succeededLast(status *v1alpha1.WindowsInstanceStatus, counts func(since *v1alpha1.Operation) bool) *v1alpha1.Operation {
 	for _, op := range status.Operations() {
 		switch {
 		case op.Type != v1alpha1.OperationReconfigure:
@@ -38,7 +39,7 @@ func succeededLast(status *v1alpha1.WindowsInstanceStatus, down metav1.Time) *v1
 			}
 		case op.Phase == v1alpha1.OperationSucceeded:
 			return op
-		case op.MayHaveChangedHost() && op.RequestedAt.Before(&down):
+		case counts(op):
 			return nil
 		}
 	}

@@ -111,8 +111,8 @@ func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 // wentDownSinceGot returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
 // [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
 func wentDownSinceGot(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
-	op = i.Status.NewestOperation(v1alpha1.OperationReconfigure)
-	if op == nil || op.Phase != v1alpha1.OperationSucceeded || op.FinishedAt == nil || op.Revision != i.Status.DesiredRevision || !disturbs(op) || i.Status.PoolRevision != revision {
+	op = succeededLast(&i.Status, (*v1alpha1.Operation).MayHaveChangedHost)
+	if op == nil || op.FinishedAt == nil || op.Revision != i.Status.DesiredRevision || !disturbs(op) || i.Status.PoolRevision != revision {
 		return nil, 0
 	}
 	for _, at := range i.Status.NodeNotReadyTimes {

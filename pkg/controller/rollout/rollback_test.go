@@ -83,6 +83,17 @@ func flaps(at time.Time, after ...time.Duration) change {
 	}
 }
 
+// triedInVain has the host configured again, which failed.
+func triedInVain(changed bool) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		op := *i.Status.Operation
+		op.Phase, op.HostChanged, op.Steps, op.Impact = v1alpha1.OperationFailed, changed, nil, v1alpha1.ImpactNone
+		op.HostUntouched = !changed
+		i.Status.History = append([]v1alpha1.Operation{*i.Status.Operation}, i.Status.History...)
+		i.Status.Operation = &op
+	}
+}
+
 // TestRollbackLooksAgain: what went down a moment ago is looked at when that is long enough, whether a revision is rolled back already or not.
 func TestRollbackLooksAgain(t *testing.T) {
 	down := edited(hadRevision("a", "p-2"), goesDown(rollbackStart.Add(-time.Minute)))
@@ -127,6 +138,8 @@ func TestRollback(t *testing.T) {
 		{"a Node goes down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node is down for a moment", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo.Add(time.Second)))}, "p-1", nil, rollbackStart},
 		{"a Node goes down again and again", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down again and again, and an attempt since could not reach the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(false))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down again and again, and an attempt since has changed the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(true))}, "p-1", nil, rollbackStart},
 		{"a Node goes down twice", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, -time.Minute, time.Minute, 4*time.Minute, 2*time.Hour))}, "p-1", nil, rollbackStart},
 		{"others go down again and again as well", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), edited(hadRevision("b", "p-1"), flaps(earlier, 19*time.Minute)),
