@@ -246,7 +246,7 @@ func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
 }
 
 // holds is the slot that an operation has. One that found out that it costs less than it was admitted with
-// has the smaller one, and one that waits, untouched, because it costs more has none.
+// has the smaller one.
 func holds(op *v1alpha1.Operation) slot {
 	if op.Active() && op.Type == v1alpha1.OperationRemove {
 		return slotOf(op.AdmittedImpact)
@@ -277,9 +277,6 @@ func holds(op *v1alpha1.Operation) slot {
 	}
 	if op.Phase == v1alpha1.OperationRunning && op.Node == nil {
 		return slotNone // it is no Node
-	}
-	if runs(op, v1alpha1.StepWaitForSlot) && !op.HostChanged && !op.Admitted() {
-		return slotNone // it does not begin with what it has
 	}
 	if op.Impact == "" || !planned(op) {
 		return slotOf(op.AdmittedImpact)
