@@ -449,6 +449,10 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 		deleted[configv1.Image](t, o, "Image.config.openshift.io"),
 		deleted[configv1.Network](t, o, "Network"),
 	})
+	// Only a host that has another authority than pods have can lose it.
+	before := h.waitReady(t)
+	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, servers+newAuthority(t, "kube-apiserver-localhost-signer"))
+	h.waitRevision(t, before.Status.DesiredRevision)
 	nodes := &corev1.ConfigMap{}
 	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: openshift.MachineConfigNamespace, Name: "kubeconfig-data"}, nodes); err != nil {
 		t.Fatal(err)
