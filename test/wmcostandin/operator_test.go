@@ -6,6 +6,7 @@ package wmcostandin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -103,6 +104,9 @@ type wmcoSite struct {
 	refused error
 }
 
+// siteNumber counts the hosts of this process.
+var siteNumber atomic.Uint32
+
 func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wmcoSite {
 	t.Helper()
 	text, signer, err := winhost.NewKey()
@@ -117,7 +121,9 @@ func newSite(t *testing.T, change func(*corev1.Node), more ...client.Object) *wm
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &wmcoSite{host: hosttest.Start(t, winhost.Options{Port: 22, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}}), signer: signer}
+	// WMCO connects to port 22, which hosts of other tests have at the addresses that are given to hosts one after the other.
+	address := fmt.Sprintf("127.96.0.%d", siteNumber.Add(1))
+	s := &wmcoSite{host: hosttest.Start(t, winhost.Options{Address: address, Port: 22, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}}), signer: signer}
 	scheme := kruntime.NewScheme()
 	utilruntime.Must(errors.Join(clientgoscheme.AddToScheme(scheme), machinev1beta1.Install(scheme)))
 	node := windowsNode("a", s.host.Address(), versionName, "v1", keyHashName, Hash(signer.PublicKey()), usernameName, user)
