@@ -322,10 +322,8 @@ func updatesText(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdat
 		waiting = int(u.Security)
 	}
 	var failed []string
-	for _, f := range u.Failed {
-		if f.Security || install == v1alpha1.InstallAll {
-			failed = append(failed, f.Name)
-		}
+	for _, f := range u.FailedOf(install) {
+		failed = append(failed, f.Name)
 	}
 	text := ""
 	if n := waiting - len(failed); n > 0 {

@@ -36,7 +36,7 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 	if n == 0 {
 		return false, time.Time{}
 	}
-	for _, f := range failedOf(u, install) {
+	for _, f := range u.FailedOf(install) {
 		if !f.RetryAt.After(now) || f.RetryAt.After(now.Add(retrySoonest)) {
 			continue
 		}
@@ -76,17 +76,6 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 	return true, due
 }
 
-// failedOf are the updates of those that a pool wants which could not be installed.
-func failedOf(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesInstall) []v1alpha1.FailedUpdate {
-	var list []v1alpha1.FailedUpdate
-	for _, f := range u.Failed {
-		if install == v1alpha1.InstallAll || install == v1alpha1.InstallSecurity && f.Security {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
 // lacksUpdates says whether updates could not be installed on the host of an instance that its pool wants there. What the last
 // operation found out is not in the status yet, until the host has searched since it installed them: whatever failed after that, it
 // says itself then which updates did.
@@ -95,7 +84,7 @@ func lacksUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesIn
 		return false
 	}
 	u := i.Status.WindowsUpdates
-	if u != nil && len(failedOf(u, install)) > 0 {
+	if u != nil && len(u.FailedOf(install)) > 0 {
 		return true
 	}
 	op := i.Status.Operation
