@@ -95,7 +95,7 @@ func halfWay(op *v1alpha1.Operation) bool {
 // awaitAdmission waits until the policy has admitted what was planned, unless the host is half way. Nor does a host wait any longer
 // that is out of service by now: lost says why it has to join again. The error is a *[withdrawnError] when what an annotation asked
 // for is not wanted any more, and when the window in which the policy had admitted it has closed before the host was disturbed, for example
-// while files were sent: what is on the host stays, and the operation is recorded again.
+// while files were sent: what is on the host stays, and the operation is recorded again. So it is when the update costs more than it was admitted with, see [execution.outgrown].
 func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error) {
 	if !e.needsAdmission() || halfWay(e.operation()) {
 		return "", nil
@@ -108,6 +108,9 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		if why != "" {
 			return "", &withdrawnError{why}
 		}
+	}
+	if why := e.outgrown(); why != "" {
+		return "", &withdrawnError{why}
 	}
 	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {
@@ -153,6 +156,17 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 			return "", err
 		}
 	}
+}
+
+// outgrown says why an update does not wait that costs more than its pool has admitted it with, and has changed nothing: until the pool lets
+// the host be disturbed, which may be in its next window only, nothing else could be done to the host, such as a repair. The pool records the
+// update again by what it costs. Empty: it does not cost more, or is no update.
+func (e *execution) outgrown() string {
+	op := e.operation()
+	if !op.ByController() || op.AdmittedImpact == "" || op.Admitted() || op.MayHaveChangedHost() || op.Revision == e.instance.Status.CurrentRevision {
+		return ""
+	}
+	return fmt.Sprintf("Not begun, because it costs more than the pool has allowed it (%s, and not %s). It is recorded again when its pool allows that.", op.Impact, op.AdmittedImpact)
 }
 
 // waitToRemove waits until the host may be removed. One whose removal has begun before is out of service by now.

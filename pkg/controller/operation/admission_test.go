@@ -244,6 +244,42 @@ func TestWaitingForASlotTouchesNothing(t *testing.T) {
 	}
 }
 
+// TestCostsMoreThanAdmitted: an update that costs more than its pool has allowed it does not wait, so that the host can have another operation
+// meanwhile. One that has changed its host goes on, and so does what a person asked for.
+func TestCostsMoreThanAdmitted(t *testing.T) {
+	t.Parallel()
+	update := byController(reconfigureOperation())
+	update.AdmittedImpact = v1alpha1.ImpactRestart
+	byUser := reconfigureOperation()
+	byUser.Origin = v1alpha1.OriginUser
+	for _, tt := range []struct {
+		name string
+		op   v1alpha1.Operation
+		edit []change
+		want v1alpha1.OperationPhase
+	}{
+		{name: "an update", op: update, want: v1alpha1.OperationCanceled},
+		{name: "a host that is half way", op: update, edit: []change{func(i *v1alpha1.WindowsInstance) { i.Status.Operation.HostChanged = true }}, want: v1alpha1.OperationSucceeded},
+		{name: "what a person asked for", op: byUser, want: v1alpha1.OperationSucceeded},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(tt.op, append([]change{inPool("pool")}, tt.edit...)...))
+			f.configure()
+			f.host.impact = config.ImpactDrain
+			op := f.finish()
+			if op.Phase != tt.want || op.Withdrawn() != (tt.want == v1alpha1.OperationCanceled) {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if tt.want != v1alpha1.OperationCanceled {
+				return
+			}
+			if want := "Not begun, because it costs more than the pool has allowed it (Drain, and not Restart)."; !strings.Contains(op.Message, want) || wasApplied(f) || f.node().Spec.Unschedulable || f.drain.runs > 0 {
+				t.Errorf("configured %v, cordoned %v: %s", wasApplied(f), f.node().Spec.Unschedulable, op.Message)
+			}
+		})
+	}
+}
+
 // TestHalfWay: a host that an execution before this one has begun to change, or has cordoned,
 // does not wait for others, however many are being changed and whoever is broken.
 func TestHalfWay(t *testing.T) {

@@ -227,6 +227,9 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		if due, ok := s.Update(instance, byName[h.pool], in.now); ok {
 			h.update, h.due = true, due
 			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
+			if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
+				h.impact = cost
+			}
 			wanted.Insert(h.key)
 		}
 		if pool := byName[h.pool]; pool != nil {

@@ -1709,7 +1709,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"admittedImpact": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed: None, Restart, Drain or Reboot. One that costs more waits. A removal waits for Drain, or for None if it waits for no other host, and updates of Windows that the pool wants wait for Reboot when they were downloaded. Empty: nothing was allowed yet, or need be.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
+							Description: "The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed: None, Restart, Drain or Reboot. One that costs more is withdrawn and recorded again, or waits if its host was changed. A removal waits for Drain, or for None if it waits for no other host, and updates of Windows that the pool wants wait for Reboot when they were downloaded. Empty: nothing was allowed yet, or need be.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},

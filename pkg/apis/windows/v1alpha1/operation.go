@@ -142,15 +142,22 @@ func (o *Operation) ByController() bool {
 	return o.Origin == OriginController
 }
 
-// GivesWay says whether the operation of the instance may end for another one: the controller recorded it itself and does so again, it
-// waits for its slot, and nothing of the host or its Node was changed, but for updates of Windows that were downloaded. One for an
-// annotation that has become an update of the host does not: that would have to wait again.
+// GivesWay says whether the operation of the instance may end for another one of the controller: the controller recorded it itself and does
+// so again, it waits for its slot, and nothing of the host or its Node was changed, but for updates of Windows that were downloaded. One for an
+// annotation that has become an update of the host does not.
 func (s *WindowsInstanceStatus) GivesWay() bool {
 	o := s.Operation
-	if !o.Active() || !o.ByController() || o.Cause != CauseWindowsUpdates && o.Cause != CauseVersionChanged || o.Admitted() || o.HostChanged {
+	if !s.GivesWayToPeople() || o.Cause != CauseWindowsUpdates && o.Cause != CauseVersionChanged {
 		return false
 	}
-	if o.Cause == CauseVersionChanged && o.Revision != "" && o.Revision == s.DesiredRevision && o.Revision != s.CurrentRevision {
+	return o.Cause != CauseVersionChanged || o.Revision == "" || o.Revision != s.DesiredRevision || o.Revision == s.CurrentRevision
+}
+
+// GivesWayToPeople says whether the operation of the instance ends for one that a person asks for: the controller recorded it itself and does so
+// again if it is still needed, it waits for its slot, and nothing of the host or its Node was changed.
+func (s *WindowsInstanceStatus) GivesWayToPeople() bool {
+	o := s.Operation
+	if !o.Active() || !o.ByController() || o.Type == OperationRemove || o.Admitted() || o.HostChanged {
 		return false
 	}
 	wait, cordon := o.FindStep(StepWaitForSlot), o.FindStep(StepCordon)
@@ -195,7 +202,7 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 // the same host, and changes nothing then. One that gives way ends for what a person asks for.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
-	if s.GivesWay() && !o.ByController() {
+	if s.GivesWayToPeople() && !o.ByController() {
 		s.Operation = last.DeepCopy()
 		s.Operation.Phase, s.Operation.FinishedAt = OperationCanceled, o.RequestedAt.DeepCopy()
 		s.Operation.Message = fmt.Sprintf("It waited for its slot and was not continued, because %s has asked for operation %s.", o.RequestedBy, o.ID)

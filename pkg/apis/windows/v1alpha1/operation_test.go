@@ -58,27 +58,28 @@ func TestGivesWay(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*Operation)
-		want bool
+		// want: it ends for another one of the controller. toPeople: it ends for what a person asks for.
+		want, toPeople bool
 	}{
-		{"it waits with updates of Windows", func(*Operation) {}, true},
+		{"it waits with updates of Windows", func(*Operation) {}, true, true},
 		{"it waits for a configuration that an annotation asks for", func(o *Operation) {
 			o.Type, o.Cause, o.Impact, o.AdmittedImpact = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone
-		}, true},
+		}, true, true},
 		{"it waits for one that it had then", func(o *Operation) {
 			o.Type, o.Cause, o.Impact, o.AdmittedImpact, o.Revision = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone, "r-1"
-		}, true},
+		}, true, true},
 		{"what an annotation asks for has become an update", func(o *Operation) {
 			o.Type, o.Cause, o.Impact, o.AdmittedImpact, o.Revision = OperationReconfigure, CauseVersionChanged, ImpactDrain, ImpactNone, "r-2"
-		}, false},
-		{"an update waits", func(o *Operation) { o.Cause = "" }, false},
-		{"a restart waits", func(o *Operation) { o.Cause = CauseRestartRequested }, false},
-		{"a person asked for it", func(o *Operation) { o.Origin = OriginUser }, false},
-		{"it has its slot", func(o *Operation) { o.AdmittedImpact = ImpactReboot }, false},
-		{"it downloads", func(o *Operation) { o.Steps[0].State = StepPending }, false},
-		{"it has no such step", func(o *Operation) { o.Steps = nil }, false},
-		{"its Node is cordoned", func(o *Operation) { o.Steps[1] = step(StepCordon, StepSucceeded) }, false},
-		{"its host was changed", func(o *Operation) { o.HostChanged = true }, false},
-		{"it has ended", func(o *Operation) { o.Phase = OperationFailed }, false},
+		}, false, true},
+		{"an update waits", func(o *Operation) { o.Type, o.Cause = OperationReconfigure, "" }, false, true},
+		{"a removal waits", func(o *Operation) { o.Type, o.Cause = OperationRemove, "" }, false, false},
+		{"a person asked for it", func(o *Operation) { o.Origin = OriginUser }, false, false},
+		{"it has its slot", func(o *Operation) { o.AdmittedImpact = ImpactReboot }, false, false},
+		{"it downloads", func(o *Operation) { o.Steps[0].State = StepPending }, false, false},
+		{"it has no such step", func(o *Operation) { o.Steps = nil }, false, false},
+		{"its Node is cordoned", func(o *Operation) { o.Steps[1] = step(StepCordon, StepSucceeded) }, false, false},
+		{"its host was changed", func(o *Operation) { o.HostChanged = true }, false, false},
+		{"it has ended", func(o *Operation) { o.Phase = OperationFailed }, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := NewOperation(OperationReboot, "1", OriginController, ControllerRequester, noon)
@@ -92,14 +93,14 @@ func TestGivesWay(t *testing.T) {
 				t.Errorf("the controller records another one: %v", err)
 			}
 			s = WindowsInstanceStatus{Operation: o, CurrentRevision: "r-1", DesiredRevision: "r-2"}
-			if err := s.Record(NewOperation(OperationDrain, "2", OriginUser, "alice", noon)); (err != nil) != (o.Active() && !tt.want) {
+			if err := s.Record(NewOperation(OperationDrain, "2", OriginUser, "alice", noon)); (err != nil) != (o.Active() && !tt.toPeople) {
 				t.Fatalf("a person asks for something else: %v", err)
 			}
-			if tt.want && (s.Operation.ID != "drain-2" || s.History[0].ID != o.ID || s.History[0].Phase != OperationCanceled || s.History[0].CancelRequestedAt != nil ||
+			if tt.toPeople && (s.Operation.ID != "drain-2" || s.History[0].ID != o.ID || s.History[0].Phase != OperationCanceled || s.History[0].CancelRequestedAt != nil ||
 				s.History[0].FinishedAt == nil || s.History[0].Message != "It waited for its slot and was not continued, because alice has asked for operation drain-2." || !o.Active()) {
 				t.Errorf("recorded %+v", s)
 			}
-			if tt.want && !s.History[0].Withdrawn() {
+			if tt.toPeople && !s.History[0].Withdrawn() {
 				t.Error("somebody has canceled it")
 			}
 		})

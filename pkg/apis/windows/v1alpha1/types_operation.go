@@ -196,7 +196,7 @@ type Operation struct {
 	// +k8s:optional
 	Impact ChangeImpact `json:"impact,omitempty"`
 	// The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed:
-	// None, Restart, Drain or Reboot. One that costs more waits. A removal waits for Drain, or for None if it waits for no
+	// None, Restart, Drain or Reboot. One that costs more is withdrawn and recorded again, or waits if its host was changed. A removal waits for Drain, or for None if it waits for no
 	// other host, and updates of Windows that the pool wants wait for Reboot when they were downloaded. Empty: nothing was allowed yet, or need be.
 	// +optional
 	// +k8s:optional

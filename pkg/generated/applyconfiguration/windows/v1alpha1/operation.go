@@ -67,7 +67,7 @@ type OperationApplyConfiguration struct {
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
 	// The most that a reconfigure may cost the workload of the host, as the policy of its pool has allowed:
-	// None, Restart, Drain or Reboot. One that costs more waits. A removal waits for Drain, or for None if it waits for no
+	// None, Restart, Drain or Reboot. One that costs more is withdrawn and recorded again, or waits if its host was changed. A removal waits for Drain, or for None if it waits for no
 	// other host, and updates of Windows that the pool wants wait for Reboot when they were downloaded. Empty: nothing was allowed yet, or need be.
 	AdmittedImpact *windowsv1alpha1.ChangeImpact `json:"admittedImpact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
