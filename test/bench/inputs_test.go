@@ -7,7 +7,13 @@ package bench
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/pem"
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -28,8 +34,12 @@ import (
 // hosts until all of them have followed: it prints a table of what they were sent, which of their services were
 // started, and how many of them were drained and restarted. Bytes are counted where hosts accept SSH connections, and
 // have in them what a look at a host costs meanwhile. Eight hosts are disrupted at a time, and the next ones follow as soon as
-// these are ready; by default it is one, which must stay ready for 30 seconds.
+// these are ready; by default it is one, which must stay ready for 30 seconds. BENCH_INPUTS is a regular expression of which inputs are changed.
 func BenchmarkInputs(b *testing.B) {
+	only, err := regexp.Compile(os.Getenv("BENCH_INPUTS"))
+	if err != nil {
+		b.Fatalf("BENCH_INPUTS: %v", err)
+	}
 	c := startConfigured(b, configuredOptions{
 		payload: standin.PayloadOptions{Overlay: true},
 		system:  system.Options{OpenShift: configv1.NonePlatformType, ControllerArgs: []string{"--max-disruptive-operations=8"}},
@@ -45,6 +55,9 @@ func BenchmarkInputs(b *testing.B) {
 	// Not as a log, of which a benchmark shows a few lines; and row by row, as all of it takes long.
 	fmt.Printf("\n| what changes | KiB to each host | services started on each | drained | restarted | until all %d have followed |\n|---|---|---|---|---|---|\n", len(c.hosts))
 	for _, input := range inputsOf(b, c, admin) { // once: a second time nothing would change
+		if !only.MatchString(input.name) {
+			continue
+		}
 		cost := c.cost(b, input.change, c.configuredAnew(b))
 		hosts := float64(cost.hosts)
 		fmt.Printf("| %s | %.0f | %.1f | %d | %d | %.0f s |\n",
@@ -90,6 +103,8 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 	digests, tags := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}, &configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}
 	digests.Spec.ImageDigestMirrors = make([]configv1.ImageDigestMirrors, 1)
 	digests.Spec.ImageDigestMirrors[0].Source, digests.Spec.ImageDigestMirrors[0].Mirrors = mirror("quay.example.com", "registry.example.com/q")
+	moreDigests := digests.DeepCopy()
+	moreDigests.Name, moreDigests.Spec.ImageDigestMirrors[0].Source = "bench-more", "ghcr.example.com"
 	tags.Spec.ImageTagMirrors = make([]configv1.ImageTagMirrors, 1)
 	tags.Spec.ImageTagMirrors[0].Source, tags.Spec.ImageTagMirrors[0].Mirrors = mirror("docker.io", "registry.example.com/d")
 	return []input{
@@ -141,8 +156,36 @@ func inputsOf(b *testing.B, c *configured, admin client.Client) []input {
 			}
 			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.TrustedCA.Name = "other-ca-bundle" })(ctx)
 		}},
+		{"as many authorities of the proxy as real clusters have (`trusted-ca`, 140)", func(ctx context.Context) error {
+			many := authorities("many-ca-bundle")
+			for i := range authoritiesOfClusters {
+				many.Data["ca-bundle.crt"] += smallAuthority(b, fmt.Sprint("Authority ", i))
+			}
+			if err := admin.Create(ctx, many); err != nil {
+				return err
+			}
+			return edit(admin, cluster, &configv1.Proxy{}, func(o *configv1.Proxy) { o.Spec.TrustedCA.Name = many.Name })(ctx)
+		}},
+		{"mirror by digest, with that many (ImageDigestMirrorSet)", create(moreDigests)},
 		{"pause image (pool)", c.patchPool(`{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:3.10"}}}}`)},
 	}
+}
+
+// authoritiesOfClusters is how many authorities the network operator of a real cluster writes: those of the system that it runs on.
+const authoritiesOfClusters = 140
+
+// smallAuthority is the certificate of one, with a key of elliptic curves.
+func smallAuthority(b *testing.B, name string) string {
+	b.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	certificate, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: name, Organization: []string{"Trust services of " + name}}, key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: certificate.Raw}))
 }
 
 // edit changes an object, which others write as well.

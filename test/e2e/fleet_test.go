@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -63,7 +64,7 @@ type fleet struct {
 }
 
 // TestFleet updates two pools under one bound of the cluster: canaries first, paused in the middle, with a host that is
-// removed meanwhile, the controller killed at decisions, and stopped by a host that the update breaks. At no event of their Nodes are
+// removed meanwhile, and stopped by a host that the update breaks. The controller is killed at the canaries, at decisions, and when it has stopped. At no event of their Nodes are
 // more out of service than the pools and the cluster allow.
 func TestFleet(t *testing.T) {
 	t.Parallel()
@@ -77,16 +78,22 @@ func TestFleet(t *testing.T) {
 
 	first.patch(t, fmt.Sprintf(`{"spec":{"updateStrategy":{"rollingUpdate":{"canary":%d}}}}`, fleetCanaries))
 	first.want(t, "1")
-	first.wait(t, "the canaries are updated", func(p *v1alpha1.WindowsNodePool) error {
-		if p.Status.UpdatedReplicas != fleetCanaries || !strings.Contains(p.Status.BlockedBy, "Raise or remove spec.updateStrategy.rollingUpdate.canary") {
-			return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
+	canaries := func(n int32) func(p *v1alpha1.WindowsNodePool) error {
+		return func(p *v1alpha1.WindowsNodePool) error {
+			if p.Status.UpdatedReplicas != n || !strings.Contains(p.Status.BlockedBy, "Raise or remove spec.updateStrategy.rollingUpdate.canary") {
+				return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
+			}
+			return nil
 		}
-		return nil
-	})
+	}
+	first.wait(t, "the canaries are updated", canaries(fleetCanaries))
+	s.killController(t)
+	first.patch(t, fmt.Sprintf(`{"spec":{"updateStrategy":{"rollingUpdate":{"canary":%d}}}}`, fleetCanaries+1))
+	first.wait(t, "one canary more is updated", canaries(fleetCanaries+1))
 
 	first.patch(t, `{"spec":{"updateStrategy":{"rollingUpdate":{"canary":null}}}}`)
 	first.wait(t, "more than the canaries are updated", func(p *v1alpha1.WindowsNodePool) error {
-		if p.Status.UpdatedReplicas <= fleetCanaries {
+		if p.Status.UpdatedReplicas <= fleetCanaries+1 {
 			return fmt.Errorf("%d are", p.Status.UpdatedReplicas)
 		}
 		return nil
@@ -109,10 +116,7 @@ func TestFleet(t *testing.T) {
 		if kill == 1 {
 			leaving.remove(t)
 		}
-		s.Controller.Kill9()
-		if err := s.Controller.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		s.killController(t)
 	}
 	// Not how many are updated: what the last operations have done is seen by the next probes.
 	if diff := cmp.Diff(paused, first.operations(t)); diff != "" {
@@ -137,9 +141,35 @@ func TestFleet(t *testing.T) {
 	if n := int(stopped.Status.UpdatedReplicas); n >= len(first.hosts)-1 { // some were updated while the first one broke
 		t.Errorf("%d hosts have what broke one, which are all others", n)
 	}
+	// The next process updates hosts of the other pool, and lets no more of this one have what broke a host of it.
+	stays, before := first.operations(t), second.operations(t)
+	s.killController(t)
+	second.want(t, "2")
+	second.wait(t, "a host is next", func(*v1alpha1.WindowsNodePool) error {
+		if maps.Equal(before, second.operations(t)) {
+			return errors.New("none is")
+		}
+		return nil
+	})
+	now := first.operations(t)
+	delete(stays, broken.name) // it is tried again
+	delete(now, broken.name)
+	if diff := cmp.Diff(stays, now); diff != "" {
+		t.Errorf("hosts of a pool that has stopped are changed (-before +now):\n%s", diff)
+	}
 	setFault(t, broken.host, winhost.Fault{})
 	first.want(t, "3")
 	first.waitUpdated(t)
+	second.waitUpdated(t)
+}
+
+// killController kills the controller, and starts another one.
+func (s *site) killController(t *testing.T) {
+	t.Helper()
+	s.Controller.Kill9()
+	if err := s.Controller.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // newFleet makes a pool with hosts.
