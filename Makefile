@@ -26,8 +26,8 @@ build: ## Build all programs into bin/ (VERSION=v1.2.3 to name the release).
 	GOOS=windows GOARCH=amd64 $(AGENT) -o bin/agent/windows-node-agent.exe ./cmd/agent
 
 .PHONY: payload
-payload: ## Build what is shipped to hosts, for windows/amd64 (OUT=directory KUBERNETES=1.36); 15 minutes the first time.
-	VERSION=$(VERSION) hack/build-payload.sh $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(OUT)
+payload: ## Build what is shipped to hosts, for windows/amd64 (OUT=directory KUBERNETES=1.36 ARGS="--add NAME=FILE"); 15 minutes the first time.
+	VERSION=$(VERSION) hack/build-payload.sh $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(strip $(ARGS)) $(OUT)
 
 .PHONY: clean
 clean: ## Remove what build made. What is costly to make stays in ~/.cache/windows-instance-api.

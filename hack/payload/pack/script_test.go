@@ -19,7 +19,7 @@ import (
 )
 
 // goStandIn stands in for the go tool: its programs are empty, and the payload that its packer
-// makes has one file.
+// makes has one file, and those that are added.
 const goStandIn = `#!/bin/sh
 case "$*" in *" list "*|version) echo v1.2.3; exit;; esac
 while [ $# -gt 0 ]; do [ "$1" = -o ] && out=$2; shift; done
@@ -27,8 +27,12 @@ case $out in
 */) : >"$out/kubelet.exe";;
 */pack) cat >"$out" <<'EOF'
 #!/bin/sh
-while [ $# -gt 0 ]; do [ "$1" = -out ] && out=$2; shift; done
+while [ $# -gt 0 ]; do
+  case $1 in -out) out=$2;; -add) added="$added $2";; esac
+  shift
+done
 mkdir -p "$out/files"
+for file in $added; do cp "${file#*=}" "$out/files/${file%%=*}"; done
 echo new >"$out/files/kubelet.exe"
 printf '{\n  "schemaVersion": 1,\n  "name": "windows-node",\n}\n' >"$out/manifest.json"
 EOF
@@ -185,6 +189,30 @@ func TestBuildPayloadOut(t *testing.T) {
 				t.Errorf("left over: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestMakePayload: make payload has the programs that a site adds, also as hack/take-from-wmco.sh prints them, on lines of
+// their own.
+func TestMakePayload(t *testing.T) {
+	for _, program := range []string{"flock", "make"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("the script needs %s", program)
+		}
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"bin/go": goStandIn, "csi-proxy.exe": "a", "hybrid-overlay-node.exe": "b"})
+	out := filepath.Join(dir, "out")
+	add := func(name string) string { return "--add " + name + "=" + filepath.Join(dir, name) }
+	cmd := exec.CommandContext(t.Context(), "make", "-C", "../../..", "payload", "VERSION=v1", "OUT="+out,
+		"ARGS="+add("csi-proxy.exe")+"\n"+add("hybrid-overlay-node.exe")+"\n")
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("it ended with %v:\n%s", err, text)
+	}
+	got := snapshot(t, filepath.Join(out, "files"))
+	if diff := cmp.Diff(map[string]string{"kubelet.exe": "new\n", "csi-proxy.exe": "a", "hybrid-overlay-node.exe": "b"}, got); diff != "" {
+		t.Errorf("files of the payload (-want +got):\n%s", diff)
 	}
 }
 
