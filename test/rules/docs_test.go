@@ -168,19 +168,75 @@ func TestInstallations(t *testing.T) {
 // link matches the target of a link in Markdown.
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// checkLinks returns the links to files that are not there.
-func checkLinks(f sourceFile, exists func(name string) bool) []string {
+// heading is one of a document.
+type heading struct {
+	level int
+	title string
+}
+
+// headings returns those of a document in their order.
+func headings(document string) []heading {
+	var found []heading
+	inBlock := false
+	for line := range strings.Lines(document) {
+		if strings.HasPrefix(line, "```") {
+			inBlock = !inBlock
+		}
+		marks, title, isHeading := strings.Cut(line, " ")
+		if isHeading && !inBlock && marks != "" && strings.Trim(marks, "#") == "" {
+			found = append(found, heading{len(marks), strings.TrimSpace(title)})
+		}
+	}
+	return found
+}
+
+// notInAnchors are the characters that GitHub leaves out of the anchor of a heading.
+var notInAnchors = regexp.MustCompile(`[^\w\- ]`)
+
+// anchor is that of a heading.
+func (h heading) anchor() string {
+	return strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(h.title), ""), " ", "-")
+}
+
+// checkLinks returns the links to files, and to headings of documents, that are not there. exists says whether a file is,
+// contents are those of the documents.
+func checkLinks(f sourceFile, exists func(name string) bool, contents map[string]string) []string {
 	var problems []string
 	for _, match := range link.FindAllStringSubmatch(f.content, -1) {
-		target, _, _ := strings.Cut(match[1], "#")
-		if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+		target, anchor, _ := strings.Cut(match[1], "#")
+		if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 			continue
 		}
-		if !exists(path.Join(path.Dir(f.path), target)) {
+		name := f.path
+		if target != "" {
+			name = path.Join(path.Dir(f.path), target)
+		}
+		document, isDocument := contents[name]
+		if !isDocument && !exists(name) ||
+			isDocument && anchor != "" && !slices.ContainsFunc(headings(document), func(h heading) bool { return h.anchor() == anchor }) {
 			problems = append(problems, fmt.Sprintf("%s links to %s, which is not there", f.path, match[1]))
 		}
 	}
 	return problems
+}
+
+// TestContentsOfGuide: the list at the top of the user guide has its sections, and theirs, in their order.
+func TestContentsOfGuide(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "docs/user-guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for _, h := range headings(string(content)) {
+		if h.level == 2 || h.level == 3 {
+			fmt.Fprintf(&want, "%s- [%s](#%s)\n", strings.Repeat("  ", h.level-2), h.title, h.anchor())
+		}
+	}
+	before, _, _ := strings.Cut(string(content), "\n## ")
+	_, got, _ := strings.Cut(before, "\n- ")
+	if diff := cmp.Diff(want.String(), "- "+got); diff != "" {
+		t.Errorf("list of sections in docs/user-guide.md (-want +got):\n%s", diff)
+	}
 }
 
 func TestLinks(t *testing.T) {
@@ -188,29 +244,37 @@ func TestLinks(t *testing.T) {
 		_, err := os.Stat(filepath.Join(root, name))
 		return err == nil
 	}
-	for _, f := range readTree(t) {
-		if path.Ext(f.path) != ".md" {
-			continue
-		}
-		for _, problem := range checkLinks(f, exists) {
+	files := slices.DeleteFunc(readTree(t), func(f sourceFile) bool { return path.Ext(f.path) != ".md" })
+	contents := map[string]string{}
+	for _, f := range files {
+		contents[f.path] = f.content
+	}
+	for _, f := range files {
+		for _, problem := range checkLinks(f, exists, contents) {
 			t.Error(problem)
 		}
 	}
 }
 
 func TestCheckLinks(t *testing.T) {
-	exists := func(name string) bool { return name == "docs/testing.md" }
+	exists := func(name string) bool { return name == "hack/a.sh" }
+	contents := map[string]string{"docs/testing.md": "# Tests\n```\n# Tears\n```\n### The `tiers`, by cost\n"}
 	tests := []struct {
 		name, content string
 		want          []string
 	}{
-		{name: "there", content: "see [tests](testing.md#tiers) and [again](../docs/testing.md)"},
+		{name: "there", content: "see [tests](testing.md#the-tiers-by-cost), [again](../docs/testing.md) and [script](../hack/a.sh)"},
 		{name: "not there", content: "see [tests](test.md)", want: []string{"docs/a.md links to test.md, which is not there"}},
-		{name: "elsewhere", content: "see [site](https://example.com/x.md), [above](#top)"},
+		{name: "no such heading", content: "see [tests](testing.md#tears), [above](#top)", want: []string{
+			"docs/a.md links to testing.md#tears, which is not there", "docs/a.md links to #top, which is not there",
+		}},
+		{name: "here", content: "# Top\n\nsee [above](#top)"},
+		{name: "elsewhere", content: "see [site](https://example.com/x.md)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, checkLinks(sourceFile{"docs/a.md", tt.content}, exists)); diff != "" {
+			contents["docs/a.md"] = tt.content
+			if diff := cmp.Diff(tt.want, checkLinks(sourceFile{"docs/a.md", tt.content}, exists, contents)); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
