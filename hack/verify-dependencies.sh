@@ -23,7 +23,7 @@ direct() {
 # are: path, version, reason.
 argued() { grep --quiet --extended-regexp "^$1 +$2( |$)" hack/lagging-dependencies.txt; }
 
-for dir in . hack/tools test/controlplane/binaries; do
+for dir in . hack/tools test/controlplane/binaries $(dirname hack/payload/*/go.mod); do
   if ! modules=$(set -e; direct "$dir" 2>/dev/null | sed '/^$/d' | sort --unique); then
     echo "note: the dependencies of $dir/go.mod cannot be listed; is the module proxy unreachable?"
     continue
