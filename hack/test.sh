@@ -13,8 +13,8 @@ usage() {
 usage: hack/test.sh all|unit|e2e|fuzz
 
   all   installs what is needed, builds the control plane, runs all tests and
-        fuzzes for a few seconds each target that compiles quickly. This is
-        what CI runs.
+        fuzzes for a few seconds each target that compiles quickly. CI runs
+        this after hack/verify.sh.
   unit  the tests beside the code
   e2e   the tests below test/: the whole system, and what it is tested with
   fuzz  fuzzes each target
