@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -23,6 +24,50 @@ import (
 //	go build -ldflags '-X github.com/openshift/windows-instance-api/pkg/agent.Release=v1.2.3'
 var Release = "v0.0.0-unreleased"
 
+// streams are those of the process.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// command is a sub-command.
+type command struct {
+	name, usage string
+	run         func(ctx context.Context, host Host, s streams) error
+}
+
+// commands are the sub-commands. Package api says what each takes and answers.
+var commands = []command{
+	{api.CommandVersion, "says which agent this is", func(_ context.Context, host Host, s streams) error { return writeJSON(s.out, versionOf(host)) }},
+	{api.CommandFacts, "says what the host is and does", factsCommand},
+	{api.CommandInspect, "says it with details: certificates, recent errors, networks", inspectCommand},
+	{api.CommandLogs, "prints a log", func(ctx context.Context, host Host, s streams) error { return logs.Serve(ctx, host, s.in, s.out) }},
+	{api.CommandBoot, "says which boot this is", withoutInput(bootCommand)},
+	{api.CommandRestart, "restarts Windows, if this is the boot of the request", withInput(restartCommand)},
+	{api.CommandRoutes, "adds routes", withInput(routesCommand)},
+	{api.CommandAuthorize, "authorizes a key in place of former ones", func(_ context.Context, host Host, s streams) error { return authorizeCommand(host, s.in, s.out) }},
+	{api.CommandReach, "says whether the API server answers this host", func(ctx context.Context, _ Host, s streams) error { return reachCommand(ctx, s.in, s.out) }},
+	{api.CommandFiles, "says which files exist", withInput(filesCommand)},
+	{api.CommandCommit, "moves a file that was sent to its path", withInput(commitCommand)},
+	{api.CommandPlan, "says what apply would do", withInput(planCommand)},
+	{api.CommandPlanAdoption, "says what apply would do after adopt", withInput(planAdoptionCommand)},
+	{api.CommandApply, "configures the host", withInput(applyCommand)},
+	{api.CommandAdopt, "takes the host over from WMCO, as it is", withInput(adoptCommand)},
+	{api.CommandRelease, "gives the host back to WMCO, as it is", withInput(releaseCommand)},
+	{api.CommandRestartServices, "restarts the services of the applied configuration", withoutInput(restartServicesCommand)},
+	{api.CommandCleanup, "removes what apply has created", withoutInput(cleanupCommand)},
+	{api.CommandUpdates, "asks the service for updates of Windows", func(_ context.Context, host Host, s streams) error { return updatesCommand(host, s.in, s.out) }},
+	{api.CommandRun, "is the service", func(ctx context.Context, host Host, s streams) error { return runCommand(ctx, host, s.err) }},
+}
+
+func withInput(run func(context.Context, Host, io.Reader, io.Writer) error) func(context.Context, Host, streams) error {
+	return func(ctx context.Context, host Host, s streams) error { return run(ctx, host, s.in, s.out) }
+}
+
+func withoutInput(run func(context.Context, Host, io.Writer) error) func(context.Context, Host, streams) error {
+	return func(ctx context.Context, host Host, s streams) error { return run(ctx, host, s.out) }
+}
+
 // Main runs the agent: args are the command line without the program's name.
 // It returns the exit code of the process, one of the Exit constants.
 //
@@ -33,58 +78,11 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 	if len(args) != 1 {
 		return usage(stderr, fmt.Sprintf("want exactly one sub-command, got %d arguments", len(args)))
 	}
-	var err error
-	switch args[0] {
-	case api.CommandVersion:
-		err = writeJSON(stdout, versionOf(host))
-	case api.CommandFacts:
-		facts := host.Facts(ctx)
-		facts.Agent = identityOf(host)
-		err = answerFacts(ctx, host, stdout, facts)
-	case api.CommandInspect:
-		facts := host.Facts(ctx)
-		host.Details(ctx, facts)
-		collectRecentErrors(ctx, host, facts)
-		facts.Agent = versionOf(host)
-		err = answerFacts(ctx, host, stdout, facts)
-	case api.CommandLogs:
-		err = logs.Serve(ctx, host, stdin, stdout)
-	case api.CommandBoot:
-		err = bootCommand(ctx, host, stdout)
-	case api.CommandRestart:
-		err = restartCommand(ctx, host, stdin, stdout)
-	case api.CommandRoutes:
-		err = routesCommand(ctx, host, stdin, stdout)
-	case api.CommandAuthorize:
-		err = authorizeCommand(host, stdin, stdout)
-	case api.CommandReach:
-		err = reachCommand(ctx, stdin, stdout)
-	case api.CommandFiles:
-		err = filesCommand(ctx, host, stdin, stdout)
-	case api.CommandCommit:
-		err = commitCommand(ctx, host, stdin, stdout)
-	case api.CommandPlan:
-		err = planCommand(ctx, host, stdin, stdout)
-	case api.CommandPlanAdoption:
-		err = planAdoptionCommand(ctx, host, stdin, stdout)
-	case api.CommandApply:
-		err = applyCommand(ctx, host, stdin, stdout)
-	case api.CommandAdopt:
-		err = adoptCommand(ctx, host, stdin, stdout)
-	case api.CommandRelease:
-		err = releaseCommand(ctx, host, stdin, stdout)
-	case api.CommandRestartServices:
-		err = restartServicesCommand(ctx, host, stdout)
-	case api.CommandCleanup:
-		err = cleanupCommand(ctx, host, stdout)
-	case api.CommandUpdates:
-		err = updatesCommand(host, stdin, stdout)
-	case api.CommandRun:
-		err = runCommand(ctx, host, stderr)
-	default:
+	i := slices.IndexFunc(commands, func(c command) bool { return c.name == args[0] })
+	if i < 0 {
 		return usage(stderr, fmt.Sprintf("unknown sub-command %q", args[0]))
 	}
-	if err != nil {
+	if err := commands[i].run(ctx, host, streams{stdin, stdout, stderr}); err != nil {
 		fmt.Fprintf(stderr, "windows-node-agent %s: %v\n", args[0], err) //nolint:errcheck // there is no other place to report it
 		return api.ExitFailed
 	}
@@ -92,9 +90,27 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandAuthorize, api.CommandReach, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandPlanAdoption, api.CommandApply, api.CommandAdopt, api.CommandRelease, api.CommandRestartServices, api.CommandCleanup, api.CommandUpdates, api.CommandRun}
-	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // there is no other place to report it
+	var text strings.Builder
+	fmt.Fprintf(&text, "windows-node-agent: %s\nusage: windows-node-agent SUB-COMMAND\n", problem)
+	for _, c := range commands {
+		fmt.Fprintf(&text, "  %-16s  %s\n", c.name, c.usage)
+	}
+	io.WriteString(stderr, text.String()) //nolint:errcheck // there is no other place to report it
 	return api.ExitUsage
+}
+
+func factsCommand(ctx context.Context, host Host, s streams) error {
+	facts := host.Facts(ctx)
+	facts.Agent = identityOf(host)
+	return answerFacts(ctx, host, s.out, facts)
+}
+
+func inspectCommand(ctx context.Context, host Host, s streams) error {
+	facts := host.Facts(ctx)
+	host.Details(ctx, facts)
+	collectRecentErrors(ctx, host, facts)
+	facts.Agent = versionOf(host)
+	return answerFacts(ctx, host, s.out, facts)
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -16,40 +16,51 @@ const ServiceName = "windows-node-agent"
 // of all logs.
 const TranscriptName = "apply.log"
 
-// Sub-commands of the agent.
+// Sub-commands of the agent. Each takes one document of JSON on standard input, or nothing, and answers one on standard
+// output, or lines of JSON where that is said.
 const (
+	// CommandVersion takes nothing and answers a [Version].
 	CommandVersion = "version"
-	CommandFacts   = "facts"
+	// CommandFacts takes nothing and answers [Facts].
+	CommandFacts = "facts"
+	// CommandInspect takes nothing and answers [Facts] with details: certificates, recent errors, networks.
 	CommandInspect = "inspect"
-	CommandLogs    = "logs"
-	CommandBoot    = "boot"
+	// CommandLogs takes a line with a [LogRequest] and answers a line with a [LogHeader], and then the bytes of the log.
+	CommandLogs = "logs"
+	// CommandBoot takes nothing and answers [BootFacts].
+	CommandBoot = "boot"
+	// CommandRestart takes a [RestartRequest] and answers a [RestartAnswer]. Then the host restarts, if it still is in the boot
+	// of the request.
 	CommandRestart = "restart"
-	CommandRoutes  = "routes"
+	// CommandRoutes takes a [RoutesRequest] and answers a [RoutesAnswer].
+	CommandRoutes = "routes"
 	// CommandAuthorize takes an [AuthorizeRequest] and answers an [AuthorizeAnswer].
 	CommandAuthorize = "authorize"
 	// CommandReach takes a [ReachRequest] and answers a [ReachAnswer].
 	CommandReach = "reach"
-	// CommandFiles takes a [FilesRequest] and answers a [FilesAnswer].
+	// CommandFiles takes a [FilesRequest] and answers a [FilesAnswer]: which files exist.
 	CommandFiles = "files"
-	// CommandCommit takes a [CommitRequest] and answers a [CommitAnswer].
+	// CommandCommit takes a [CommitRequest] and answers a [CommitAnswer]. It moves a file that was sent to its path, if it has
+	// the size and digest of the request.
 	CommandCommit = "commit"
-	// CommandPlan takes a [config.Bundle] and answers a [Plan].
+	// CommandPlan takes a [config.Bundle] and answers a [Plan]: what apply would do.
 	CommandPlan = "plan"
-	// CommandPlanAdoption takes an [AdoptRequest] and answers an [AdoptionPlan].
+	// CommandPlanAdoption takes an [AdoptRequest] and answers an [AdoptionPlan]: what apply would do after adopt.
 	CommandPlanAdoption = "plan-adoption"
-	// CommandApply takes an [ApplyRequest] and answers [Progress].
+	// CommandApply takes an [ApplyRequest] and answers lines of [Progress], which it also writes to [TranscriptName].
 	CommandApply = "apply"
-	// CommandAdopt takes an [AdoptRequest] and answers [Progress].
+	// CommandAdopt takes an [AdoptRequest] and answers lines of [Progress].
 	CommandAdopt = "adopt"
-	// CommandRelease takes a [ReleaseRequest] and answers [Progress].
+	// CommandRelease takes a [ReleaseRequest] and answers lines of [Progress].
 	CommandRelease = "release"
-	// CommandRestartServices takes nothing and answers [Progress].
+	// CommandRestartServices takes nothing and answers lines of [Progress]. It restarts the services of the applied configuration.
 	CommandRestartServices = "restart-services"
-	// CommandCleanup takes nothing and answers [Progress].
+	// CommandCleanup takes nothing and answers lines of [Progress]. It removes what apply has created.
 	CommandCleanup = "cleanup"
-	// CommandUpdates takes an [UpdatesRequest] and answers an [UpdatesAnswer].
+	// CommandUpdates takes an [UpdatesRequest], which it leaves for the service, and answers an [UpdatesAnswer].
 	CommandUpdates = "updates"
-	// CommandRun is the service; it answers nothing and ends with its context.
+	// CommandRun is the service, which keeps the host at its applied configuration, rotates logs, searches for updates of Windows
+	// and installs those that are requested. It answers nothing and ends with its context.
 	CommandRun = "run"
 )
 
