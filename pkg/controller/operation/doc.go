@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package operation runs the operations of hosts: drain, uncordon, reboot,
-// reconfigure, remove. The API server, for people, or package lifecycle has
-// recorded it in status.operation of the WindowsInstance; this package does it, writes
-// down how far it is, and goes on where another process, or an earlier run of this one,
-// was interrupted.
+// Package operation runs the operations of hosts: Drain, Uncordon, Reboot, which may also install
+// updates of Windows, Reconfigure, Adopt, Release, RestartServices and Remove. The API server, for people,
+// or package lifecycle or rollout has recorded it in status.operation of the WindowsInstance; this
+// package does it, writes down how far it is, and goes on where another process, or an earlier
+// run of this one, was interrupted.
 //
 // What makes that safe:
 //
@@ -34,8 +34,9 @@
 // The reconciler (reconciler.go) reads the cache and starts executions; the runner
 // (runner.go) owns their goroutines, at most one for each instance; an execution
 // (execution.go) walks through the steps (node.go, evict.go, kubelet.go, reboot.go,
-// reconfigure.go, configure.go, join.go, remove.go). What configuring and removing have in common, an
-// agent that is followed while it changes its host, is in apply.go.
+// updates.go, restartservices.go, reconfigure.go, configure.go, join.go, adopt.go, release.go, remove.go).
+// What configuring and removing have in common, an agent that is followed while it changes its host, is
+// in apply.go.
 //
 // An instance that is paused, or whose pool is, is left alone: an operation on its host fails
 // at once and says so, also one that only waits for its slot when the pause begins. Drains and uncordons touch the Node only, and are run.

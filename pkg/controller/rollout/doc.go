@@ -6,11 +6,14 @@
 //
 //   - decide (decide.go) is a function of the pools, their hosts and the time, and does nothing. The
 //     [Scheduler] reads what it decides by, and records the operations of the hosts that are next;
-//     package operation carries them out.
+//     package operation runs them.
 //   - The reconciler sums up the instances of each WindowsNodePool in its status. How many
 //     hosts the source of a pool asks for, and the condition SourceSynced, come from the
 //     controller of the source; for a pool of instances made by hand there is no such
 //     controller, and both come from here.
+//
+// It is one package because one pass decides about the hosts of all pools: they share the slots and what
+// is known of each host, and a status says of its pool what that pass has found.
 //
 // The package must not import another controller.
 package rollout
