@@ -2,11 +2,13 @@
 # Copyright The Windows Instance API Authors.
 #
 # What the scripts share; to be sourced. ROOT is the checkout, CACHE_DIR where
-# things are kept that are costly to make and do not belong into the tree.
+# things are kept that are costly to make and do not belong into the tree, and
+# WINDOWS_PACKAGES what runs on Windows hosts: the agent, and what the tests start there.
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 CACHE_DIR="${XDG_CACHE_HOME:-$HOME/.cache}/windows-instance-api"
 MODULE="github.com/openshift/windows-instance-api"
+WINDOWS_PACKAGES=(./cmd/agent/... ./pkg/agent/... ./test/winhost/winsshd/... ./test/winhost/winservice/... ./test/conformance/... ./test/programs/... ./test/payload/containerd/... ./test/payload/idle/...)
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -12,10 +12,6 @@ cd "$ROOT"
 # It compiles what it checks, with the flags of all other builds, so from the build cache.
 export GOFLAGS=-trimpath
 
-# Code that is compiled for Windows only is checked separately. It is that of the agent
-# and of the programs that the tests run on hosts.
-readonly windows_packages=(./cmd/agent/... ./pkg/agent/... ./test/winhost/winsshd/... ./test/winhost/winservice/... ./test/conformance/... ./test/programs/... ./test/payload/containerd/... ./test/payload/idle/...)
-
 tools=$(build_tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 lint=$tools/golangci-lint
 case ${1-} in
@@ -27,8 +23,8 @@ case ${1-} in
     status=0
     "$lint" run "$@" || status=$?
     if (($# == 0)); then
-      say "again for Windows"
-      GOOS=windows GOARCH=amd64 CGO_ENABLED=0 "$lint" run "${windows_packages[@]}" || status=$?
+      say "again for Windows" # code that is compiled for it only
+      GOOS=windows GOARCH=amd64 CGO_ENABLED=0 "$lint" run "${WINDOWS_PACKAGES[@]}" || status=$?
     fi
     exit "$status"
     ;;

@@ -73,9 +73,8 @@ verify_rules() { go test ./test/rules; }
 
 verify_vet() { go vet ./...; }
 
-# What runs on Windows hosts: the agent, and what the tests start there.
 verify_vet-windows() {
-  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./cmd/agent/... ./pkg/agent/... ./test/winhost/winsshd/... ./test/winhost/winservice/... ./test/conformance/... ./test/programs/... ./test/payload/containerd/... ./test/payload/idle/...
+  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet "${WINDOWS_PACKAGES[@]}"
 }
 
 verify_modules() {

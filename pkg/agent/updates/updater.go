@@ -154,14 +154,7 @@ func (u *Updater) sleep(ctx context.Context, d time.Duration) error {
 	if u.Sleep != nil {
 		return u.Sleep(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return engine.Sleep(ctx, d)
 }
 
 // tell reports what went wrong, unless that was the last that it told.

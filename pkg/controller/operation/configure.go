@@ -450,26 +450,24 @@ func describeItem(i api.Item) string { return i.String() + ": " + i.Reason }
 
 // describeWaiting says what is not configured yet, as the end of a message. Empty: nothing.
 func describeWaiting(waiting []document.Waiting) string {
-	if len(waiting) == 0 {
-		return ""
-	}
-	parts := make([]string, len(waiting))
-	for i, w := range waiting {
-		parts[i] = w.String()
-	}
-	return " Not configured yet: " + strings.Join(parts, ", ") + ". The host will be configured again when that exists."
+	return describeList(" Not configured yet: ", waiting, ". The host will be configured again when that exists.")
 }
 
 // describeAwaited says what waits for networks that others make on the host, as the end of a message. Empty: nothing.
 func describeAwaited(waiting []api.Waiting) string {
-	if len(waiting) == 0 {
+	return describeList(" Not running yet: ", waiting, ". The agent on the host starts it once that exists.")
+}
+
+// describeList is a list with what is said before and after it. Empty: the list is.
+func describeList[T fmt.Stringer](before string, list []T, after string) string {
+	if len(list) == 0 {
 		return ""
 	}
-	parts := make([]string, len(waiting))
-	for i, w := range waiting {
-		parts[i] = w.String()
+	parts := make([]string, len(list))
+	for i, item := range list {
+		parts[i] = item.String()
 	}
-	return " Not running yet: " + strings.Join(parts, ", ") + ". The agent on the host starts it once that exists."
+	return before + strings.Join(parts, ", ") + after
 }
 
 // awaited returns what waits on the host for networks that others make. A host without such a network is not asked.
