@@ -28,8 +28,8 @@ func newCheck(e *env) *cobra.Command {
 		Use:   "check (NAME... | -l SELECTOR | --pool POOL | -A)",
 		Short: "Try the way to a host, layer by layer",
 		Long: `Try the way to a host now, over a connection of its own, layer by layer: name, bastion, port,
-SSH, host key, login, session, our program there, and whether the host is fit to be a node.
-Nothing is changed on the host. Exits with 2 when something is in the way.`,
+SSH, host key, login, session, our program there, whether the host is fit to be a node, and its
+way back to the API server. Nothing is changed on the host. Exits with 2 when something is in the way.`,
 		Example: `  kubectl windows check win-6
   kubectl windows check -A --pool windows-instances || echo "not all of them"`,
 		RunE: func(cmd *cobra.Command, args []string) error {

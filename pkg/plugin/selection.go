@@ -32,7 +32,7 @@ type selection struct {
 
 func (s *selection) addFlags(e *env, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.selector, "selector", "l", "", "Label selector of the hosts, for example -l rack=r1.")
-	cmd.Flags().StringVar(&s.fieldSelector, "field-selector", "", "Field selector of the hosts, for example --field-selector status.phase=Failed. Known fields: metadata.name, metadata.namespace, spec.poolRef.name, status.node.name, status.phase.")
+	cmd.Flags().StringVar(&s.fieldSelector, "field-selector", "", "Field selector of the hosts, for example --field-selector status.phase=Failed. Known fields: metadata.name, metadata.namespace, spec.address, spec.poolRef.name, status.node.name, status.phase.")
 	cmd.Flags().StringVar(&s.pool, "pool", "", "The hosts of this WindowsNodePool.")
 	cmd.Flags().BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "The hosts of all namespaces.")
 	e.completeFlag(cmd, "pool", pools)
