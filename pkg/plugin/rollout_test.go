@@ -372,7 +372,7 @@ func TestHostLine(t *testing.T) {
 	outdated.Status.DesiredRevision = "r2"
 	for _, tt := range []struct{ reason, message, want string }{
 		{v1alpha1.ReasonRevisionOutdated, "The host has revision r1; the desired one is r2.", "outdated"},
-		{v1alpha1.ReasonRevisionOutdated, "The host has revision r1; the desired one is r2. It is updated in its turn in the window of pool p (spec.updateStrategy.window).", "outdated: It is updated in its turn in the window of pool p (spec.updateStrategy.window)"},
+		{v1alpha1.ReasonRevisionOutdated, "The host has revision r1; the desired one is r2. It is updated when it gets a disruption slot in the window of pool p (spec.updateStrategy.window).", "outdated: It is updated when it gets a disruption slot in the window of pool p (spec.updateStrategy.window)"},
 		{v1alpha1.ReasonUpdateFailed, "The host works with revision r1; the desired one is r2. Operation op-1 failed before it changed the host: Disk\nfull.", "outdated: Operation op-1 failed before it changed the host: Disk full"},
 		{v1alpha1.ReasonPaused, "spec.paused is true. So it is.", "outdated"},
 	} {

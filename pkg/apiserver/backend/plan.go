@@ -121,7 +121,7 @@ func unadoptable(name string, err error) error {
 
 // ofAdoption is what an adoption itself changes. It says what there is to know of the update that follows.
 func ofAdoption(warnings []string) v1alpha1.PlannedChange {
-	text := "At once: Windows starts the services of the host from then on, and everything else stays as it is, and runs on. What follows waits for the next update, with which goes what WMCO has left."
+	text := "Now: the WMCO daemon is removed and Windows starts the services; nothing else changes. The changes below, and the removal of what WMCO left, wait for the next update."
 	if len(warnings) > 0 {
 		text += " Warnings: " + strings.Join(warnings, "; ") + "."
 	}

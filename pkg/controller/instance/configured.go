@@ -286,7 +286,7 @@ func (e *evaluation) outdated(known *metav1.Condition) {
 	case e.held != "":
 		text += " " + e.held
 	case e.instance.Spec.PoolRef == nil:
-		text += " It is updated in its turn, as at most one of the hosts in no pool of a namespace is out of service at a time."
+		text += " It is updated when it gets a disruption slot: at most one of the hosts in no pool of a namespace is out of service at a time."
 	}
 	e.set(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, text+e.warned())
 }

@@ -198,7 +198,7 @@ func TestEvaluateConfigured(t *testing.T) {
 		{"many settings of the cluster do not hold", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, warnings: []string{strings.Repeat("x", 4<<10), "that is another"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"; that is another."}, v1alpha1.InstanceReady},
 		{"a setting of the cluster does not hold, and the host does not follow yet", snapshot{instance: changed, observation: setUpWith(revision2, ""), node: ready, warnings: []string{"this is one"}},
-			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"the desired one is 111111111111. It is updated in its turn, ", " Warnings: This is one."}, v1alpha1.InstanceReady},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"the desired one is 111111111111. It is updated when it gets a disruption slot: ", " Warnings: This is one."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: changed, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; the desired one is 111111111111"}, v1alpha1.InstanceReady},
 		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, v1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
@@ -763,7 +763,7 @@ func TestEvaluatePoolRevision(t *testing.T) {
 func TestHeldFromItsUpdate(t *testing.T) {
 	const (
 		base   = "The host has revision 222222222222; the desired one is 111111111111."
-		window = "It is updated in its turn in the window of pool p (spec.updateStrategy.window)."
+		window = "It is updated when it gets a disruption slot in the window of pool p (spec.updateStrategy.window)."
 	)
 	says := func(text string) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
@@ -782,7 +782,7 @@ func TestHeldFromItsUpdate(t *testing.T) {
 		want  string
 	}{
 		{"it waits for its turn", []func(*v1alpha1.WindowsInstance){inPool}, "", true, base},
-		{"in no pool", nil, "", true, base + " It is updated in its turn, as at most one of the hosts in no pool of a namespace is out of service at a time."},
+		{"in no pool", nil, "", true, base + " It is updated when it gets a disruption slot: at most one of the hosts in no pool of a namespace is out of service at a time."},
 		{"it waits for a window", []func(*v1alpha1.WindowsInstance){inPool, says(base)}, window, true, base + " " + window},
 		{"nobody says it yet", []func(*v1alpha1.WindowsInstance){inPool, says(base + " " + window)}, "", false, base + " " + window},
 		{"and another revision is wanted", []func(*v1alpha1.WindowsInstance){inPool, says("The host has revision 333333333333; the desired one is 222222222222. " + window)}, "", false, base},

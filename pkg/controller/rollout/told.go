@@ -56,7 +56,7 @@ func (s *Scheduler) Told(i *v1alpha1.WindowsInstance) (text string, known bool) 
 	case waitsForRequest:
 		text = fmt.Sprintf("It is updated when somebody asks for it (spec.updateStrategy.type of %s): kubectl windows reconfigure %s -n %s", pool, i.Name, i.Namespace)
 	case waitsForWindow:
-		text = fmt.Sprintf("It is updated in its turn in the window of %s (spec.updateStrategy.window).", pool)
+		text = fmt.Sprintf("It is updated when it gets a disruption slot in the window of %s (spec.updateStrategy.window).", pool)
 	case waitsForCanary:
 		text = fmt.Sprintf("Others of %s were updated first. It follows when spec.updateStrategy.rollingUpdate.canary is raised or removed.", pool)
 	case waitsForBroken:

@@ -26,7 +26,7 @@ func TestTold(t *testing.T) {
 			s.Window = &v1alpha1.MaintenanceWindow{Schedule: schedule, DurationSeconds: 3600}
 		}
 	}
-	const inWindow = "It is updated in its turn in the window of pool p (spec.updateStrategy.window)."
+	const inWindow = "It is updated when it gets a disruption slot in the window of pool p (spec.updateStrategy.window)."
 	for _, tt := range []struct {
 		name     string
 		strategy func(*v1alpha1.PoolUpdateStrategy)

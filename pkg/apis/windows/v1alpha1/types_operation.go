@@ -203,8 +203,8 @@ type Operation struct {
 	AdmittedImpact ChangeImpact `json:"admittedImpact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
 	// change, or the connection was lost so that nobody knows; or a removal found that the host
-	// was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the
-	// host is as it was.
+	// was configured; or an adoption has made the host ours. The oldest operation in status.history is true also if one that was
+	// dropped before it was. Empty: the host is as it was.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
 	// Whether a release has given the host up. From then on the host is that of others, and what operations before it did to the

@@ -264,13 +264,14 @@ type WindowsInstanceStatus struct {
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
 	// IP address at which the host was logged in to: that of the connection, whatever else spec.address
-	// resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.
+	// resolves to. Whose host and whose Node it is goes by this one. Empty: no login has
+	// succeeded since releases record this.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=64
 	HostIP string `json:"hostIP,omitempty"`
-	// Bastion through which that was, as address:port. What the addresses above are is then what the bastion says: outside
-	// of the namespace of the operator they do not prove which Node the host is. Empty: the host was connected to directly.
+	// Bastion, as address:port, through which the host was logged in to. The addresses above are then as the bastion sees
+	// them, and outside the operator's namespace do not prove which Node the host is. Empty: the host was connected to directly.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=264
@@ -281,7 +282,7 @@ type WindowsInstanceStatus struct {
 	// +listType=atomic
 	// +k8s:optional
 	HostKeys []HostKeyStatus `json:"hostKeys,omitempty"`
-	// Which of our credentials the host accepts. Empty: it was not logged in to since it is recorded.
+	// Which of our credentials the host accepts. Empty: no login has succeeded since releases record this.
 	// +optional
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 	// The Node of the host. Empty: it is no node.
@@ -319,8 +320,8 @@ type WindowsInstanceStatus struct {
 	// +k8s:optional
 	// +k8s:maxLength=253
 	PoolRevision string `json:"poolRevision,omitempty"`
-	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or it did
-	// not keep its programs, say because it has gone back to those of before.
+	// ControllerRevision with other programs that the host worked with before poolRevision; the host still has these programs if
+	// they fit on its disk. Empty: there is none, or the host has not kept its programs, for example because it has gone back.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
@@ -342,7 +343,7 @@ type WindowsInstanceStatus struct {
 	// +k8s:maxItems=5
 	NodeNotReadyTimes []metav1.Time `json:"nodeNotReadyTimes,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
-	// with another boot. Empty: never, or not since it is recorded.
+	// with another boot. Empty: never, or not since releases record this.
 	// +optional
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 	// The operation that runs or is pending, or else the last one.
