@@ -37,9 +37,9 @@ type Scheduler struct {
 	client client.Client
 	clock  clock.PassiveClock
 	asker  *asker
-	// changed is called with pools of which it is another thing that hosts wait for. It must not block for long.
+	// changed is called for each pool whose blocked-by text has changed. It must not block for long.
 	changed func(context.Context, types.NamespacedName)
-	// tells is called with instances that tell something else of what their hosts wait for, and toldChanged has them. It must not block for long.
+	// tells is called for each instance whose blocked-by text has changed, and toldChanged has them. It must not block for long.
 	tells       func(context.Context, types.NamespacedName)
 	toldChanged chan event.GenericEvent
 
