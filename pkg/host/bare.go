@@ -38,7 +38,7 @@ func (c *Connector) LoginBare(ctx context.Context, instance *v1alpha1.WindowsIns
 	}
 	target.Credential = offered(bare, nil, nil, c.now())
 	target.Owner += ", with the bare key"
-	defer c.options.Pool.Forget(target.Owner) // the next one is to find out anew
+	defer c.options.Pool.Forget(target.Owner) // the next one finds it out again
 	met, err := c.options.Pool.Login(ctx, target)
 	if refused, ok := ssh.AsError(err); ok && refused.Reason == ssh.ReasonCredentialsRefused {
 		return nil, nil //nolint:nilnil // it is an answer

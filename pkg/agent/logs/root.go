@@ -24,7 +24,7 @@ var (
 const maxLinks = 16
 
 // logRoot opens files below one directory, and nowhere else. The directory is
-// opened anew each time: it may not exist yet, or be replaced while a log is
+// opened again each time: it may not exist yet, or be replaced while a log is
 // followed, and the cost is far below that of a poll.
 type logRoot struct {
 	dir string

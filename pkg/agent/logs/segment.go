@@ -104,7 +104,7 @@ func (s *segment) loadHead() error {
 }
 
 // headIntact says whether the file still begins as it did. If not, it was
-// truncated and written anew.
+// truncated and written again.
 func (s *segment) headIntact() bool {
 	if s.f == nil || s.gen.gzip {
 		return true

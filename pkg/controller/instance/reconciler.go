@@ -127,7 +127,7 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instan
 	status := leaving(instance, r.clock.Now())
 	if held(instance) {
 		// That of a host whose status was lost, that has become a node meanwhile, or whose kubelet has
-		// registered it anew: the removal deletes the Node that there is.
+		// registered it again: the removal deletes the Node that there is.
 		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
 		if err != nil {
 			return reconcile.Result{}, err

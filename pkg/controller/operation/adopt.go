@@ -116,7 +116,7 @@ func (e *execution) ensureMadeByWMCO(ctx context.Context, node *corev1.Node) err
 	}
 	managed, err := e.hasWICD(ctx)
 	if err == nil && !managed {
-		err = fmt.Errorf("node %s does not have the annotation %s of the Windows Machine Config Operator, nor its host the service %s, so that it is not known with what the host was configured; to configure it anew: kubectl windows reconfigure %s -n %s",
+		err = fmt.Errorf("node %s does not have the annotation %s of the Windows Machine Config Operator, nor its host the service %s, so that it is not known with what the host was configured; to configure it all the same: kubectl windows reconfigure %s -n %s",
 			node.Name, wmco.VersionAnnotation, wmco.WICDService, e.instance.Name, e.instance.Namespace)
 	}
 	return err

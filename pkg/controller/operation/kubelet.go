@@ -239,7 +239,7 @@ func (r kubeletReport) ofKubeletStartedWithin(since time.Duration, facts *api.Fa
 const registration = time.Minute
 
 // errNodeDeleted has the operation end, so that the next one has the host join again.
-var errNodeDeleted = errors.New("the Node was deleted meanwhile, and its kubelet has not registered again; the host is configured again, so that it joins the cluster anew")
+var errNodeDeleted = errors.New("the Node was deleted meanwhile, and its kubelet has not registered again; the host is configured again, so that it joins the cluster again")
 
 // kubeletWatch knows for how long a Node has been ready whose kubelet reports. It does no I/O.
 type kubeletWatch struct {

@@ -144,7 +144,7 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	if known := e.instance.Status.Node; e.operation().Type == v1alpha1.OperationRemove && known != nil && known.Name == node.Name {
-		node = known // a kubelet that started again before it was removed has registered the Node anew
+		node = known // a kubelet that started again before it was removed has registered the Node again
 	}
 	err := retryAPI(ctx, e.clock, "Deleting the Node", isFinal, func() error {
 		err := e.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})

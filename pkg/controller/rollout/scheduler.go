@@ -315,7 +315,7 @@ func (s *Scheduler) writeAll(ctx context.Context, instances map[types.Namespaced
 func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstance, g grant, change func(*v1alpha1.WindowsInstance, grant, time.Time) error) (again bool, err error) {
 	changed := instance.DeepCopy() // the one that was read belongs to the cache
 	if err := change(changed, g, s.clock.Now()); err != nil {
-		return true, nil //nolint:nilerr // another operation has been recorded, which is decided about anew
+		return true, nil //nolint:nilerr // another operation has been recorded, which is decided about again
 	}
 	s.mu.Lock()
 	s.written[g.key] = grantWritten{

@@ -159,7 +159,7 @@ func (w *worker) send(ctx context.Context, j *job) error {
 			w.removeTemporary(ctx, j)
 		}
 		// What was resumed may have been damaged before, for example by a loss of power, after which
-		// NTFS may have a file's size and not its content. Sent anew, it must be right.
+		// NTFS may have a file's size and not its content. Sent again, it must be right.
 		if errors.Is(err, ErrDigest) && start > 0 && !restarted {
 			restarted, j.acknowledged = true, 0
 			continue

@@ -65,7 +65,7 @@ func (e *Embedded) keepSpace(ctx context.Context, tick <-chan time.Time) {
 
 // makeSpace ends the alarm with which a member that was full refuses all writes from then on, also
 // those by which the API server has old revisions removed, which is what it is full of. Whoever reads
-// those is told so, and lists anew. What fails is logged: objects can be read all the same.
+// those is told so, and lists again. What fails is logged: objects can be read all the same.
 func (e *Embedded) makeSpace(ctx context.Context) {
 	for _, alarm := range e.etcd.Server.Alarms() {
 		if alarm.Alarm != etcdserverpb.AlarmType_NOSPACE {

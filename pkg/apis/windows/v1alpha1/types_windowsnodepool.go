@@ -135,7 +135,7 @@ const (
 // of spec.updateStrategy, because the host is out of service already; a restart waits for a slot of --max-disruptive-operations. Hosts of
 // Machines are replaced by a MachineHealthCheck, if there is one, and not by this.
 type PoolRemediation struct {
-	// For how long, in seconds, a Node must not have been ready. It counts anew after each action.
+	// For how long, in seconds, a Node must not have been ready. After each action it begins again.
 	// Default 600.
 	// +optional
 	// +k8s:optional

@@ -49,7 +49,7 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 }
 
 // waitingSince returns since when removals wait for a confirmation: setStatus has the condition begin
-// anew when they do. Zero: none does.
+// again when they do. Zero: none does.
 func waitingSince(pool *v1alpha1.WindowsNodePool) time.Time {
 	c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
 	if c == nil || c.Reason != v1alpha1.ReasonConfirmationNeeded {
