@@ -195,7 +195,7 @@ func TestStorageIsComplete(t *testing.T) {
 	if s.Inspect.instances != rest.Getter(store) || s.Inspect.inspector == nil || s.Check.instances != rest.Getter(store) || s.Check.checker == nil || s.Exec.events == nil {
 		t.Error("a live subresource lacks its store or the way to hosts")
 	}
-	if _, lenient := s.Instance.releases.store.UpdateStrategy.(releaseStrategy); !lenient {
+	if _, lenient := s.Instance.namespaceDeletions.store.UpdateStrategy.(uncheckedStrategy); !lenient {
 		t.Error("a host is not released when its instance is not valid any more")
 	}
 	if short, categories := s.Instance.ShortNames(), s.Instance.Categories(); !slices.Equal(short, []string{"wi"}) || !slices.Equal(categories, []string{"windows"}) {

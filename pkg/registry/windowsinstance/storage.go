@@ -113,13 +113,13 @@ func NewStorage(o Options) (*Storage, error) {
 	}
 	return &Storage{
 		Instance: &REST{
-			Store:       store,
-			releases:    releases{store: releasing(store, strategy), deleters: o.Deleters, now: time.Now},
-			source:      sourceGuard{deleters: o.Deleters},
-			keys:        keyGuard{authorizer: o.Authorizer, deleters: o.Deleters, pools: o.Pools},
-			abandon:     abandonGuard{authorizer: o.Authorizer},
-			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
-			atMost:      base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace, o.Deleters),
+			Store:              store,
+			namespaceDeletions: namespaceDeletions{store: uncheckedStore(store, strategy), deleters: o.Deleters, now: time.Now},
+			source:             sourceGuard{deleters: o.Deleters},
+			keys:               keyGuard{authorizer: o.Authorizer, deleters: o.Deleters, pools: o.Pools},
+			abandon:            abandonGuard{authorizer: o.Authorizer},
+			credentials:        credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
+			atMost:             base.AtMost[*windows.WindowsInstance](store, o.MaxPerNamespace, o.Deleters),
 		},
 		Status:      status,
 		Log:         newLogREST(store, o.Hosts, o.Streams, o.Memory.Track, again, endless),
@@ -141,12 +141,12 @@ func NewStorage(o Options) (*Storage, error) {
 // REST serves the resource itself.
 type REST struct {
 	*genericregistry.Store
-	releases    releases
-	source      sourceGuard
-	keys        keyGuard
-	abandon     abandonGuard
-	credentials credentialGuard
-	atMost      func(ctx context.Context, instance *windows.WindowsInstance) error
+	namespaceDeletions namespaceDeletions
+	source             sourceGuard
+	keys               keyGuard
+	abandon            abandonGuard
+	credentials        credentialGuard
+	atMost             func(ctx context.Context, instance *windows.WindowsInstance) error
 }
 
 var (
@@ -181,7 +181,7 @@ func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc
 // go that goes with its namespace.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	selector := fields.OneTermEqualSelector("metadata.name", name)
-	if err := r.releases.beforeDelete(ctx, &metainternalversion.ListOptions{FieldSelector: selector}, options); err != nil {
+	if err := r.namespaceDeletions.beforeDelete(ctx, &metainternalversion.ListOptions{FieldSelector: selector}, options); err != nil {
 		return nil, false, err
 	}
 	return r.Store.Delete(ctx, name, base.Guard(validate, r.source.checkDelete), options)
@@ -189,7 +189,7 @@ func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateOb
 
 // DeleteCollection adds the same.
 func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
-	if err := r.releases.beforeDelete(ctx, list, options); err != nil {
+	if err := r.namespaceDeletions.beforeDelete(ctx, list, options); err != nil {
 		return nil, err
 	}
 	return r.Store.DeleteCollection(ctx, base.Guard(validate, r.source.checkDelete), options, list)

@@ -381,7 +381,7 @@ func TestStorageDeletes(t *testing.T) {
 }
 
 // The deletion of a namespace does not wait for hosts, but for the operation that runs on one, for a while.
-func TestNamespaceDeletionReleasesHosts(t *testing.T) {
+func TestNamespaceDeletionLeavesHosts(t *testing.T) {
 	since := time.Now().Add(-time.Minute)
 	working := func(i *windows.WindowsInstance) {
 		i.Status.Operation = operation("op", windows.OperationRunning)
@@ -450,18 +450,18 @@ func TestNamespaceDeletionReleasesHosts(t *testing.T) {
 }
 
 // What no host holds is not written before it is deleted, and one that is gone meanwhile is no error.
-func TestReleaseOfNothing(t *testing.T) {
+func TestNamespaceDeletionOfNothing(t *testing.T) {
 	s := newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, newInstance())
 	if _, _, err := s.Instance.Delete(requestAs(namespaceController, ""), "win-1", rest.ValidateAllObjectFunc, nil); err != nil || s.memory.writes != 1 {
 		t.Errorf("got %v after %d writes", err, s.memory.writes)
 	}
-	if err := s.Instance.releases.release(requestAs(namespaceController, ""), "win-1"); !apierrors.IsNotFound(err) {
+	if err := s.Instance.namespaceDeletions.removeFinalizer(requestAs(namespaceController, ""), "win-1"); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // Nothing is released, or deleted, while it is not known whether the namespace goes.
-func TestReleaseFailsClosed(t *testing.T) {
+func TestNamespaceDeletionFailsClosed(t *testing.T) {
 	cause := errors.New("no server")
 	s := newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), cause }}, newInstance(heldByHost))
 	if _, _, err := s.Instance.Delete(requestAs(namespaceController, ""), "win-1", rest.ValidateAllObjectFunc, nil); !errors.Is(err, cause) && !apierrors.IsInternalError(err) {
@@ -477,8 +477,8 @@ func TestReleaseFailsClosed(t *testing.T) {
 	// What cannot be released now is not deleted now: it would wait for its host.
 	s = newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, newInstance(heldByHost))
 	s.memory.refuse = cause
-	if err := s.Instance.releases.beforeDelete(requestAs(namespaceController, ""), &metainternalversion.ListOptions{}, nil); !errors.Is(err, cause) {
-		t.Errorf("the release of one: got %v", err)
+	if err := s.Instance.namespaceDeletions.beforeDelete(requestAs(namespaceController, ""), &metainternalversion.ListOptions{}, nil); !errors.Is(err, cause) {
+		t.Errorf("one: got %v", err)
 	}
 	if _, err := s.Instance.DeleteCollection(requestAs(namespaceController, ""), rest.ValidateAllObjectFunc, nil, &metainternalversion.ListOptions{}); !errors.Is(err, cause) {
 		t.Errorf("all at once: got %v", err)
@@ -489,13 +489,13 @@ func TestReleaseFailsClosed(t *testing.T) {
 }
 
 // All hosts of a namespace are released before any is deleted, also when one of them is gone meanwhile.
-func TestReleaseOfAll(t *testing.T) {
+func TestNamespaceDeletionOfAll(t *testing.T) {
 	named := func(name string) *windows.WindowsInstance {
 		return newInstance(heldByHost, func(i *windows.WindowsInstance) { i.Name = name })
 	}
 	s := newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, named("a"), named("b"), named("c"))
 	s.memory.vanish = "/windowsinstances/default/b"
-	if err := s.Instance.releases.beforeDelete(requestAs(namespaceController, ""), &metainternalversion.ListOptions{}, nil); err != nil {
+	if err := s.Instance.namespaceDeletions.beforeDelete(requestAs(namespaceController, ""), &metainternalversion.ListOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "c"} {
