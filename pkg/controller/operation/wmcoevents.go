@@ -21,21 +21,6 @@ type told struct {
 	eventType, reason string
 }
 
-// stepReasons are the reasons of the events about the ends of steps that people notice.
-var stepReasons = map[string]string{
-	v1alpha1.StepCordon:      "Cordoned",
-	v1alpha1.StepEvict:       "Drained",
-	v1alpha1.StepDrain:       "Drained",
-	v1alpha1.StepApply:       "HostConfigured",
-	v1alpha1.StepRestart:     "HostRestarting",
-	v1alpha1.StepBoot:        "HostRestarted",
-	v1alpha1.StepJoin:        "Joined",
-	v1alpha1.StepUncordon:    "Uncordoned",
-	v1alpha1.StepAdopt:       "Adopted",
-	v1alpha1.StepReleaseNode: "Released",
-	v1alpha1.StepCleanup:     "HostCleaned",
-}
-
 // concerned are the objects besides the instance that an operation is told on: the Machine or the ConfigMap that the instance comes from,
 // and its Node as long as there is one.
 func concerned(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []*corev1.ObjectReference {
