@@ -17,12 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
-)
 
-// CordonedByAnnotation is on a Node that was cordoned here. Its value begins with what
-// identifies the cordon, goes on with what it is for if that matters, and names who
-// wanted it.
-const CordonedByAnnotation = "windows.openshift.io/cordoned-by"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
 
 // ErrNodeReplaced means that there is another Node of the name now.
 var ErrNodeReplaced = errors.New("the Node was deleted, and another has its name")
@@ -69,14 +66,14 @@ func AskedForBy(requester string) string { return "(asked for by " + requester +
 
 // IsMarked says whether a Node is cordoned with a mark of that purpose by that requester, whatever its ID is.
 func IsMarked(node *corev1.Node, purpose, requester string) bool {
-	mark := node.Annotations[CordonedByAnnotation]
+	mark := node.Annotations[v1alpha1.CordonedByAnnotation]
 	_, rest, _ := strings.Cut(strings.TrimSuffix(mark, untilOf(mark)), " ")
 	return node.Spec.Unschedulable && rest == purpose+" "+plain(AskedForBy(requester))
 }
 
 // MarkedFor returns the ID of the mark with which a Node is cordoned for a purpose. Empty: it is not cordoned, or not for that.
 func MarkedFor(node *corev1.Node, purpose string) string {
-	id, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	id, rest, _ := strings.Cut(node.Annotations[v1alpha1.CordonedByAnnotation], " ")
 	if of, _, _ := strings.Cut(rest, " "); !node.Spec.Unschedulable || of != purpose {
 		return ""
 	}
@@ -85,14 +82,14 @@ func MarkedFor(node *corev1.Node, purpose string) string {
 
 // on says whether the Node has the mark, or one that it stands for.
 func (m Mark) on(node *corev1.Node) bool {
-	id, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	id, rest, _ := strings.Cut(node.Annotations[v1alpha1.CordonedByAnnotation], " ")
 	purpose, _, _ := strings.Cut(rest, " ")
 	return id != "" && (id == m.ID || m.Purpose != "" && purpose == m.Purpose)
 }
 
 // purposeOf is what the mark of a Node says that its cordon is for. Empty: nothing.
 func purposeOf(node *corev1.Node) string {
-	_, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	_, rest, _ := strings.Cut(node.Annotations[v1alpha1.CordonedByAnnotation], " ")
 	purpose, _, _ := strings.Cut(rest, " ")
 	if strings.HasPrefix(purpose, "(") { // who wanted it
 		return ""
@@ -118,7 +115,7 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 	var found Cordoned
 	err := change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		found = Cordoned{}
-		value, former := mark.value(), node.Annotations[CordonedByAnnotation]
+		value, former := mark.value(), node.Annotations[v1alpha1.CordonedByAnnotation]
 		if id, _, _ := strings.Cut(former, " "); node.Spec.Unschedulable {
 			keeps := mark.Keeps && purposeOf(node) != ""
 			switch {
@@ -149,7 +146,7 @@ const untilReady = ", until the Node is ready after "
 // who made it. It returns whether the Node has that mark. Repeating it is harmless.
 func Await(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark, after time.Time) (noted bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
-		former := node.Annotations[CordonedByAnnotation]
+		former := node.Annotations[v1alpha1.CordonedByAnnotation]
 		id, _, _ := strings.Cut(former, " ")
 		value := mark.value() + untilReady + after.UTC().Format(time.RFC3339)
 		noted = node.Spec.Unschedulable && id == mark.ID
@@ -175,7 +172,7 @@ func AwaitedFor(node *corev1.Node, purpose string) (after time.Time, ok bool) {
 	if !node.Spec.Unschedulable || purposeOf(node) != purpose {
 		return time.Time{}, false
 	}
-	text, noted := strings.CutPrefix(untilOf(node.Annotations[CordonedByAnnotation]), untilReady)
+	text, noted := strings.CutPrefix(untilOf(node.Annotations[v1alpha1.CordonedByAnnotation]), untilReady)
 	if !noted {
 		return time.Time{}, false
 	}
@@ -186,7 +183,7 @@ func AwaitedFor(node *corev1.Node, purpose string) (after time.Time, ok bool) {
 // Abandoned says whether a Node has the mark of a cordon that somebody has lifted by other means. It must not be taken for the mark of a
 // cordon that comes later.
 func Abandoned(node *corev1.Node) bool {
-	_, marked := node.Annotations[CordonedByAnnotation]
+	_, marked := node.Annotations[v1alpha1.CordonedByAnnotation]
 	return marked && !node.Spec.Unschedulable
 }
 
@@ -201,7 +198,7 @@ func Abandoned(node *corev1.Node) bool {
 func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable, lifted bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		on := mark.on(node)
-		if _, former, taken := strings.Cut(node.Annotations[CordonedByAnnotation], insteadOf); on && taken && node.Spec.Unschedulable {
+		if _, former, taken := strings.Cut(node.Annotations[v1alpha1.CordonedByAnnotation], insteadOf); on && taken && node.Spec.Unschedulable {
 			schedulable, lifted = false, false
 			return patch(node, true, former), true
 		}
@@ -217,7 +214,7 @@ func Restore(ctx context.Context, client kubernetes.Interface, name string, uid 
 // Uncordon makes a Node schedulable again, whoever cordoned it. It returns whether it was not.
 func Uncordon(ctx context.Context, client kubernetes.Interface, name string, uid types.UID) (changed bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
-		_, marked := node.Annotations[CordonedByAnnotation]
+		_, marked := node.Annotations[v1alpha1.CordonedByAnnotation]
 		changed = node.Spec.Unschedulable
 		return patch(node, false, nil), changed || marked
 	})
@@ -234,7 +231,7 @@ func patch(node *corev1.Node, unschedulable bool, mark any) map[string]any {
 		"metadata": map[string]any{
 			"resourceVersion": node.ResourceVersion,
 			"uid":             node.UID,
-			"annotations":     map[string]any{CordonedByAnnotation: mark},
+			"annotations":     map[string]any{v1alpha1.CordonedByAnnotation: mark},
 		},
 		"spec": map[string]any{"unschedulable": unschedulable},
 	}

@@ -16,12 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func newTestNode(unschedulable bool, mark string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "uid"}, Spec: corev1.NodeSpec{Unschedulable: unschedulable}}
 	if mark != "" {
-		node.Annotations = map[string]string{CordonedByAnnotation: mark}
+		node.Annotations = map[string]string{v1alpha1.CordonedByAnnotation: mark}
 	}
 	return node
 }
@@ -50,7 +52,7 @@ func TestCordonAndRestore(t *testing.T) {
 				}
 			}
 			node := getNode(t, client)
-			if !node.Spec.Unschedulable || !tt.want.ByOther && node.Annotations[CordonedByAnnotation] != "drain-1 alice" {
+			if !node.Spec.Unschedulable || !tt.want.ByOther && node.Annotations[v1alpha1.CordonedByAnnotation] != "drain-1 alice" {
 				t.Errorf("after the cordon it is %+v with %v", node.Spec, node.Annotations)
 			}
 			for n := range 2 {
@@ -60,7 +62,7 @@ func TestCordonAndRestore(t *testing.T) {
 				}
 			}
 			node = getNode(t, client)
-			if _, marked := node.Annotations[CordonedByAnnotation]; node.Spec.Unschedulable != tt.after || marked != (tt.want.Owner != "") {
+			if _, marked := node.Annotations[v1alpha1.CordonedByAnnotation]; node.Spec.Unschedulable != tt.after || marked != (tt.want.Owner != "") {
 				t.Errorf("after the restore it is %+v with %v", node.Spec, node.Annotations)
 			}
 		})
@@ -79,14 +81,14 @@ func TestNamesOfUsersSeparateNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		node := getNode(t, client)
-		if after, ok := AwaitedFor(node, "Reboot"); ok || untilOf(node.Annotations[CordonedByAnnotation]) != "" {
+		if after, ok := AwaitedFor(node, "Reboot"); ok || untilOf(node.Annotations[v1alpha1.CordonedByAnnotation]) != "" {
 			t.Errorf("%s: it is awaited after %s", user, after)
 		}
 		if !IsMarked(node, "Reboot", user) || IsMarked(node, "Reboot", "windows-controller") {
-			t.Errorf("%s: it is marked with %q", user, node.Annotations[CordonedByAnnotation])
+			t.Errorf("%s: it is marked with %q", user, node.Annotations[v1alpha1.CordonedByAnnotation])
 		}
 		if schedulable, _, err := Restore(t.Context(), client, testNode, "uid", mark); !schedulable || err != nil {
-			t.Errorf("%s: %v, %v; it is marked with %q", user, schedulable, err, getNode(t, client).Annotations[CordonedByAnnotation])
+			t.Errorf("%s: %v, %v; it is marked with %q", user, schedulable, err, getNode(t, client).Annotations[v1alpha1.CordonedByAnnotation])
 		}
 	}
 }
@@ -115,7 +117,7 @@ func TestMarksOfAPurpose(t *testing.T) {
 			if err != nil || got != tt.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
 			}
-			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantMark {
+			if got := getNode(t, client).Annotations[v1alpha1.CordonedByAnnotation]; got != tt.wantMark {
 				t.Errorf("the mark is %q, want %q", got, tt.wantMark)
 			}
 			schedulable, _, err := Restore(t.Context(), client, testNode, "uid", mark)
@@ -154,7 +156,7 @@ func TestCordonThatStays(t *testing.T) {
 			if got, err = Cordon(t.Context(), client, testNode, "uid", mark); err != nil || got.TakenOver {
 				t.Errorf("repeated: got %+v, %v", got, err)
 			}
-			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantMark {
+			if got := getNode(t, client).Annotations[v1alpha1.CordonedByAnnotation]; got != tt.wantMark {
 				t.Errorf("the mark is %q, want %q", got, tt.wantMark)
 			}
 			for _, purpose := range []string{"Reconfigure", "Reboot"} {
@@ -169,7 +171,7 @@ func TestCordonThatStays(t *testing.T) {
 					t.Errorf("schedulable: got %v, lifted: %v, %v", schedulable, lifted, err)
 				}
 			}
-			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantAfter {
+			if got := getNode(t, client).Annotations[v1alpha1.CordonedByAnnotation]; got != tt.wantAfter {
 				t.Errorf("the mark is %q in the end, want %q", got, tt.wantAfter)
 			}
 		})
@@ -192,7 +194,7 @@ func TestUncordon(t *testing.T) {
 			client := fake.NewClientset(tt.node)
 			got, err := Uncordon(t.Context(), client, testNode, "uid")
 			node := getNode(t, client)
-			if err != nil || got != tt.want || node.Spec.Unschedulable || node.Annotations[CordonedByAnnotation] != "" {
+			if err != nil || got != tt.want || node.Spec.Unschedulable || node.Annotations[v1alpha1.CordonedByAnnotation] != "" {
 				t.Errorf("got %v, %v, and the Node is %+v with %v", got, err, node.Spec, node.Annotations)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -30,7 +31,7 @@ func TestMarkedFor(t *testing.T) {
 		{"op-1 (asked for by Reboot)", true, ""},
 		{"", true, ""},
 	} {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{drain.CordonedByAnnotation: tt.mark}}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.CordonedByAnnotation: tt.mark}}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
 		if got := drain.MarkedFor(node, "Reboot"); got != tt.want {
 			t.Errorf("%q, cordoned %t: got %q, want %q", tt.mark, tt.cordoned, got, tt.want)
 		}
@@ -56,7 +57,7 @@ func TestAwaited(t *testing.T) {
 		{"of nobody", "", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Annotations: map[string]string{drain.CordonedByAnnotation: tt.mark}}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Annotations: map[string]string{v1alpha1.CordonedByAnnotation: tt.mark}}, Spec: corev1.NodeSpec{Unschedulable: tt.cordoned}}
 			client := fake.NewClientset(node)
 			for range 2 {
 				noted, err := drain.Await(t.Context(), client, "n", "u", mark, after)
@@ -65,7 +66,7 @@ func TestAwaited(t *testing.T) {
 				}
 			}
 			got, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
-			if want := cmp.Or(tt.want, tt.mark); err != nil || got.Annotations[drain.CordonedByAnnotation] != want || got.Spec.Unschedulable != tt.cordoned {
+			if want := cmp.Or(tt.want, tt.mark); err != nil || got.Annotations[v1alpha1.CordonedByAnnotation] != want || got.Spec.Unschedulable != tt.cordoned {
 				t.Errorf("got %v, %v, want the mark %q", got, err, want)
 			}
 			since, ok := drain.AwaitedFor(got, "Reboot")
@@ -85,7 +86,7 @@ func TestAwaited(t *testing.T) {
 // TestAwaitedByNobody: what cannot be read is no time.
 func TestAwaitedByNobody(t *testing.T) {
 	for _, mark := range []string{"op-1 Reboot (asked for by alice), until the Node is ready after tomorrow", "op-1 Reboot, until"} {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{drain.CordonedByAnnotation: mark}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.CordonedByAnnotation: mark}}, Spec: corev1.NodeSpec{Unschedulable: true}}
 		if after, ok := drain.AwaitedFor(node, "Reboot"); ok {
 			t.Errorf("%s: after %s", mark, after)
 		}
@@ -96,7 +97,7 @@ func TestAwaitedByNobody(t *testing.T) {
 func TestAwaitedOfAnother(t *testing.T) {
 	const until = ", until the Node is ready after 2026-03-14T14:09:26Z"
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Annotations: map[string]string{drain.CordonedByAnnotation: "op-1 Reboot (asked for by alice)" + until}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Annotations: map[string]string{v1alpha1.CordonedByAnnotation: "op-1 Reboot (asked for by alice)" + until}},
 		Spec:       corev1.NodeSpec{Unschedulable: true},
 	}
 	client := fake.NewClientset(node)
@@ -105,7 +106,7 @@ func TestAwaitedOfAnother(t *testing.T) {
 		t.Fatalf("got %+v, %v", found, err)
 	}
 	got, err := client.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
-	if want := "op-2 Reboot (asked for by windows-controller)" + until; err != nil || got.Annotations[drain.CordonedByAnnotation] != want {
+	if want := "op-2 Reboot (asked for by windows-controller)" + until; err != nil || got.Annotations[v1alpha1.CordonedByAnnotation] != want {
 		t.Errorf("got %v, %v, want the mark %q", got.Annotations, err, want)
 	}
 	if _, ok := drain.AwaitedFor(got, "Reboot"); !ok || !drain.IsMarked(got, "Reboot", "windows-controller") {
@@ -119,8 +120,8 @@ func TestAbandoned(t *testing.T) {
 		mark           map[string]string
 		cordoned, want bool
 	}{
-		"cordoned":           {mark: map[string]string{drain.CordonedByAnnotation: "op-1 Reboot"}, cordoned: true},
-		"uncordoned":         {mark: map[string]string{drain.CordonedByAnnotation: "op-1 Reboot"}, want: true},
+		"cordoned":           {mark: map[string]string{v1alpha1.CordonedByAnnotation: "op-1 Reboot"}, cordoned: true},
+		"uncordoned":         {mark: map[string]string{v1alpha1.CordonedByAnnotation: "op-1 Reboot"}, want: true},
 		"cordoned by others": {cordoned: true},
 		"never cordoned":     {},
 	} {

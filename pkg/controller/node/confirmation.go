@@ -21,7 +21,7 @@ import (
 // left says whether a Node that was written before stays as it is: nobody has confirmed what its host is to have, or the host has not said
 // yet what it has, and no operation of its instance is known. What its labels and taints were to be may be lost with the former instance or pool.
 func left(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) bool {
-	_, written := node.Annotations[object.ManagedTaintsAnnotation]
+	_, written := node.Annotations[v1alpha1.ManagedTaintsAnnotation]
 	return written && (instance.Status.Unconfirmed(pool) || !instance.Status.MayHaveChangedHost())
 }
 
@@ -39,7 +39,7 @@ func confirmationChanged(before, after *v1alpha1.WindowsInstanceStatus) bool {
 // Settled says whether writing the Node of an instance would change no label and no taint that the template of its pool is about. pool is nil
 // for an instance in none. A Node that was never written has nothing to lose.
 func Settled(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (bool, error) {
-	if _, written := node.Annotations[object.ManagedTaintsAnnotation]; !written {
+	if _, written := node.Annotations[v1alpha1.ManagedTaintsAnnotation]; !written {
 		return true, nil
 	}
 	template, err := templateOf(ctx, reader, instance, pool)

@@ -25,7 +25,7 @@ func owned(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 		return true
 	}
 	// The condition is not true while the host is configured again, or when that failed.
-	_, once := node.Annotations[object.ManagedTaintsAnnotation]
+	_, once := node.Annotations[v1alpha1.ManagedTaintsAnnotation]
 	return once
 }
 
@@ -53,7 +53,7 @@ func desiredMetadata(instance *v1alpha1.WindowsInstance, template *v1alpha1.Pool
 	switch {
 	case object.AsksForConfiguration(node):
 		// It stays as it is, and is the request, until an operation has fulfilled that.
-		m.annotations[object.WrittenVersionAnnotation] = node.Annotations[object.WrittenVersionAnnotation]
+		m.annotations[v1alpha1.WrittenVersionAnnotation] = node.Annotations[v1alpha1.WrittenVersionAnnotation]
 		if has {
 			m.annotations[wmco.VersionAnnotation] = before
 		}
@@ -64,7 +64,7 @@ func desiredMetadata(instance *v1alpha1.WindowsInstance, template *v1alpha1.Pool
 		m.annotations[wmco.VersionAnnotation] = before
 	}
 	if written := m.annotations[wmco.VersionAnnotation]; written != "" {
-		m.annotations[object.WrittenVersionAnnotation] = written
+		m.annotations[v1alpha1.WrittenVersionAnnotation] = written
 	}
 	return m
 }
@@ -106,8 +106,8 @@ func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplat
 		changed.Annotations = map[string]string{}
 	}
 	if abandoned {
-		delete(changed.Annotations, drain.CordonedByAnnotation)
+		delete(changed.Annotations, v1alpha1.CordonedByAnnotation)
 	}
-	changed.Annotations[object.ManagedTaintsAnnotation] = note
+	changed.Annotations[v1alpha1.ManagedTaintsAnnotation] = note
 	return changed, true
 }

@@ -10,7 +10,7 @@
 //
 // Labels and annotations are written by server-side apply, so that what is removed is
 // known by who owns it. The taints of a Node are one list that belongs to nobody, as several
-// write to it: which of them are ours is kept in [object.ManagedTaintsAnnotation], in the same
+// write to it: which of them are ours is kept in [v1alpha1.ManagedTaintsAnnotation], in the same
 // write, and that is refused if the Node changed meanwhile.
 //
 // Only Nodes that this project made are touched: the instance must have the finalizer of

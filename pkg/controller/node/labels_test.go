@@ -73,7 +73,7 @@ func TestLabels(t *testing.T) {
 			name:     "never configured",
 			instance: func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) },
 			pool:     func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil },
-			node:     func(n *corev1.Node) { delete(n.Annotations, object.ManagedTaintsAnnotation) },
+			node:     func(n *corev1.Node) { delete(n.Annotations, v1alpha1.ManagedTaintsAnnotation) },
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (r *Reconciler) write(ctx context.Context, instance *v1alpha1.WindowsInstan
 		if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("patching taints of Node %s: %w", node.Name, err)
 		}
-		log.FromContext(ctx).Info("Taints of the Node written", "node", node.Name, "taints", changed.Annotations[object.ManagedTaintsAnnotation])
+		log.FromContext(ctx).Info("Taints of the Node written", "node", node.Name, "taints", changed.Annotations[v1alpha1.ManagedTaintsAnnotation])
 	}
 	want := desiredMetadata(instance, template, node, r.Version)
 	have, err := accorev1.ExtractNode(node, fieldManager)

@@ -33,7 +33,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -217,35 +216,35 @@ func TestReconcile(t *testing.T) {
 			pool:   newPool(map[string]string{"team": "a"}, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
 			labels: map[string]string{"team": "a", workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
 			annotations: map[string]string{
-				wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "team=a:NoExecute",
+				wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "team=a:NoExecute",
 			},
 			taints: notReady + "team=a:NoExecute",
 		},
 		{
 			name: "a pool that says nothing", instance: host(), pool: newPool(nil),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
 			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
 			others:      []client.Object{machine},
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-1",
 		},
 		{
 			name: "an ID that the Node has stays", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			node:        registered(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-2" }),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
 		},
 		{
 			name: "an ID that another Node has is not given", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			others:      []client.Object{&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another", UID: "another"}, Spec: corev1.NodeSpec{ProviderID: "aws:///i-1"}}},
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: testVersion, object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
@@ -255,10 +254,10 @@ func TestReconcile(t *testing.T) {
 				i.Status.DesiredRevision = "r2"
 			}),
 			node: registered(func(n *corev1.Node) {
-				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
+				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
 			}),
 			labels:      map[string]string{workerLabel: "", v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true"},
-			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", object.WrittenVersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
+			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", v1alpha1.WrittenVersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{name: "never configured", instance: host(func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
@@ -268,7 +267,7 @@ func TestReconcile(t *testing.T) {
 				i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, HostReleased: true}
 			}),
 			node: registered(func(n *corev1.Node) {
-				n.Annotations = map[string]string{object.ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
+				n.Annotations = map[string]string{v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
 			}),
 		},
 		{name: "a host that is only watched", instance: host(func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil }), pool: newPool(nil), untouched: true},
@@ -380,7 +379,7 @@ func TestUpgradeOfWMCO(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSetup(t, host(tt.change), registered(upgrading, func(n *corev1.Node) {
-				n.Annotations[object.ManagedTaintsAnnotation] = formatTaints([]corev1.Taint{defaultTaint})
+				n.Annotations[v1alpha1.ManagedTaintsAnnotation] = formatTaints([]corev1.Taint{defaultTaint})
 			}), newPool(nil))
 			s.reconcile()
 			node := s.node()
@@ -421,7 +420,7 @@ func TestMayBeReleased(t *testing.T) {
 			s := newSetup(t, instance, newPool(map[string]string{"team": "a"}), registered(func(n *corev1.Node) {
 				n.Labels[wmco.UpgradingLabel] = "true"
 				maps.Copy(n.Annotations, map[string]string{
-					object.ManagedTaintsAnnotation: "os=Windows:NoSchedule", object.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: theirs,
+					v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule", v1alpha1.WrittenVersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: theirs,
 				})
 				if tt.version != "" {
 					n.Annotations[wmco.VersionAnnotation] = tt.version
@@ -470,9 +469,9 @@ func TestVersionChanges(t *testing.T) {
 			if !object.AsksForConfiguration(s.node()) || s.node().Labels["team"] != "a" {
 				t.Errorf("labels %v, annotations %v", s.node().Labels, s.node().Annotations)
 			}
-			update(s, s.node(), func(n *corev1.Node) { delete(n.Annotations, object.WrittenVersionAnnotation) })
+			update(s, s.node(), func(n *corev1.Node) { delete(n.Annotations, v1alpha1.WrittenVersionAnnotation) })
 			s.reconcile()
-			if got := s.node().Annotations; got[wmco.VersionAnnotation] != testVersion || got[object.WrittenVersionAnnotation] != testVersion {
+			if got := s.node().Annotations; got[wmco.VersionAnnotation] != testVersion || got[v1alpha1.WrittenVersionAnnotation] != testVersion {
 				t.Errorf("annotations %v", got)
 			}
 			if again, _ := s.reconcile(); len(again) > 0 {
@@ -674,11 +673,11 @@ func TestAbandonedMark(t *testing.T) {
 			before := s.node()
 			update(s, s.node(), func(n *corev1.Node) {
 				n.Spec.Unschedulable = tt.cordoned
-				n.Annotations[drain.CordonedByAnnotation] = "op-1 Reboot (asked for by alice), until the Node is ready after 2026-03-14T14:09:26Z"
+				n.Annotations[v1alpha1.CordonedByAnnotation] = "op-1 Reboot (asked for by alice), until the Node is ready after 2026-03-14T14:09:26Z"
 			})
 			s.reconcile()
 			got := s.node()
-			if _, left := got.Annotations[drain.CordonedByAnnotation]; left != tt.left {
+			if _, left := got.Annotations[v1alpha1.CordonedByAnnotation]; left != tt.left {
 				t.Errorf("it has the mark: %t", left)
 			}
 			if diff := cmp.Diff(before.Spec.Taints, got.Spec.Taints); diff != "" || got.Spec.Unschedulable != tt.cordoned {

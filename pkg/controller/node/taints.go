@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // defaultTaint is what Nodes have whose pool says nothing about taints, and what every
@@ -35,7 +34,7 @@ func templateTaints(template *v1alpha1.PoolTemplate) []corev1.Taint {
 func desiredTaints(template *v1alpha1.PoolTemplate, node *corev1.Node) (taints []corev1.Taint, note string, differ bool) {
 	want := templateTaints(template)
 	taints, note = mergeTaints(node.Spec.Taints, lastTaints(node), want), formatTaints(want)
-	noted, ok := node.Annotations[object.ManagedTaintsAnnotation]
+	noted, ok := node.Annotations[v1alpha1.ManagedTaintsAnnotation]
 	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
 	return taints, note, !ok || noted != note || !slices.EqualFunc(node.Spec.Taints, taints, same)
 }
@@ -70,7 +69,7 @@ func hasTaint(taints []corev1.Taint, taint corev1.Taint) bool {
 // lastTaints are those taints of a Node that were ours so far. On a new Node that is the
 // one that its kubelet registered it with.
 func lastTaints(node *corev1.Node) []corev1.Taint {
-	value, ok := node.Annotations[object.ManagedTaintsAnnotation]
+	value, ok := node.Annotations[v1alpha1.ManagedTaintsAnnotation]
 	if !ok {
 		return []corev1.Taint{defaultTaint}
 	}

@@ -19,7 +19,7 @@ func taints(text string) []corev1.Taint {
 	if text == "" {
 		return nil
 	}
-	return lastTaints(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{object.ManagedTaintsAnnotation: text}}})
+	return lastTaints(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.ManagedTaintsAnnotation: text}}})
 }
 
 func TestMergeTaints(t *testing.T) {

@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Annotations are those of Nodes that this controller reads. A cache must keep them.
 func Annotations() []string {
-	return []string{object.ManagedTaintsAnnotation, object.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.DesiredVersionAnnotation}
+	return []string{v1alpha1.ManagedTaintsAnnotation, v1alpha1.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.DesiredVersionAnnotation}
 }
 
 // TrimManagedFields drops from a Node the managed fields that this controller does not

@@ -71,7 +71,7 @@ func TestCordonSaysWhose(t *testing.T) {
 			}
 			f.finish()
 			node = f.node()
-			if got := node.Annotations[drain.CordonedByAnnotation]; !node.Spec.Unschedulable || got != tt.want {
+			if got := node.Annotations[v1alpha1.CordonedByAnnotation]; !node.Spec.Unschedulable || got != tt.want {
 				t.Errorf("cordoned %v with the mark %q, want %q", node.Spec.Unschedulable, got, tt.want)
 			}
 			for _, action := range f.kube.Actions() {
@@ -117,7 +117,7 @@ func TestLateReboot(t *testing.T) {
 			}
 			tt.set(f)
 			op := f.finish()
-			mark := f.node().Annotations[drain.CordonedByAnnotation]
+			mark := f.node().Annotations[v1alpha1.CordonedByAnnotation]
 			after, awaited := drain.AwaitedFor(f.node(), string(v1alpha1.OperationReboot))
 			if op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(mark, tt.want) || awaited != tt.awaited || awaited && !after.Equal(op.FindStep(v1alpha1.StepBoot).StartedAt.Time) {
 				t.Errorf("it is %s: %s; the mark is %q", op.Phase, op.Message, mark)
@@ -168,8 +168,8 @@ func TestDrainStays(t *testing.T) {
 				f.reconcile(r)
 			}
 			op := f.waitForEnd()
-			if tt.cancel && (op.Phase != v1alpha1.OperationCanceled || f.node().Annotations[drain.CordonedByAnnotation] != tt.mark || !f.node().Spec.Unschedulable) {
-				t.Errorf("the drain is %s: %s; the mark is %q", op.Phase, op.Message, f.node().Annotations[drain.CordonedByAnnotation])
+			if tt.cancel && (op.Phase != v1alpha1.OperationCanceled || f.node().Annotations[v1alpha1.CordonedByAnnotation] != tt.mark || !f.node().Spec.Unschedulable) {
+				t.Errorf("the drain is %s: %s; the mark is %q", op.Phase, op.Message, f.node().Annotations[v1alpha1.CordonedByAnnotation])
 			}
 			stop()
 			f.drain.block = false
@@ -180,7 +180,7 @@ func TestDrainStays(t *testing.T) {
 				}
 			})
 			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable != tt.cordoned {
-				t.Errorf("%s is %s, and the Node is cordoned: %t, with the mark %q: %s", op.Type, op.Phase, f.node().Spec.Unschedulable, f.node().Annotations[drain.CordonedByAnnotation], op.Message)
+				t.Errorf("%s is %s, and the Node is cordoned: %t, with the mark %q: %s", op.Type, op.Phase, f.node().Spec.Unschedulable, f.node().Annotations[v1alpha1.CordonedByAnnotation], op.Message)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func (e *execution) fulfillConfiguration(ctx context.Context, node *corev1.Node)
 	if node == nil || !object.AsksForConfiguration(node) {
 		return "", nil
 	}
-	return e.fulfill(ctx, object.WrittenVersionAnnotation, object.AsksForConfiguration)
+	return e.fulfill(ctx, v1alpha1.WrittenVersionAnnotation, object.AsksForConfiguration)
 }
 
 // fulfill removes an annotation of the Node if that asks for what was done. That it cannot be removed is no failure of what was

@@ -19,14 +19,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // TestAnnotationsThatAsk: what asks on the Node for what was done is removed once that is done, whoever wanted it, and nothing else is.
 func TestAnnotationsThatAsk(t *testing.T) {
 	t.Parallel()
-	const written, version, reboot = object.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.RebootRequiredAnnotation
+	const written, version, reboot = v1alpha1.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.RebootRequiredAnnotation
 	type annotations = map[string]string
 	forbid := func(f *fixture) {
 		f.kube.PrependReactor("patch", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -72,7 +71,7 @@ func TestAnnotationsThatAsk(t *testing.T) {
 				delete(want, key)
 			}
 			got := f.node().Annotations
-			delete(got, drain.CordonedByAnnotation)
+			delete(got, v1alpha1.CordonedByAnnotation)
 			if !maps.Equal(got, want) {
 				t.Errorf("annotations %v, want %v", got, want)
 			}
@@ -121,7 +120,7 @@ func TestRenewalWithdrawn(t *testing.T) {
 			}
 		},
 		"the version is back": func(f *fixture) {
-			f.annotate(map[string]string{object.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"})
+			f.annotate(map[string]string{v1alpha1.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"})
 		},
 		"another configuration": func(f *fixture) { f.policy.yields.Store(true) },
 	} {
@@ -133,7 +132,7 @@ func TestRenewalWithdrawn(t *testing.T) {
 			f.host.impact = config.ImpactDrain
 			node := f.node()
 			f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = node.UID })
-			f.annotate(map[string]string{object.WrittenVersionAnnotation: "v1"})
+			f.annotate(map[string]string{v1alpha1.WrittenVersionAnnotation: "v1"})
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("it to wait", func() bool {

@@ -561,7 +561,7 @@ func TestConfigure(t *testing.T) {
 				t.Errorf("restarted %d times, drained %d times; want %d, %d", got, f.drain.runs, tt.wantRestarts, tt.wantDrains)
 			}
 			if node := f.findNode(); node != nil && node.Spec.Unschedulable != tt.wantCordoned {
-				t.Errorf("cordoned: %v, want %v; the mark is %q", node.Spec.Unschedulable, tt.wantCordoned, node.Annotations[drain.CordonedByAnnotation])
+				t.Errorf("cordoned: %v, want %v; the mark is %q", node.Spec.Unschedulable, tt.wantCordoned, node.Annotations[v1alpha1.CordonedByAnnotation])
 			}
 			if f.host.recorded != f.host.is && op.Phase == succeeded {
 				t.Errorf("the host has written down %q and is %q", f.host.recorded, f.host.is)

@@ -348,7 +348,7 @@ func (f *fixture) failWith(question string, err error) {
 func (f *fixture) cordonAs(mark string) {
 	f.cordonByHand()
 	node := f.node()
-	node.Annotations = map[string]string{drain.CordonedByAnnotation: mark}
+	node.Annotations = map[string]string{v1alpha1.CordonedByAnnotation: mark}
 	f.updateNode(node)
 }
 
@@ -430,7 +430,7 @@ func TestCancel(t *testing.T) {
 			if !strings.Contains(op.Message, "Canceled by bob. 1 of 3 pods have left") {
 				t.Errorf("it says %s", op.Message)
 			}
-			if f.node().Annotations[drain.CordonedByAnnotation] != "" {
+			if f.node().Annotations[v1alpha1.CordonedByAnnotation] != "" {
 				t.Error("the mark is still on the Node")
 			}
 			f.waitForEvent("Warning EvictionBlocked")

@@ -22,7 +22,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
@@ -69,7 +68,7 @@ func (f *fixture) isOurs() {
 	f.t.Helper()
 	node := f.node()
 	node.Labels = map[string]string{v1alpha1.NamespaceLabel: testNamespace, wmco.BYOHLabel: "true", "node-role.kubernetes.io/worker": "", "team": "a"}
-	node.Annotations = map[string]string{object.WrittenVersionAnnotation: "v1.0.0", wmco.VersionAnnotation: "v1.0.0", object.ManagedTaintsAnnotation: "os=Windows:NoSchedule", "other": "x"}
+	node.Annotations = map[string]string{v1alpha1.WrittenVersionAnnotation: "v1.0.0", wmco.VersionAnnotation: "v1.0.0", v1alpha1.ManagedTaintsAnnotation: "os=Windows:NoSchedule", "other": "x"}
 	node.Spec.Taints = []corev1.Taint{{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}}
 	f.updateNode(node)
 }
@@ -163,11 +162,11 @@ func TestReleaseLeavesTheNodeOfOthers(t *testing.T) {
 		f := releasing(t)
 		node := f.node()
 		node.Spec.Unschedulable = true
-		node.Annotations[drain.CordonedByAnnotation], node.Annotations[wmco.VersionAnnotation] = "op-0 (asked for by bob)", "11.0.0"
+		node.Annotations[v1alpha1.CordonedByAnnotation], node.Annotations[wmco.VersionAnnotation] = "op-0 (asked for by bob)", "11.0.0"
 		f.updateNode(node)
 		op := f.finish()
 		node = f.node()
-		if op.Phase != v1alpha1.OperationSucceeded || !node.Spec.Unschedulable || node.Annotations[drain.CordonedByAnnotation] == "" || node.Annotations[wmco.VersionAnnotation] != "11.0.0" || object.Ours(node) {
+		if op.Phase != v1alpha1.OperationSucceeded || !node.Spec.Unschedulable || node.Annotations[v1alpha1.CordonedByAnnotation] == "" || node.Annotations[wmco.VersionAnnotation] != "11.0.0" || object.Ours(node) {
 			t.Errorf("it is %s: %s: %+v", op.Phase, op.Message, node)
 		}
 		if want := "windowsmachineconfig.openshift.io/version=11.0.0 is not ours"; !strings.Contains(op.Message, want) {

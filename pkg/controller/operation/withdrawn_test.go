@@ -47,7 +47,7 @@ func (f *fixture) cordon(by string) {
 	node := f.node()
 	node.Spec.Unschedulable = true
 	if by != "" {
-		node.Annotations = map[string]string{drain.CordonedByAnnotation: by}
+		node.Annotations = map[string]string{v1alpha1.CordonedByAnnotation: by}
 	}
 	if _, err := f.kube.CoreV1().Nodes().Update(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		f.t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -40,7 +39,7 @@ func annotatedNode(name string, annotations map[string]string) *corev1.Node {
 }
 
 var (
-	cleared        = map[string]string{object.WrittenVersionAnnotation: "v1"}
+	cleared        = map[string]string{v1alpha1.WrittenVersionAnnotation: "v1"}
 	rebootRequired = map[string]string{wmco.RebootRequiredAnnotation: ""}
 )
 
@@ -251,8 +250,8 @@ func TestNodeChanges(t *testing.T) {
 		"other annotations":       {nil, map[string]string{"theirs": "1"}, false},
 		"it asks for a restart":   {nil, rebootRequired, true},
 		"that is withdrawn":       {rebootRequired, nil, true},
-		"the version was removed": {map[string]string{object.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"}, cleared, true},
-		"a new release":           {map[string]string{object.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"}, map[string]string{object.WrittenVersionAnnotation: "v2", wmco.VersionAnnotation: "v2"}, false},
+		"the version was removed": {map[string]string{v1alpha1.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"}, cleared, true},
+		"a new release":           {map[string]string{v1alpha1.WrittenVersionAnnotation: "v1", wmco.VersionAnnotation: "v1"}, map[string]string{v1alpha1.WrittenVersionAnnotation: "v2", wmco.VersionAnnotation: "v2"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := nodeChanges.Update(event.UpdateEvent{ObjectOld: annotatedNode("a", tt.before), ObjectNew: annotatedNode("a", tt.after)}); got != tt.want {

@@ -291,7 +291,7 @@ func (c *cluster) cordon(m *member) {
 	op := m.instance.Status.Operation
 	c.editNode(m, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
-		n.Annotations = map[string]string{drain.CordonedByAnnotation: op.ID + " " + string(op.Type) + " " + drain.AskedForBy(op.RequestedBy)}
+		n.Annotations = map[string]string{v1alpha1.CordonedByAnnotation: op.ID + " " + string(op.Type) + " " + drain.AskedForBy(op.RequestedBy)}
 	})
 }
 

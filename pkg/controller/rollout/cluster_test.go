@@ -305,7 +305,7 @@ func (m *member) ready() bool {
 }
 
 func (m *member) marked() bool {
-	return m.node != nil && m.node.Annotations[drain.CordonedByAnnotation] != ""
+	return m.node != nil && m.node.Annotations[v1alpha1.CordonedByAnnotation] != ""
 }
 
 // setReady has the Node say whether it is ready.

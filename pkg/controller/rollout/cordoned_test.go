@@ -23,7 +23,7 @@ func cordonedNode(by string) *corev1.Node {
 	node := newNode("a", "uid-a", corev1.ConditionTrue)
 	node.Spec.Unschedulable = true
 	if by != "" {
-		node.Annotations = map[string]string{drain.CordonedByAnnotation: by}
+		node.Annotations = map[string]string{v1alpha1.CordonedByAnnotation: by}
 	}
 	return node
 }

@@ -32,7 +32,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 const (
@@ -171,7 +170,7 @@ var nodeChanges = predicate.Funcs{
 		before, okBefore := e.ObjectOld.(*corev1.Node)
 		after, okAfter := e.ObjectNew.(*corev1.Node)
 		return okBefore && okAfter && (before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable || nodeReady(before) != nodeReady(after) ||
-			before.Annotations[drain.CordonedByAnnotation] != after.Annotations[drain.CordonedByAnnotation] ||
+			before.Annotations[v1alpha1.CordonedByAnnotation] != after.Annotations[v1alpha1.CordonedByAnnotation] ||
 			object.AsksForConfiguration(before) != object.AsksForConfiguration(after) || object.AsksForRestart(before) != object.AsksForRestart(after))
 	},
 }

@@ -73,10 +73,6 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 	return back, refused, nil
 }
 
-// undoOver is the annotation of the ControllerRevision that a pool has again: when was asked for what somebody had undone of it before. That
-// has ended with another template or payload, and a request in the spec, which nobody has to remove, must not come alive again.
-const undoOver = "windows.openshift.io/undo-over"
-
 // noteOver notes in a revision that a pool is about to have that the request of its spec, if it is about that one and is not what the pool follows,
 // is over. The API takes none about a revision that the pool does not have. If it has it, somebody has deleted the ControllerRevision, and with it
 // what was noted: a request that was not answered yet has to be made again then.
@@ -88,7 +84,7 @@ func noteOver(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) {
 	if kept.Annotations == nil {
 		kept.Annotations = map[string]string{}
 	}
-	kept.Annotations[undoOver] = asked.RequestedAt.UTC().Format(time.RFC3339)
+	kept.Annotations[v1alpha1.UndoOverAnnotation] = asked.RequestedAt.UTC().Format(time.RFC3339)
 }
 
 // isOver says whether the pool has had another revision since somebody has asked for one to be undone. It does not read the cache, which
@@ -96,7 +92,7 @@ func noteOver(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) {
 func (r *Reconciler) isOver(ctx context.Context, pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo) (bool, error) {
 	at := asked.RequestedAt.UTC().Format(time.RFC3339)
 	isOver := func(kept appsv1.ControllerRevision) bool {
-		return kept.Name == asked.Revision && kept.Annotations[undoOver] == at
+		return kept.Name == asked.Revision && kept.Annotations[v1alpha1.UndoOverAnnotation] == at
 	}
 	revisions, err := r.revisionsOf(ctx, pool)
 	return slices.ContainsFunc(revisions, isOver), err

@@ -14,10 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PoolLabel names the WindowsNodePool of a ControllerRevision, which has a template that the pool had. Which pool that is, is said by its
-// owner reference; the label is for finding it. See [WindowsNodePool.RevisionLabels].
-const PoolLabel = "windows.openshift.io/pool"
-
 // RevisionLabels are those of the ControllerRevisions of the pool. The name of a pool may be longer than a label: of such a one it is a digest.
 func (p *WindowsNodePool) RevisionLabels() map[string]string {
 	name := p.Name

@@ -6,12 +6,9 @@ package object
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
-
-// WrittenVersionAnnotation on a Node is the value that we gave [wmco.VersionAnnotation]. Without it nobody could tell whether a
-// Node that lacks the version, or has another one, was never given it, has that of an earlier release, or was changed since.
-const WrittenVersionAnnotation = "windows.openshift.io/written-version"
 
 // AsksForConfiguration says whether somebody asks for the host of a Node to be configured again, as WMCO documents it: the
 // version that we wrote was removed or changed. Without a Node nobody does.
@@ -19,7 +16,7 @@ func AsksForConfiguration(node *corev1.Node) bool {
 	if node == nil {
 		return false
 	}
-	written := node.Annotations[WrittenVersionAnnotation]
+	written := node.Annotations[v1alpha1.WrittenVersionAnnotation]
 	return written != "" && node.Annotations[wmco.VersionAnnotation] != written
 }
 

@@ -9,12 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 func TestRequests(t *testing.T) {
-	const written, version, reboot = object.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.RebootRequiredAnnotation
+	const written, version, reboot = v1alpha1.WrittenVersionAnnotation, wmco.VersionAnnotation, wmco.RebootRequiredAnnotation
 	for name, tt := range map[string]struct {
 		annotations             map[string]string
 		configuration, restarts bool

@@ -10,11 +10,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// ManagedTaintsAnnotation on a Node lists its taints that come from the template of a
-// pool, as kubectl writes taints: key=value:effect, separated by commas. A Node that has
-// it was made by this project.
-const ManagedTaintsAnnotation = "windows.openshift.io/managed-taints"
-
 // MadeByWMCO says whether the Windows Machine Config Operator has configured the host of a Node last: its
 // annotation is there, which we write too, and not what only we write. Without a Node it is false.
 func MadeByWMCO(node *corev1.Node) bool {
@@ -30,7 +25,7 @@ func Release(node *corev1.Node, version string, listed bool) (labels, annotation
 	if listed {
 		labels[wmco.BYOHLabel] = "true"
 	}
-	annotations = map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil}
+	annotations = map[string]any{v1alpha1.ManagedTaintsAnnotation: nil, v1alpha1.WrittenVersionAnnotation: nil}
 	if !takenOn(node, version) {
 		annotations[wmco.VersionAnnotation], annotations[wmco.DesiredVersionAnnotation] = version, version
 	}
@@ -43,7 +38,7 @@ func takenOn(node *corev1.Node, version string) bool {
 	if _, upgrading := node.Labels[wmco.UpgradingLabel]; upgrading {
 		return true
 	}
-	has, desired, written := node.Annotations[wmco.VersionAnnotation], node.Annotations[wmco.DesiredVersionAnnotation], node.Annotations[WrittenVersionAnnotation]
+	has, desired, written := node.Annotations[wmco.VersionAnnotation], node.Annotations[wmco.DesiredVersionAnnotation], node.Annotations[v1alpha1.WrittenVersionAnnotation]
 	if has != "" {
 		return has != written
 	}

@@ -18,8 +18,8 @@ import (
 // TestRelease: what says that a Node is ours goes, and WMCO finds a version that is not its own. What WMCO, or
 // somebody else, has written as the version stays.
 func TestRelease(t *testing.T) {
-	const namespace, written, desired = v1alpha1.NamespaceLabel, WrittenVersionAnnotation, wmco.DesiredVersionAnnotation
-	always := map[string]any{ManagedTaintsAnnotation: nil, written: nil}
+	const namespace, written, desired = v1alpha1.NamespaceLabel, v1alpha1.WrittenVersionAnnotation, wmco.DesiredVersionAnnotation
+	always := map[string]any{v1alpha1.ManagedTaintsAnnotation: nil, written: nil}
 	with := func(more map[string]any) map[string]any {
 		out := maps.Clone(always)
 		maps.Copy(out, more)
@@ -61,10 +61,10 @@ func TestRelease(t *testing.T) {
 // TestReleaseWhileWMCOUpgrades: what WMCO is about to write is left to it.
 func TestReleaseWhileWMCOUpgrades(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Labels: map[string]string{wmco.UpgradingLabel: "true"}, Annotations: map[string]string{wmco.VersionAnnotation: "v1", WrittenVersionAnnotation: "v1"},
+		Labels: map[string]string{wmco.UpgradingLabel: "true"}, Annotations: map[string]string{wmco.VersionAnnotation: "v1", v1alpha1.WrittenVersionAnnotation: "v1"},
 	}}
 	_, annotations := Release(node, "v2", true)
-	if diff := cmp.Diff(map[string]any{ManagedTaintsAnnotation: nil, WrittenVersionAnnotation: nil}, annotations); diff != "" {
+	if diff := cmp.Diff(map[string]any{v1alpha1.ManagedTaintsAnnotation: nil, v1alpha1.WrittenVersionAnnotation: nil}, annotations); diff != "" {
 		t.Errorf("annotations (-want +got)\n%s", diff)
 	}
 }
