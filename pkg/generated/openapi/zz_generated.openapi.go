@@ -1717,7 +1717,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"hostChanged": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether a reconfigure has begun to change the host: its agent has reported a first change, or the connection was lost so that nobody knows; or a removal found that the host was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the host is as it was.",
+							Description: "Whether a reconfigure has begun to change the host: its agent has reported a first change, or the connection was lost so that nobody knows; or a removal found that the host was configured; or an adoption has made the host ours. The oldest operation in status.history is true also if one that was dropped before it was. Empty: the host is as it was.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1731,7 +1731,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"releaseBegun": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether a release may have begun on the host, and is not known to have completed. Then nothing configures the host by itself, until somebody requests the release again, which completes it, or a reconfigure, which keeps the host. The oldest one of status.history also speaks for those before it. Empty: it has completed, or the host was surely not changed.",
+							Description: "Whether a release may have begun on the host, and is not known to have completed. Then nothing configures the host by itself, until somebody requests the release again, which completes it, or a reconfigure, which keeps the host. The oldest operation in status.history is true also if one that was dropped before it was. Empty: it has completed, or the host was surely not changed.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2045,7 +2045,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref common.ReferenceCallba
 				Properties: map[string]spec.Schema{
 					"afterSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For how long, in seconds, a Node must not have been ready. It counts anew after each action. Default 600.",
+							Description: "For how long, in seconds, a Node must not have been ready. After each action it begins again. Default 600.",
 							Minimum:     ptr.To[float64](60),
 							Maximum:     ptr.To[float64](86400),
 							Type:        []string{"integer"},
@@ -4571,7 +4571,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"hostIP": {
 						SchemaProps: spec.SchemaProps{
-							Description: "IP address at which the host was logged in to: that of the connection, whatever else spec.address resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.",
+							Description: "IP address at which the host was logged in to: that of the connection, whatever else spec.address resolves to. Whose host and whose Node it is goes by this one. Empty: no login has succeeded since releases record this.",
 							MaxLength:   ptr.To[int64](64),
 							Type:        []string{"string"},
 							Format:      "",
@@ -4579,7 +4579,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"bastion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Bastion through which that was, as address:port. What the addresses above are is then what the bastion says: outside of the namespace of the operator they do not prove which Node the host is. Empty: the host was connected to directly.",
+							Description: "Bastion, as address:port, through which the host was logged in to. The addresses above are then as the bastion sees them, and outside the operator's namespace do not prove which Node the host is. Empty: the host was connected to directly.",
 							MaxLength:   ptr.To[int64](264),
 							Type:        []string{"string"},
 							Format:      "",
@@ -4605,7 +4605,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"credentials": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Which of our credentials the host accepts. Empty: it was not logged in to since it is recorded.",
+							Description: "Which of our credentials the host accepts. Empty: no login has succeeded since releases record this.",
 							Ref:         ref(v1alpha1.CredentialsStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -4666,7 +4666,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"previousPoolRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or it did not keep its programs, say because it has gone back to those of before.",
+							Description: "ControllerRevision with other programs that the host worked with before poolRevision; the host still has these programs if they fit on its disk. Empty: there is none, or the host has not kept its programs, for example because it has gone back.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
@@ -4705,7 +4705,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"restartedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When the host was last restarted by an operation, by the clock of windows-controller: when it answered with another boot. Empty: never, or not since it is recorded.",
+							Description: "When the host was last restarted by an operation, by the clock of windows-controller: when it answered with another boot. Empty: never, or not since releases record this.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

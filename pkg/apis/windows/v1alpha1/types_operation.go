@@ -213,7 +213,8 @@ type Operation struct {
 	HostReleased bool `json:"hostReleased,omitempty"`
 	// Whether a release may have begun on the host, and is not known to have completed. Then nothing configures the host
 	// by itself, until somebody requests the release again, which completes it, or a reconfigure, which keeps the host. The oldest
-	// one of status.history also speaks for those before it. Empty: it has completed, or the host was surely not changed.
+	// operation in status.history is true also if one that was dropped before it was. Empty: it has completed, or the host was
+	// surely not changed.
 	// +optional
 	ReleaseBegun bool `json:"releaseBegun,omitempty"`
 	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client

@@ -72,15 +72,16 @@ type OperationApplyConfiguration struct {
 	AdmittedImpact *windowsv1alpha1.ChangeImpact `json:"admittedImpact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
 	// change, or the connection was lost so that nobody knows; or a removal found that the host
-	// was configured; or an adoption has made the host ours. The oldest one of status.history also speaks for those before it. Empty: the
-	// host is as it was.
+	// was configured; or an adoption has made the host ours. The oldest operation in status.history is true also if one that was
+	// dropped before it was. Empty: the host is as it was.
 	HostChanged *bool `json:"hostChanged,omitempty"`
 	// Whether a release has given the host up. From then on the host is that of others, and what operations before it did to the
 	// host does not count any more. Empty: it has not.
 	HostReleased *bool `json:"hostReleased,omitempty"`
 	// Whether a release may have begun on the host, and is not known to have completed. Then nothing configures the host
 	// by itself, until somebody requests the release again, which completes it, or a reconfigure, which keeps the host. The oldest
-	// one of status.history also speaks for those before it. Empty: it has completed, or the host was surely not changed.
+	// operation in status.history is true also if one that was dropped before it was. Empty: it has completed, or the host was
+	// surely not changed.
 	ReleaseBegun *bool `json:"releaseBegun,omitempty"`
 	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client
 	// certificate that it can use. The Node stays the same. It is true until the host has joined, so

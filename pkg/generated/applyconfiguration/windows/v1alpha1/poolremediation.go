@@ -19,7 +19,7 @@ import (
 // of spec.updateStrategy, because the host is out of service already; a restart waits for a slot of --max-disruptive-operations. Hosts of
 // Machines are replaced by a MachineHealthCheck, if there is one, and not by this.
 type PoolRemediationApplyConfiguration struct {
-	// For how long, in seconds, a Node must not have been ready. It counts anew after each action.
+	// For how long, in seconds, a Node must not have been ready. After each action it begins again.
 	// Default 600.
 	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
 	// What is tried, in this order: RestartServices, Restart. Default both.

@@ -30,15 +30,16 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// IP addresses that spec.address resolves to, in the order in which they are tried.
 	Addresses []string `json:"addresses,omitempty"`
 	// IP address at which the host was logged in to: that of the connection, whatever else spec.address
-	// resolves to. Whose host and whose Node it is goes by this one. Empty: not logged in to since it is recorded.
+	// resolves to. Whose host and whose Node it is goes by this one. Empty: no login has
+	// succeeded since releases record this.
 	HostIP *string `json:"hostIP,omitempty"`
-	// Bastion through which that was, as address:port. What the addresses above are is then what the bastion says: outside
-	// of the namespace of the operator they do not prove which Node the host is. Empty: the host was connected to directly.
+	// Bastion, as address:port, through which the host was logged in to. The addresses above are then as the bastion sees
+	// them, and outside the operator's namespace do not prove which Node the host is. Empty: the host was connected to directly.
 	Bastion *string `json:"bastion,omitempty"`
 	// Host keys that are trusted, and since when: those of spec.hostKeys from when the host has proven
 	// to have them, else the first one that it presented.
 	HostKeys []HostKeyStatusApplyConfiguration `json:"hostKeys,omitempty"`
-	// Which of our credentials the host accepts. Empty: it was not logged in to since it is recorded.
+	// Which of our credentials the host accepts. Empty: no login has succeeded since releases record this.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	Node *NodeReferenceApplyConfiguration `json:"node,omitempty"`
@@ -62,8 +63,8 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
 	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
 	PoolRevision *string `json:"poolRevision,omitempty"`
-	// Name of the last one with other programs that it worked with before, which it has kept if there was room. Empty: none, or it did
-	// not keep its programs, say because it has gone back to those of before.
+	// ControllerRevision with other programs that the host worked with before poolRevision; the host still has these programs if
+	// they fit on its disk. Empty: there is none, or the host has not kept its programs, for example because it has gone back.
 	PreviousPoolRevision *string `json:"previousPoolRevision,omitempty"`
 	// The pool of the host, as it was last seen. A pool of the same name with another UID was made again, after the former one was lost.
 	// Empty: none was seen.
@@ -75,7 +76,7 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// When the Node of the host has gone from ready to not ready, while no operation ran on the host; the last times, the newest last.
 	NodeNotReadyTimes []metav1.Time `json:"nodeNotReadyTimes,omitempty"`
 	// When the host was last restarted by an operation, by the clock of windows-controller: when it answered
-	// with another boot. Empty: never, or not since it is recorded.
+	// with another boot. Empty: never, or not since releases record this.
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 	// The operation that runs or is pending, or else the last one.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
