@@ -179,6 +179,10 @@ func failedUpdates(i *v1alpha1.WindowsInstance, now time.Time) [][]string {
 			install = v1alpha1.InstallSecurity
 		}
 		text := f.Name + ": " + orNone(oneLine(f.Message))
+		if f.Interactive {
+			rows = append(rows, []string{"Failed update:", text})
+			continue
+		}
 		if f.RetryAt.After(now) {
 			text += "; not tried again for " + duration.HumanDuration(f.RetryAt.Sub(now))
 		}

@@ -149,10 +149,11 @@ func TestDescribeConfiguration(t *testing.T) {
 			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.NewTime(now)), Pending: 2, Security: 1, Failed: []v1alpha1.FailedUpdate{
 				{Name: "KB5044281", Security: true, RetryAt: metav1.NewTime(now.Add(23 * time.Hour)), Message: "it cannot be installed:\nHRESULT 0x80073712"},
 				{Name: "KB2", RetryAt: metav1.NewTime(now)},
+				{Name: "KB3", RetryAt: metav1.NewTime(now.Add(23 * time.Hour)), Interactive: true, Message: "it may ask questions"},
 			}}
 		}, []string{
 			"Updates:         2 pending, 1 of them for security, searched for 0s ago\nFailed update:   KB5044281: it cannot be installed: HRESULT 0x80073712; not tried again for 23h; to try it now: kubectl windows reboot w1 -n hosts --install-updates=Security\n" +
-				"Failed update:   KB2: <none>; to try it now: kubectl windows reboot w1 -n hosts --install-updates=All\nVersion:",
+				"Failed update:   KB2: <none>; to try it now: kubectl windows reboot w1 -n hosts --install-updates=All\nFailed update:   KB3: it may ask questions\nVersion:",
 		}, nil},
 		{"was never logged in to", func(*v1alpha1.WindowsInstance) {}, []string{"Key:           <none>\n"}, nil},
 		{"has a password", func(i *v1alpha1.WindowsInstance) { i.Status.Credentials = &v1alpha1.CredentialsStatus{} }, []string{"Key:           a password\n"}, nil},

@@ -39,7 +39,7 @@ type WindowsUpdates struct {
 	// Pending are the updates, those for security first, at most [MaxPendingUpdates] of them.
 	Pending []Update `json:"pending,omitempty"`
 	// Failures are updates that could not be installed and still wait, the newest first. They are not tried again
-	// before their time unless somebody asks.
+	// before their time unless somebody asks. Interactive ones are among them as soon as a search has found them.
 	Failures []UpdateFailure `json:"failures,omitempty"`
 	// Unproven are updates that were installed, and that no search has found to be so yet, in another boot if they need a restart.
 	Unproven []InstalledUpdate `json:"unproven,omitempty"`
@@ -84,8 +84,12 @@ type UpdateFailure struct {
 	// At is when it failed, and RetryAt when it is tried again at the earliest.
 	At      time.Time `json:"at"`
 	RetryAt time.Time `json:"retryAt"`
-	// Request is the ID of the request that it failed for.
-	Request string `json:"request"`
+	// Request is the ID of the request that it failed for, and Action what was done then. Empty: of an interactive one, that nobody has
+	// tried it; else an earlier release has recorded it.
+	Request string       `json:"request"`
+	Action  UpdateAction `json:"action,omitempty"`
+	// Interactive is that of the [Update]. It is not tried again unless somebody asks, and fails then as well.
+	Interactive bool `json:"interactive,omitempty"`
 	// Error is why.
 	Error string `json:"error"`
 }

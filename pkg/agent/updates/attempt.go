@@ -26,6 +26,9 @@ const (
 	clockSlack = time.Minute
 )
 
+// errInteractive is why an update is not installed that may ask questions.
+var errInteractive = errors.New("it may ask questions while it is installed, which nobody answers here: install it at the console of the host")
+
 // attend does what is requested, if that is not done yet. It says whether there was anything.
 func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot string) (bool, error) {
 	request, err := readFile[api.UpdatesRequest](u.System, api.UpdatesRequestPath)
@@ -103,7 +106,7 @@ func wanted(known *api.WindowsUpdates, r api.UpdatesRequest, now time.Time) []*a
 	var list []*api.Update
 	for i := range known.Pending {
 		p := &known.Pending[i]
-		if r.Scope == api.UpdatesSecurity && !p.Security {
+		if r.Scope == api.UpdatesSecurity && !p.Security || p.Interactive && !r.Retry { // whoever asks is told why it is not installed
 			continue
 		}
 		f := failureOf(known, p.ID)
@@ -135,11 +138,14 @@ func (u *Updater) download(ctx context.Context, known *api.WindowsUpdates) error
 		if err := u.keep(known); err != nil {
 			return err
 		}
+		if p.Interactive {
+			u.failed(known, p, errInteractive)
+			a.Done++
+			continue
+		}
 		left := a.StartedAt.Add(downloadTimeout).Sub(u.Now())
 		var err error
 		switch {
-		case p.Interactive:
-			err = errors.New("it may ask questions: install it at the console of the host")
 		case left <= 0:
 			return fmt.Errorf("it was not done within %s", downloadTimeout)
 		case !p.Downloaded:
@@ -267,7 +273,7 @@ func (u *Updater) prove(known *api.WindowsUpdates, boot string) {
 		if i.BootID == boot {
 			err = errors.New("Windows has installed it, and offers it as before")
 		}
-		u.failedFor(known, &known.Pending[at], i.Request, err)
+		u.failedFor(known, &known.Pending[at], i.Request, api.ActionVerify, err)
 		return true
 	})
 	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool {
@@ -275,16 +281,30 @@ func (u *Updater) prove(known *api.WindowsUpdates, boot string) {
 	})
 }
 
-// failed keeps why an update of the present attempt failed.
-func (u *Updater) failed(known *api.WindowsUpdates, p *api.Update, err error) {
-	u.failedFor(known, p, known.Attempt.Request.ID, err)
+// noteInteractive keeps of interactive updates why they are not installed, so that nobody has to try it.
+func (u *Updater) noteInteractive(known *api.WindowsUpdates) {
+	for i := range known.Pending {
+		p := &known.Pending[i]
+		switch f := failureOf(known, p.ID); {
+		case p.Interactive && (f == nil || !f.Interactive):
+			u.failedFor(known, p, "", "", errInteractive)
+		case !p.Interactive && f != nil && f.Interactive: // any more
+			known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool { return f.ID == p.ID })
+		}
+	}
 }
 
-func (u *Updater) failedFor(known *api.WindowsUpdates, p *api.Update, request string, err error) {
+// failed keeps why an update of the present attempt failed.
+func (u *Updater) failed(known *api.WindowsUpdates, p *api.Update, err error) {
+	u.failedFor(known, p, known.Attempt.Request.ID, known.Attempt.Request.Action, err)
+}
+
+func (u *Updater) failedFor(known *api.WindowsUpdates, p *api.Update, request string, action api.UpdateAction, err error) {
 	now := u.Now()
 	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool { return f.ID == p.ID })
 	known.Failures = slices.Insert(known.Failures, 0, api.UpdateFailure{
-		ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, At: now, RetryAt: now.Add(retryAfter), Request: request, Error: err.Error(),
+		ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, At: now, RetryAt: now.Add(retryAfter), Request: request, Action: action,
+		Interactive: p.Interactive, Error: err.Error(),
 	})
 	known.Failures = known.Failures[:min(len(known.Failures), api.MaxUpdateFailures)]
 }

@@ -104,12 +104,12 @@ func TestFailedUpdate(t *testing.T) {
 		name    string
 		fail    func(*agenthost.Update)
 		restart bool
+		in      api.UpdateAction
 		want    string
 	}{
-		{"download", func(u *agenthost.Update) { u.FailDownload = "HRESULT 0x8024402c" }, false, "KB501: it cannot be downloaded: HRESULT 0x8024402c"},
-		{"install", func(u *agenthost.Update) { u.FailInstall = "HRESULT 0x80073712" }, false, "KB501: it cannot be installed: HRESULT 0x80073712"},
-		{"questions", func(u *agenthost.Update) { u.Interactive = true }, false, "KB501: it cannot be downloaded: it may ask questions: install it at the console of the host"},
-		{"restart", func(u *agenthost.Update) { u.TakenBack = true }, true, "KB501: Windows has installed it, and taken it back while it restarted"},
+		{"download", func(u *agenthost.Update) { u.FailDownload = "HRESULT 0x8024402c" }, false, api.ActionDownload, "KB501: it cannot be downloaded: HRESULT 0x8024402c"},
+		{"install", func(u *agenthost.Update) { u.FailInstall = "HRESULT 0x80073712" }, false, api.ActionInstall, "KB501: it cannot be installed: HRESULT 0x80073712"},
+		{"restart", func(u *agenthost.Update) { u.TakenBack = true }, true, api.ActionVerify, "KB501: Windows has installed it, and taken it back while it restarted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost(t).withService()
@@ -125,6 +125,8 @@ func TestFailedUpdate(t *testing.T) {
 			a = h.ask(request(api.ActionVerify))
 			if diff := gocmp.Diff([]string{tt.want}, failures(a.Failures)); diff != "" {
 				t.Errorf("failures (-want +got):\n%s", diff)
+			} else if a.Failures[0].Action != tt.in {
+				t.Errorf("it failed in %q", a.Failures[0].Action)
 			}
 			again := api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}
 			if a := h.ask(again); a.Total != 0 || len(a.Failures) > 0 {
@@ -146,6 +148,49 @@ func TestFailedUpdate(t *testing.T) {
 				t.Errorf("another revision is not tried: %+v", a)
 			}
 		})
+	}
+}
+
+// TestInteractiveUpdate: what may ask questions is known to be left to a person as soon as it is found, keeps no other one from being
+// installed, and is said to fail only to somebody who asks for it.
+func TestInteractiveUpdate(t *testing.T) {
+	h := newHost(t).withService()
+	asks := offer("1", "One that asks", updates.ClassSecurity)
+	asks.Interactive = true
+	h.offer(asks, offer("2", "Another one", updates.ClassSecurity))
+	mustKnow := func(request string, action api.UpdateAction) {
+		t.Helper()
+		known := h.known()
+		if len(known.Failures) != 1 || known.Security != 2 {
+			t.Fatalf("the service knows %+v", known)
+		}
+		if f := known.Failures[0]; f.Name != "KB501" || !f.Interactive || f.Request != request || f.Action != action || !strings.Contains(f.Error, "install it at the console of the host") {
+			t.Errorf("the service knows %+v", f)
+		}
+	}
+	h.run(0)
+	mustKnow("", "")
+	found := h.known().Failures[0].At
+	for id, retried := range []bool{false, false, true} {
+		h.now = h.now.Add(25 * time.Hour)
+		h.run(0)
+		if at := h.known().Failures[0].At; !at.Equal(found) {
+			t.Errorf("another search finds it out again at %s", at)
+		}
+		a := h.ask(api.UpdatesRequest{ID: fmt.Sprintf("op-%d", id), Action: api.ActionDownload, Scope: api.UpdatesSecurity, Retry: retried})
+		if a.Error != "" || !gocmp.Equal(a.Succeeded, []string{"KB502"}) || len(a.Failures) > 0 != retried {
+			t.Errorf("download: %+v", a)
+		}
+	}
+	mustKnow("op-2", api.ActionDownload)
+	if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionInstall, Scope: api.UpdatesSecurity, Retry: true}); !gocmp.Equal(a.Succeeded, []string{"KB502"}) {
+		t.Errorf("install: %+v", a)
+	}
+	asks.Interactive = false
+	h.offer(asks)
+	h.ask(api.UpdatesRequest{ID: "op-3", Action: api.ActionVerify, Scope: api.UpdatesSecurity})
+	if a := h.ask(api.UpdatesRequest{ID: "op-4", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+		t.Errorf("it does not ask any more: %+v", a)
 	}
 }
 

@@ -116,6 +116,7 @@ func (u *Updater) search(ctx context.Context, known *api.WindowsUpdates, boot st
 		}
 	}
 	u.prove(known, boot)
+	u.noteInteractive(known)
 	known.Pending = known.Pending[:min(len(known.Pending), api.MaxPendingUpdates)]
 	return u.keep(known)
 }

@@ -150,10 +150,12 @@ type WindowsUpdatesStatus struct {
 
 // FailedUpdate is an update of Windows that could not be installed on a host.
 type FailedUpdate struct {
-	Name     string
-	Security bool
-	RetryAt  metav1.Time
-	Message  string
+	Name        string
+	Security    bool
+	RetryAt     metav1.Time
+	Step        string
+	Interactive bool
+	Message     string
 }
 
 // SystemStatus is what a host reports about itself. Values that change all the time

@@ -53,10 +53,16 @@ func updatesStatus(u *api.WindowsUpdates) *v1alpha1.WindowsUpdatesStatus {
 	}
 	for _, f := range u.Failures[:min(len(u.Failures), maxFailedUpdates)] {
 		s.Failed = append(s.Failed, v1alpha1.FailedUpdate{
-			Name: f.Name, Security: f.Security, RetryAt: metav1.Time{Time: f.RetryAt.UTC().Truncate(time.Second)}, Message: message.Shorten(f.Error, maxCause),
+			Name: f.Name, Security: f.Security, RetryAt: metav1.Time{Time: f.RetryAt.UTC().Truncate(time.Second)}, Step: updateSteps[f.Action],
+			Interactive: f.Interactive, Message: message.Shorten(f.Error, maxCause),
 		})
 	}
 	return s
+}
+
+// updateSteps are the steps of operations that have a host do something about updates.
+var updateSteps = map[api.UpdateAction]string{
+	api.ActionDownload: v1alpha1.StepDownloadUpdates, api.ActionInstall: v1alpha1.StepInstallUpdates, api.ActionVerify: v1alpha1.StepVerifyUpdates,
 }
 
 // maxFailedUpdates is the limit of status.windowsUpdates.failed.

@@ -25,6 +25,15 @@ func TestUpdatesStatus(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
+	got = updatesStatus(&api.WindowsUpdates{Failures: []api.UpdateFailure{
+		{Name: "KB1", Security: true, RetryAt: at, Action: api.ActionDownload, Error: "HRESULT 0x8024402c"}, {Name: "KB2", RetryAt: at, Interactive: true}, {Name: "KB3", RetryAt: at},
+	}})
+	if diff := cmp.Diff([]v1alpha1.FailedUpdate{
+		{Name: "KB1", Security: true, RetryAt: metav1.NewTime(at), Step: v1alpha1.StepDownloadUpdates, Message: "HRESULT 0x8024402c"},
+		{Name: "KB2", RetryAt: metav1.NewTime(at), Interactive: true}, {Name: "KB3", RetryAt: metav1.NewTime(at)},
+	}, got.Failed); diff != "" {
+		t.Errorf("failed (-want +got):\n%s", diff)
+	}
 	if got := updatesStatus(&api.WindowsUpdates{Error: "HRESULT 0x8024402c"}); got.SearchedAt != nil {
 		t.Errorf("no search has succeeded: %+v", got)
 	}

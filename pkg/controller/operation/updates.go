@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,6 +146,9 @@ func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 // failedUpdates is the error of updates that could not be installed.
 func (e *execution) failedUpdates(a *api.UpdateAttempt) error {
+	if !slices.ContainsFunc(a.Failures, func(f api.UpdateFailure) bool { return !f.Interactive }) {
+		return fmt.Errorf("updates of Windows could not be installed: %s", listFailed(a))
+	}
 	return fmt.Errorf("updates of Windows could not be installed: %s. They are tried again a day later, or when somebody asks (kubectl windows reboot %s -n %s --install-updates=%s)",
 		listFailed(a), e.key.Name, e.key.Namespace, a.Request.Scope)
 }

@@ -106,6 +106,9 @@ func TestUpdates(t *testing.T) {
 		{"none can be downloaded", func(h *scriptedHost) {
 			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 1, Failures: failed}
 		}, v1alpha1.OperationFailed, kb + ": it cannot be installed: HRESULT 0x80073712", 0, 0},
+		{"only a person can install what waits", func(h *scriptedHost) {
+			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 1, Failures: []api.UpdateFailure{{Name: kb, Interactive: true, Error: "it may ask questions"}}}
+		}, v1alpha1.OperationFailed, "Updates of Windows could not be installed: " + kb + ": it may ask questions. The host was not restarted.", 0, 0},
 		{"one cannot be installed", func(h *scriptedHost) {
 			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 2, Succeeded: []string{kb, "KB2"}}
 			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 2, Succeeded: []string{"KB2"}, Failures: failed, RebootRequired: true}

@@ -312,7 +312,7 @@ type sum struct {
 	proves time.Time
 	// unready counts the Nodes that are not ready.
 	unready int
-	// lack are the hosts on which updates of Windows could not be installed.
+	// lack are the hosts on which updates of Windows failed after their Nodes were drained for them.
 	lack []*host
 }
 

@@ -92,7 +92,7 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
 	}
 	var broken []*host
-	var helpless, forgotten, harmless, lack []string
+	var helpless, forgotten, harmless, lack, stop []string
 	var isBroken int // with those that failed
 	for _, i := range instances {
 		h := newHost(i)
@@ -114,7 +114,10 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		if h.broken == nil && h.failed != nil {
 			harmless = append(harmless, i.Name)
 		}
-		if lacksUpdates(i, pool.Spec.WindowsUpdates.Install) {
+		switch u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install; {
+		case stopsUpdates(i, install):
+			stop = append(stop, i.Name)
+		case u != nil && len(u.FailedOf(install)) > 0: // others do not wait for that
 			lack = append(lack, i.Name)
 		}
 	}
@@ -148,13 +151,14 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",
 			most, words.Enumerate(slices.Sorted(slices.Values(harmless)), maxFailed), findOut(harmless))})
 	}
-	switch {
-	case len(lack) == 0:
-	case !held.updates || len(lack) <= most: // they are tried again
-		lacking = fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))
-	default:
+	if held.updates && len(stop) > most {
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
-			most, words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))})
+			most, words.Enumerate(slices.Sorted(slices.Values(stop)), maxFailed), findOut(stop))})
+	} else { // they are tried again
+		lack = append(lack, stop...)
+	}
+	if len(lack) > 0 {
+		lacking = fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))
 	}
 	return list, lacking
 }

@@ -131,7 +131,7 @@ type host struct {
 	// besides is why it is to be restarted while updates of Windows are kept from it, and besidesDue from when on. Empty: it is not.
 	besides    v1alpha1.OperationCause
 	besidesDue time.Time
-	// install is which updates of Windows the pool wants, and lacksUpdates: some of them could not be installed.
+	// install is which updates of Windows the pool wants, and lacksUpdates: some of them failed after its Node was drained for them.
 	install      v1alpha1.WindowsUpdatesInstall
 	lacksUpdates bool
 	// remedy is what is to be done because its Node is not ready. unremedied: the pool keeps it from that.

@@ -239,7 +239,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = goesBack(instance, back)
 			h.install = pool.Spec.WindowsUpdates.Install
-			h.lacksUpdates = lacksUpdates(instance, h.install)
+			h.lacksUpdates = stopsUpdates(instance, h.install)
 		}
 		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
 		if h.restart == v1alpha1.CauseWindowsUpdates {

@@ -334,25 +334,29 @@ func TestLackingUpdates(t *testing.T) {
 	named := func(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 		return edited(works(edit...), func(i *v1alpha1.WindowsInstance) { i.Name = name })
 	}
-	lacks := func(i *v1alpha1.WindowsInstance) {
-		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{Failed: []v1alpha1.FailedUpdate{{Name: "KB1", Security: true}}}
-	}
+	tried := v1alpha1.FailedUpdate{Name: "KB1", Security: true}
+	interactive := v1alpha1.FailedUpdate{Name: "KB1", Security: true, Interactive: true}
 	two := "Instances on which updates of Windows could not be installed, and which work as before: b, c. Find out why: kubectl windows describe b -n ns"
 	for _, tt := range []struct {
 		name        string
 		install     v1alpha1.WindowsUpdatesInstall
 		maxFailures int32
 		othersWait  bool
+		lacks       v1alpha1.FailedUpdate
 		reason      string
 		want        string
 	}{
-		{"no other host wants them", v1alpha1.InstallSecurity, 0, false, v1alpha1.ReasonUpdatesFailed, two},
-		{"as many as may", v1alpha1.InstallSecurity, 2, true, v1alpha1.ReasonUpdatesFailed, two},
-		{"the pool wants none", v1alpha1.InstallNone, 0, false, v1alpha1.ReasonAsExpected, "Nothing needs your attention."},
+		{"no other host wants them", v1alpha1.InstallSecurity, 0, false, tried, v1alpha1.ReasonUpdatesFailed, two},
+		{"as many as may", v1alpha1.InstallSecurity, 2, true, tried, v1alpha1.ReasonUpdatesFailed, two},
+		{"only a person can install them", v1alpha1.InstallSecurity, 0, true, interactive, v1alpha1.ReasonUpdatesFailed, two},
+		{"the pool wants none", v1alpha1.InstallNone, 0, false, tried, v1alpha1.ReasonAsExpected, "Nothing needs your attention."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 			pool.Spec.WindowsUpdates.Install, pool.Spec.UpdateStrategy.RollingUpdate.MaxFailures = tt.install, &tt.maxFailures
+			lacks := func(i *v1alpha1.WindowsInstance) {
+				i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{Failed: []v1alpha1.FailedUpdate{tt.lacks}}
+			}
 			status := computeStatus(pool, []*v1alpha1.WindowsInstance{named("c", lacks), named("a"), named("b", lacks), named("d", lacks, deleting)}, holdup{updates: tt.othersWait}, nil, "", "", testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != tt.reason || c.Message != tt.want || status.Phase == v1alpha1.PoolDegraded {

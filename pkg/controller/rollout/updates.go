@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -37,6 +38,10 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 		return false, time.Time{}
 	}
 	for _, f := range u.FailedOf(install) {
+		if f.Interactive {
+			n--
+			continue
+		}
 		if !f.RetryAt.After(now) || f.RetryAt.After(now.Add(retrySoonest)) {
 			continue
 		}
@@ -45,8 +50,11 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 			due = f.RetryAt.Time
 		}
 	}
-	if n > 0 {
+	switch {
+	case n > 0:
 		due = time.Time{}
+	case due.IsZero(): // a person has to install the rest
+		return false, time.Time{}
 	}
 	var last *v1alpha1.Operation
 	before := now
@@ -76,15 +84,16 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 	return true, due
 }
 
-// lacksUpdates says whether updates could not be installed on the host of an instance that its pool wants there. What the last
+// stopsUpdates says whether updates that the pool of an instance wants failed on its host after its Node was drained for them, which would be
+// so on others of the pool. What could not be downloaded, or is not tried, costs none of them anything. What the last
 // operation found out is not in the status yet, until the host has searched since it installed them: whatever failed after that, it
 // says itself then which updates did.
-func lacksUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesInstall) bool {
+func stopsUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesInstall) bool {
 	if install == "" || install == v1alpha1.InstallNone {
 		return false
 	}
 	u := i.Status.WindowsUpdates
-	if u != nil && len(u.FailedOf(install)) > 0 {
+	if u != nil && slices.ContainsFunc(u.FailedOf(install), func(f v1alpha1.FailedUpdate) bool { return !f.Interactive && f.Step != v1alpha1.StepDownloadUpdates }) {
 		return true
 	}
 	op := i.Status.Operation

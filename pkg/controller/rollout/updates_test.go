@@ -76,6 +76,9 @@ func TestUpdatesDue(t *testing.T) {
 		{name: "its clock ran ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Security: true, RetryAt: *at(26 * time.Hour)})}, want: true, due: never},
 		{name: "one of two is put off by a clock that ran ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 2, failedSecurity, v1alpha1.FailedUpdate{Name: "KB4", Security: true, RetryAt: *at(9000 * time.Hour)})}, want: true, due: never},
 		{name: "its clock is some minutes ahead", install: v1alpha1.InstallSecurity, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Security: true, RetryAt: *at(24*time.Hour + 5*time.Minute)})}, want: true, due: 24*time.Hour + 5*time.Minute},
+		{name: "only a person can install it", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 1, v1alpha1.FailedUpdate{Name: "KB1", Security: true, Interactive: true, RetryAt: *at(-time.Hour)})}},
+		{name: "only a person can install one of two", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Interactive: true, RetryAt: *at(-time.Hour)})}, want: true, due: never},
+		{name: "only a person can install one, and the other one has failed", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(2, 1, v1alpha1.FailedUpdate{Name: "KB1", Interactive: true, RetryAt: *at(-time.Hour)}, failedSecurity)}, want: true, due: 5 * time.Hour},
 		{name: "one succeeded last month", install: v1alpha1.InstallAll, edit: []func(*v1alpha1.WindowsInstance){waitingFor(1, 0), did(reboot, cause, v1alpha1.OperationSucceeded, -30*24*time.Hour)}, want: true, due: never},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,8 +208,8 @@ func TestBesidesUpdates(t *testing.T) {
 	}
 }
 
-// TestLacksUpdates: what the last operation found out counts before the status has it.
-func TestLacksUpdates(t *testing.T) {
+// TestStopsUpdates: others wait for what failed after a drain, also before the status has what the last operation found out.
+func TestStopsUpdates(t *testing.T) {
 	step := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Operation.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepInstallUpdates, StartedAt: at(-time.Hour)}}
 	}
@@ -230,6 +233,9 @@ func TestLacksUpdates(t *testing.T) {
 		{"one has", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, true},
 		{"one that is not wanted has", v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, false},
 		{"the pool wants none any more", v1alpha1.InstallNone, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, false},
+		{"one could not be downloaded", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1", Step: v1alpha1.StepDownloadUpdates})}, false},
+		{"another one has been drained for", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(2, 0, v1alpha1.FailedUpdate{Name: "KB1", Step: v1alpha1.StepDownloadUpdates}, v1alpha1.FailedUpdate{Name: "KB2", Step: v1alpha1.StepVerifyUpdates})}, true},
+		{"only a person can install it", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1", Interactive: true})}, false},
 		{"the installation failed a moment ago", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, step}, true},
 		{"it did, and the host has not searched since", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, step, searched(2 * time.Minute)}, true},
 		{"it did, and the host has", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed, step, searched(0)}, false},
@@ -241,7 +247,7 @@ func TestLacksUpdates(t *testing.T) {
 		{"the drain failed", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){failed}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := lacksUpdates(works(tt.edit...), tt.install); got != tt.want {
+			if got := stopsUpdates(works(tt.edit...), tt.install); got != tt.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -42,7 +42,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "OS", Type: "string", Priority: 1, Description: "Windows product and build."},
 	{Name: "Revision", Type: "string", Priority: 1, Description: "Revision that the host is configured with."},
 	{Name: "HostKey", Type: "string", Priority: 1, Description: "Fingerprint of the trusted host key."},
-	{Name: "Updates", Type: "string", Priority: 1, Description: "Updates of Windows that wait to be installed, and how many of them are for security or could not be installed."},
+	{Name: "Updates", Type: "string", Priority: 1, Description: "Updates of Windows that wait to be installed, and how many of them are for security, could not be installed, or may ask questions."},
 	{Name: "Operation", Type: "string", Priority: 1, Description: "Operation that runs, or the last one."},
 }
 
@@ -118,8 +118,19 @@ func updatesCell(u *windows.WindowsUpdatesStatus) string {
 	if u.Security > 0 {
 		of = append(of, fmt.Sprintf("%d security", u.Security))
 	}
-	if n := len(u.Failed); n > 0 {
-		of = append(of, fmt.Sprintf("%d failed", n))
+	failed, interactive := 0, 0
+	for _, f := range u.Failed {
+		if f.Interactive {
+			interactive++
+		} else {
+			failed++
+		}
+	}
+	if failed > 0 {
+		of = append(of, fmt.Sprintf("%d failed", failed))
+	}
+	if interactive > 0 {
+		of = append(of, fmt.Sprintf("%d interactive", interactive))
 	}
 	text := strconv.Itoa(int(u.Pending))
 	if len(of) > 0 {

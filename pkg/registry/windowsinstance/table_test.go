@@ -108,6 +108,7 @@ func TestUpdatesCell(t *testing.T) {
 		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 3, Security: 2}, "3 (2 security)"},
 		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 3, Security: 2, Failed: failed}, "3 (2 security, 1 failed)"},
 		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 1, Failed: failed}, "1 (1 failed)"},
+		{&windows.WindowsUpdatesStatus{SearchedAt: &searched, Pending: 2, Failed: append(failed, windows.FailedUpdate{Name: "KB2", Interactive: true})}, "2 (1 failed, 1 interactive)"},
 	} {
 		if got := updatesCell(tt.updates); got != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.updates, got, tt.want)

@@ -460,7 +460,7 @@ type WindowsUpdatesStatus struct {
 	Pending int32 `json:"pending"`
 	// How many security updates wait: those that Microsoft classifies so or rates the severity of.
 	Security int32 `json:"security"`
-	// Updates of these that could not be installed, the newest first, at most sixteen.
+	// Updates of these that could not be installed, or that only a person can install, the newest first, at most sixteen.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional
@@ -481,8 +481,17 @@ type FailedUpdate struct {
 	// Whether it is a security update.
 	// +optional
 	Security bool `json:"security,omitempty"`
-	// From when on the controller tries it again, by the clock of the host.
+	// From when on the controller tries it again, by the clock of the host. It does not try interactive ones.
 	RetryAt metav1.Time `json:"retryAt"`
+	// The step of the operation in which it failed, for example InstallUpdates. What fails in DownloadUpdates has cost nothing, and
+	// keeps updates from no other host of the pool. Empty: it was not tried, or an earlier release tried it.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=64
+	Step string `json:"step,omitempty"`
+	// Whether it may ask questions while it is installed. The controller leaves it to whoever is at the console of the host.
+	// +optional
+	Interactive bool `json:"interactive,omitempty"`
 	// Why it could not be installed, with the code of Windows.
 	// +optional
 	// +k8s:optional
