@@ -176,6 +176,9 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 			h.waits, h.waitsWith = v1alpha1.ImpactReboot, op.Cause
 		}
 	}
+	if downloads(op) {
+		h.busy, h.prepares = false, true
+	}
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
 		if waiting(op) && !op.Admitted() {
@@ -282,6 +285,16 @@ func holds(op *v1alpha1.Operation) slot {
 		return slotOf(op.AdmittedImpact)
 	}
 	return min(slotOf(op.AdmittedImpact), slotOf(op.Impact))
+}
+
+// downloads says whether updates of Windows that a person has asked for are not on the host yet. It is drained for them as soon as they are,
+// and works until then.
+func downloads(op *v1alpha1.Operation) bool {
+	if !op.Active() || op.Cause != "" || !op.Reboot.InstallsUpdates() {
+		return false
+	}
+	slot := op.FindStep(v1alpha1.StepWaitForSlot) // which is over at once
+	return len(op.Steps) == 0 || slot != nil && !slot.Ended()
 }
 
 // uncordoned says whether the Node takes pods again, whatever the operation still does.

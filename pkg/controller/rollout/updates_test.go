@@ -291,7 +291,11 @@ func TestHostThatGetsUpdates(t *testing.T) {
 		{name: "it verifies them", cause: cause, steps: until(5), admitted: v1alpha1.ImpactReboot},
 		{name: "an earlier release downloads them", cause: cause, steps: slices.Delete(until(0), 1, 2), holds: slotDisruption, unavailable: true},
 		{name: "an earlier release verifies them", cause: cause, steps: slices.Delete(until(5), 1, 2)},
-		{name: "a person has asked for them", steps: until(0), unavailable: true},
+		{name: "a person has asked for them", prepares: true},
+		{name: "a person has asked for them, and they are downloaded", steps: until(0), prepares: true},
+		{name: "a person has asked for them, and they were downloaded", steps: until(1), prepares: true},
+		{name: "a person has asked for them, and the Node is about to be drained", steps: until(2), unavailable: true},
+		{name: "a person has asked an earlier release for them", steps: slices.Delete(until(0), 1, 2), unavailable: true},
 		{name: "a person has asked for them, and they are verified", steps: until(5)},
 		{name: "it is only restarted", cause: v1alpha1.CauseRestartPending, holds: slotDisruption, unavailable: true},
 	} {
