@@ -133,7 +133,7 @@ func TestFleet(t *testing.T) {
 	first.want(t, "2")
 	stopped := first.wait(t, "it stops", func(p *v1alpha1.WindowsNodePool) error {
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionUpdating)
-		if c.Reason != v1alpha1.ReasonUpdateBlocked || !strings.Contains(p.Status.BlockedBy, "changed host "+broken.name+" and failed") {
+		if c.Reason != v1alpha1.ReasonHostsBroken || !strings.Contains(p.Status.BlockedBy, "changed host "+broken.name+" and failed") {
 			return fmt.Errorf("%+v; blocked by %q", c, p.Status.BlockedBy)
 		}
 		return nil

@@ -158,7 +158,7 @@ func TestWindowsUpdates(t *testing.T) {
 	f.patch(t, fmt.Sprintf(`{"spec":{"windowsUpdates":{"install":"Security"},"updateStrategy":{"window":{"schedule":"%d %d * * *","durationSeconds":60}}}}`, opens.Minute(), opens.Hour()))
 	f.wait(t, "it waits for its window", func(p *v1alpha1.WindowsNodePool) error {
 		c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionUpdating)
-		if !strings.HasPrefix(p.Status.BlockedBy, "fleet-0, fleet-1, fleet-2: The window of pool fleet opens at ") || c == nil || c.Reason != v1alpha1.ReasonUpdateBlocked {
+		if !strings.HasPrefix(p.Status.BlockedBy, "fleet-0, fleet-1, fleet-2: The window of pool fleet opens at ") || c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonAllUpdated || !strings.Contains(c.Message, "Updates of Windows or restarts are outstanding. Hosts wait for the window") {
 			return fmt.Errorf("%+v; blocked by %q", c, p.Status.BlockedBy)
 		}
 		return nil

@@ -27,7 +27,7 @@ type counts struct {
 // situation is what is true of a pool at a time.
 type situation struct {
 	counts
-	// active have operations that change them, troubled are broken, or down, or could not be updated. away are out of service, or broken
+	// active have operations that change them and do not wait, troubled are broken, or down, or could not be updated. away are out of service, or broken
 	// and back in service. getting have what they are to have, or get something.
 	active, troubled, broken, away, down, getting []string
 	// downloads says whether updates of Windows are downloaded, or wait, in its namespace.
@@ -69,7 +69,8 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		if m.ready() {
 			s.Ready++
 		}
-		if op.Active() && (op.Type == v1alpha1.OperationReconfigure && m.node != nil || op.Cause != "") {
+		waits := s.BlockedBy != "" && runs(op, v1alpha1.StepWaitForSlot) && !op.Admitted()
+		if op.Active() && (op.Type == v1alpha1.OperationReconfigure && m.node != nil || op.Cause != "") && !waits {
 			s.active = append(s.active, name)
 		}
 		if m.broke && m.node != nil {

@@ -43,8 +43,8 @@ func TestUnconfirmed(t *testing.T) {
 		if strings.Contains(text, "kubectl windows rollout resume p -n ns") != (pool.name != "") {
 			t.Errorf("it says %s", text)
 		}
-		if moves, stays := movesOn(d.waits); moves || !stays {
-			t.Error("it goes on by itself")
+		if held := sumUp(d.waits); held.moves || !held.stays || held.kind != waitsForConfirmation {
+			t.Errorf("it goes on by itself: %+v", held)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func decide(s state) decision {
 		h := &p.hosts[i]
 		switch {
 		case h.refused.until.After(p.now):
-			p.waitUntil(h, h.refused.until, h.refused.why)
+			p.waitUntil(h, h.refused.until, h.refused.why, "")
 		case h.removes && h.waits != "":
 			p.considerRemoval(h)
 		case h.leaving:
@@ -120,6 +120,7 @@ func decide(s state) decision {
 			return true
 		}
 		if why := p.keeps(c); why.kind != "" {
+			why.upkeep = upkeep(c.cause)
 			p.wait(c.host, why)
 		} else {
 			p.grant(c)
@@ -188,7 +189,7 @@ func (p *pass) consider(h *host) {
 	case h.unconfirmed:
 		p.wait(h, p.unconfirmed(h))
 	case h.update && h.due.After(p.now):
-		p.waitUntil(h, h.due, "The update is tried again")
+		p.waitUntil(h, h.due, "The update is tried again", "")
 	case h.update && h.impact == "":
 		p.unknown = append(p.unknown, h)
 	case h.update:
@@ -200,7 +201,7 @@ func (p *pass) consider(h *host) {
 	}
 	switch {
 	case h.renew && h.renewDue.After(p.now):
-		p.waitUntil(h, h.renewDue, "Its Node lacks the version that configured it ("+wmco.VersionAnnotation+"), and it is configured again")
+		p.waitUntil(h, h.renewDue, "Its Node lacks the version that configured it ("+wmco.VersionAnnotation+"), and it is configured again", v1alpha1.CauseVersionChanged)
 	case h.renew:
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseVersionChanged})
 	}
@@ -215,19 +216,19 @@ func (p *pass) consider(h *host) {
 		}
 		p.wait(h, why)
 	case r.action != "" && r.due.After(p.now):
-		p.waitUntil(h, r.due, "Its Node is not ready, and is repaired unless it is ready again")
+		p.waitUntil(h, r.due, "Its Node is not ready, and is repaired unless it is ready again", v1alpha1.CauseNodeNotReady)
 	case r.action != "":
 		p.queue = append(p.queue, candidate{host: h, impact: r.impact(), start: true, cause: v1alpha1.CauseNodeNotReady})
 	}
 	switch {
 	case h.uncordon && h.uncordonDue.After(p.now):
-		p.waitUntil(h, h.uncordonDue, "Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready")
+		p.waitUntil(h, h.uncordonDue, "Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready", v1alpha1.CauseCameBack)
 	case h.uncordon:
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseCameBack})
 	case h.restart != "" && h.restartDue.After(p.now):
 		p.later(h.restartDue)
 		if what := h.toRestart(); what != "" {
-			p.waitUntil(h, h.restartDue, what)
+			p.waitUntil(h, h.restartDue, what, h.restart)
 		}
 	case h.restart != "":
 		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactReboot, start: true, cause: h.restart})
@@ -400,11 +401,11 @@ func (p *pass) hold(h *host, s slot) {
 // wait notes what a host waits for.
 func (p *pass) wait(h *host, why reason) { p.waits[h.key], p.poolOf[h.key] = why, h.pool }
 
-// waitUntil notes that something is done to a host at a time.
-func (p *pass) waitUntil(h *host, at time.Time, what string) {
+// waitUntil notes that something is done to a host at a time, and why, unless it is an update.
+func (p *pass) waitUntil(h *host, at time.Time, what string, cause v1alpha1.OperationCause) {
 	p.later(at)
 	if _, waits := p.waits[h.key]; !waits {
-		p.wait(h, reason{kind: waitsForTime, at: at, text: what})
+		p.wait(h, reason{kind: waitsForTime, at: at, text: what, upkeep: upkeep(cause)})
 	}
 }
 
@@ -441,6 +442,7 @@ func (p *pass) next() int {
 	kept := p.queue[:0]
 	for _, c := range p.queue {
 		if why := p.keeps(c); why.kind != "" {
+			why.upkeep = upkeep(c.cause)
 			// What it waits for with its update is said first, and what can be done about it before a time that has to come.
 			if known, waits := p.waits[c.key]; !waits || known.kind == waitsForTime {
 				p.wait(c.host, why)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/words"
@@ -72,6 +73,18 @@ type reason struct {
 	removal bool
 	// back: what would end the wait would also roll out again what was rolled back.
 	back bool
+	// upkeep: the host has what its pool rolls out, and waits for what [upkeep] says.
+	upkeep bool
+}
+
+// upkeep says whether an operation of a cause gives a host nothing that its pool rolls out, but updates of Windows, or what Windows or its Node
+// asks for.
+func upkeep(cause v1alpha1.OperationCause) bool {
+	switch cause {
+	case v1alpha1.CauseWindowsUpdates, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseVersionChanged:
+		return true
+	}
+	return false
 }
 
 // same says whether two hosts wait for the same.
@@ -156,22 +169,40 @@ type holdup struct {
 	// moves: some wait only for other hosts, so that it goes on by itself. stays: some wait for something else.
 	// Removals are neither.
 	moves, stays bool
+	// kind is what all of the latter wait for, beside those that are tried again at some time. Empty: not for the same.
+	kind waitKind
+	// upkeep: what the latter wait for is no part of a rollout.
+	upkeep bool
 	// updates: some wait because updates of Windows could not be installed on others.
 	updates bool
 }
 
-// movesOn says whether some hosts wait only until it is their turn, and whether some wait for something else.
-func movesOn(waits map[types.NamespacedName]reason) (moves, stays bool) {
+// sumUp is what hosts wait for, without the words.
+func sumUp(waits map[types.NamespacedName]reason) holdup {
+	sum := holdup{upkeep: true}
+	kinds := sets.New[waitKind]()
 	for _, why := range waits {
+		sum.updates = sum.updates || why.kind == waitsForUpdates
 		switch {
 		case why.removal:
 		case why.lasts():
-			stays = true
+			sum.stays, sum.upkeep = true, sum.upkeep && why.upkeep
+			kinds.Insert(why.kind)
 		default:
-			moves = true
+			sum.moves = true
 		}
 	}
-	return moves, stays
+	sum.upkeep = sum.upkeep && sum.stays
+	if kinds.Has(waitsForBroken) { // which is those
+		kinds.Delete(waitsForRepair)
+	}
+	if len(kinds) > 1 {
+		kinds.Delete(waitsForTime)
+	}
+	if len(kinds) == 1 {
+		sum.kind, _ = kinds.PopAny()
+	}
+	return sum
 }
 
 // lasts says whether nobody knows when the wait is over. A host waits as well for hosts of its pool that are out of service without

@@ -231,7 +231,7 @@ func TestDecideRolledBack(t *testing.T) {
 			t.Errorf("%s waits for %q", name, why.describe(pool))
 		}
 	}
-	if moves, stays := movesOn(d.waits); len(d.waits) != 2 || moves || !stays {
+	if held := sumUp(d.waits); len(d.waits) != 2 || held.moves || !held.stays {
 		t.Errorf("got %+v", d.waits)
 	}
 }

@@ -363,11 +363,8 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 		byPool[pool][key] = why
 	}
 	for pool, waits := range byPool {
-		moves, stays := movesOn(waits)
-		held := holdup{text: message.ConditionMessage(describeWaits(pool, waits)), moves: moves, stays: stays}
-		for _, why := range waits {
-			held.updates = held.updates || why.kind == waitsForUpdates
-		}
+		held := sumUp(waits)
+		held.text = message.ConditionMessage(describeWaits(pool, waits))
 		blocked[pool] = held
 	}
 	s.mu.Lock()

@@ -5,7 +5,6 @@ package rollout
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // computeStatus returns the status of a pool from its instances. Of the status that
@@ -42,7 +40,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 		if updated {
 			current++
 		}
-		if op := instance.Status.Operation; op.Active() && (op.Type == v1alpha1.OperationReconfigure && instance.Status.Node != nil || op.Cause != "") {
+		if isChanged(instance, held) {
 			changing = append(changing, instance.Name)
 		}
 		if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionReady) {
@@ -110,27 +108,6 @@ func updatedCondition(pool *v1alpha1.WindowsNodePool, current, of int32, back *v
 		Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdateOutstanding,
 		Message: fmt.Sprintf("%d of %d hosts of the pool have the desired configuration.", current, of),
 	}
-}
-
-// updatingCondition says whether it goes on by itself.
-func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition, changing []string, held holdup) metav1.Condition {
-	c := metav1.Condition{Type: v1alpha1.ConditionUpdating, Status: metav1.ConditionFalse}
-	switch {
-	case len(changing) > 0:
-		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress
-		c.Message = "Hosts that are being changed: " + words.Enumerate(slices.Sorted(slices.Values(changing)), maxFailed) + "."
-	case pool.Spec.Paused:
-		c.Reason, c.Message = v1alpha1.ReasonPaused, "spec.paused is true."
-	case held.moves:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, "Hosts are next; see status.blockedBy."
-	case held.stays:
-		c.Reason, c.Message = v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time; see status.blockedBy."
-	case updated.Status == metav1.ConditionTrue:
-		c.Reason, c.Message = updated.Reason, updated.Message
-	default:
-		c.Reason, c.Message = v1alpha1.ReasonUpdateOutstanding, updated.Message+" The others are not fit to be updated now: see their conditions."
-	}
-	return c
 }
 
 // describeUnkept says that the template of a pool cannot be kept as a revision, what follows from that, and what to do. Empty: it is kept,

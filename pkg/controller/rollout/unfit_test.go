@@ -149,9 +149,9 @@ func TestIdle(t *testing.T) {
 					t.Errorf("decided again at %s, and not at %s", got.again, until)
 				}
 			}
-			moves, stays := movesOn(got.waits)
-			if text := describeWaits(poolKey{"ns", "p"}, got.waits); moves != tt.moves || stays != tt.stays || !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
-				t.Errorf("moves %t, stays %t: %s", moves, stays, text)
+			held := sumUp(got.waits)
+			if text := describeWaits(poolKey{"ns", "p"}, got.waits); held.moves != tt.moves || held.stays != tt.stays || !strings.Contains(text, tt.want) || tt.want == "" && text != "" {
+				t.Errorf("got %+v: %s", held, text)
 			}
 		})
 	}

@@ -40,7 +40,8 @@ const (
 	ConditionSourceSynced = "SourceSynced"
 	// ConditionUpdated says whether all hosts have the desired configuration, in the Machine Config Operator's meaning.
 	ConditionUpdated = "Updated"
-	// ConditionUpdating says whether hosts are being updated or restarted, or will be without anybody's doing.
+	// ConditionUpdating says whether hosts are being updated or restarted, or are next. It is not true while all that are left wait for
+	// somebody or for a time, such as the window of the pool.
 	ConditionUpdating = "Updating"
 	// ConditionDegraded says whether a person has to act.
 	ConditionDegraded = "Degraded"
@@ -202,7 +203,8 @@ const (
 	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source no longer asks for
 	// hosts that are kept until a user confirms that they are to be removed. Of an instance
 	// (Removed=False): it was deleted with more others of its pool than may be removed without that. Of an instance
-	// (UpToDate=False): its host was configured before the object or its pool was made, and is left as it is until somebody says what it is to have.
+	// (UpToDate=False): its host was configured before the object or its pool was made, and is left as it is until somebody says what it is to have. Of
+	// a pool (Updating=False): it has such hosts.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
 	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one
 	// of Windows any more by its label.
@@ -213,10 +215,11 @@ const (
 	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"
 	// ReasonHostsBroken (Degraded=True): an update or a restart broke hosts, whose Nodes are not ready since.
+	// (Updating=False): the others wait for that.
 	ReasonHostsBroken = "HostsBroken"
 	// ReasonRemediationExhausted (Degraded=True): everything was done to hosts that spec.remediation says, and their Nodes are still not ready.
 	ReasonRemediationExhausted = "RemediationExhausted"
-	// ReasonUpdatesStopped (Degraded=True): an update, or updates of Windows, failed on too many hosts, and reach no further one.
+	// ReasonUpdatesStopped (Degraded=True, Updating=False): an update, or updates of Windows, failed on too many hosts, and reach no further one.
 	ReasonUpdatesStopped = "UpdatesStopped"
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
 	// revision, or lack updates of Windows that could not be installed; they work as they did.
@@ -226,7 +229,7 @@ const (
 	// ReasonUpdateOutstanding (Updated=False): some hosts have another configuration than the desired one.
 	ReasonUpdateOutstanding = "UpdateOutstanding"
 	// ReasonRolledBack (Updated=False, Degraded=True): the revision that the pool has now broke hosts, and is not rolled
-	// out; see status.rolledBack.
+	// out; see status.rolledBack. Updating=False: hosts are kept from it.
 	ReasonRolledBack = "RolledBack"
 	// ReasonUndone (Updated=True, Updating=False): all hosts have the revision that somebody has asked to go back to; see status.rolledBack.
 	// Updated=False: not all have it yet.
@@ -238,7 +241,13 @@ const (
 	ReasonRevisionNotKept = "RevisionNotKept"
 	// ReasonUpdateInProgress (Updating=True).
 	ReasonUpdateInProgress = "UpdateInProgress"
-	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time; see status.blockedBy.
+	// ReasonWindowClosed (Updating=False): hosts wait for the window of the pool.
+	ReasonWindowClosed = "WindowClosed"
+	// ReasonUpdatesOnRequest (Updating=False): hosts are updated when somebody asks for it.
+	ReasonUpdatesOnRequest = "UpdatesOnRequest"
+	// ReasonCanariesUpdated (Updating=False): the canaries are updated, and the other hosts wait until somebody raises or removes their number.
+	ReasonCanariesUpdated = "CanariesUpdated"
+	// ReasonUpdateBlocked (Updating=False): hosts wait for somebody, or for a time, and not all for the same; see status.blockedBy.
 	ReasonUpdateBlocked = "UpdateBlocked"
 	// ReasonAsExpected (Degraded=False).
 	ReasonAsExpected = "AsExpected"
