@@ -83,6 +83,9 @@ func TestRolloutStatus(t *testing.T) {
 	}{
 		{"all is done", func(*v1alpha1.WindowsNodePool) {}, ExitOK, "windowsnodepool/p: all 2 hosts are up to date"},
 		{"it waits for somebody", func(p *v1alpha1.WindowsNodePool) { p.Status.BlockedBy = "a: Raise canary." }, ExitFailure, "does not go on by itself: a: Raise canary."},
+		{"only updates of Windows wait", func(p *v1alpha1.WindowsNodePool) {
+			p.Status.BlockedBy, p.Status.Conditions[1].Reason = "a: The window of pool p opens.", v1alpha1.ReasonAllUpdated
+		}, ExitOK, "windowsnodepool/p: all 2 hosts are up to date\na: The window of pool p opens.\n"},
 		{"it is paused", func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.Paused, p.Status.Conditions[0].Status = true, metav1.ConditionFalse
 		}, ExitFailure, "it is paused: kubectl windows rollout resume p -n hosts"},
@@ -101,6 +104,60 @@ func TestRolloutStatus(t *testing.T) {
 			got := a.run("rollout", "status", "p", "--timeout=5s")
 			if got.code != tt.code || !strings.Contains(got.stdout+got.stderr, tt.want) || !strings.Contains(got.stderr, "a: up to date") || strings.Contains(got.stderr, "other") {
 				t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
+			}
+		})
+	}
+}
+
+// TestOutstanding: a rollout is over when the hosts have what their pool rolls out. What else they wait for is said.
+func TestOutstanding(t *testing.T) {
+	lacks := func(i *v1alpha1.WindowsInstance, failed ...v1alpha1.FailedUpdate) {
+		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{Pending: 1, Security: 1, Failed: failed}
+	}
+	a, b, c, goes := hostOfPool("a"), hostOfPool("b"), hostOfPool("c"), hostOfPool("d")
+	lacks(a)
+	lacks(b, v1alpha1.FailedUpdate{Name: "KB1", Security: true})
+	c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionRebootRequired, Status: metav1.ConditionTrue})
+	lacks(goes)
+	goes.DeletionTimestamp = new(metav1.Now())
+	for _, i := range []*v1alpha1.WindowsInstance{a, b, c} {
+		i.Status.Node = &v1alpha1.NodeReference{Name: i.Name}
+	}
+	const (
+		wait        = "a, c: The window of pool p opens at 2126-03-01T12:00:00Z."
+		outstanding = "Updates of Windows are to be installed on 1 host: a\nUpdates of Windows could not be installed on 1 host: b\nWindows waits for a restart on 1 host: c\n"
+	)
+	waits := func(reason string) func(*v1alpha1.WindowsNodePool) {
+		return func(p *v1alpha1.WindowsNodePool) {
+			p.Spec.WindowsUpdates.Install, p.Spec.Restarts.Policy = v1alpha1.InstallSecurity, v1alpha1.RestartWhenPending
+			p.Status.BlockedBy, p.Status.Conditions[1].Reason = wait, reason
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		edit []func(*v1alpha1.WindowsNodePool)
+		end  rolloutEnd
+		want string
+	}{
+		{"the pool wants none of it", nil, rolloutDone, ""},
+		{"it waits for the window", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonAllUpdated)}, rolloutDone, outstanding + wait + "\n"},
+		{"after an undo", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonUndone)}, rolloutDone, outstanding + wait + "\n"},
+		{"it is tried again later", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonAllUpdated), func(p *v1alpha1.WindowsNodePool) { p.Status.BlockedBy = "" }}, rolloutDone, outstanding},
+		{"it is being done", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonUpdateInProgress), func(p *v1alpha1.WindowsNodePool) { p.Status.Conditions[1].Status = metav1.ConditionTrue }}, rolloutGoesOn, ""},
+		{"a restart that somebody has asked for waits as well", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonWindowClosed), func(p *v1alpha1.WindowsNodePool) { p.Spec.Restarts.After = new(metav1.Now()) }}, rolloutStuck, ""},
+		{"hosts are outdated", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonWindowClosed), func(p *v1alpha1.WindowsNodePool) { p.Status.Conditions[0].Status = metav1.ConditionFalse }}, rolloutStuck, ""},
+		{"a host is broken", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonHostsBroken)}, rolloutStuck, ""},
+		{"the controller is that of an earlier release", []func(*v1alpha1.WindowsNodePool){waits(v1alpha1.ReasonUpdateBlocked)}, rolloutStuck, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := finishedPool()
+			for _, edit := range tt.edit {
+				edit(pool)
+			}
+			f := &rolloutFollower{pool: pool, hosts: map[string]*v1alpha1.WindowsInstance{"a": a, "b": b, "c": c, "d": goes}}
+			end := rolloutVerdict(pool, f.sorted())
+			if end != tt.end || end == rolloutDone && f.outstanding() != tt.want {
+				t.Errorf("ends with %d; outstanding is\n%s", end, f.outstanding())
 			}
 		})
 	}

@@ -19,11 +19,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // steady is for how long a pool must look finished: what a change of its spec means for its hosts is found out
 // within moments, but not by the one who says that the change was seen.
 const steady = 3 * time.Second
+
+// maxOutstanding is how many hosts are named on which something is outstanding.
+const maxOutstanding = 10
 
 type rolloutStatus struct {
 	watch   bool
@@ -36,9 +40,11 @@ func newRolloutStatus(e *env) *cobra.Command {
 		Use:   "status POOL",
 		Short: "Show how far a pool is, until all its hosts are updated and restarted",
 		Long: `Show what is done to each host of a pool, and what the others wait for, until all of them have the desired
-configuration and no restart is outstanding. It ends with code 1 when it does not go on by itself: the pool is paused,
+configuration and were restarted if somebody has asked for that. It ends with code 1 when it does not go on by itself: the pool is paused,
 the canaries are done, an update broke a host, a revision was rolled back, its window is closed, a host is paused or cannot be
-logged in to, or somebody has cordoned a Node that the others wait for. The reason is the last that it says.`,
+logged in to, or somebody has cordoned a Node that the others wait for. The reason is the last that it says. Updates of Windows, and
+restarts that Windows waits for, are no part of a rollout: it says last which ones are outstanding, and waits only for those
+that are being done or are next.`,
 		Example: `  kubectl windows rollout status windows-instances
   kubectl windows rollout status windows-instances --watch=false`,
 		Args:              cobra.ExactArgs(1),
@@ -214,6 +220,7 @@ func (f *rolloutFollower) conclude(verdict rolloutEnd) error {
 		if back.ByPerson() {
 			text = fmt.Sprintf("windowsnodepool/%s: all %d hosts have gone back. %s\n", f.pool.Name, len(f.hosts), pinText(f.pool, back))
 		}
+		text += f.outstanding()
 		if f.keys != "" { // keys are no part of a rollout: they restart nothing, and may wait for hosts that are down
 			text += fmt.Sprintf("%s\nTo see which hosts: kubectl windows describe wnp/%s -n %s\n", f.keys, f.pool.Name, f.pool.Namespace)
 		}
@@ -226,6 +233,43 @@ func (f *rolloutFollower) conclude(verdict rolloutEnd) error {
 	return fmt.Errorf("windowsnodepool/%s does not go on by itself: %s", f.pool.Name, why)
 }
 
+// outstanding says what the hosts still wait for that is no part of the rollout. Empty: nothing.
+func (f *rolloutFollower) outstanding() string {
+	install := f.pool.Spec.WindowsUpdates.Install
+	var updates, failed, restarts []string
+	for _, host := range f.sorted() {
+		if !host.DeletionTimestamp.IsZero() {
+			continue
+		}
+		switch waiting, lacks := updatesOutstanding(host.Status.WindowsUpdates, install); {
+		case waiting > 0:
+			updates = append(updates, host.Name)
+		case len(lacks) > 0:
+			failed = append(failed, host.Name)
+		}
+		if f.pool.Spec.Restarts.Policy == v1alpha1.RestartWhenPending && meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.ConditionRebootRequired) {
+			restarts = append(restarts, host.Name)
+		}
+	}
+	text := ""
+	for _, of := range []struct {
+		what  string
+		hosts []string
+	}{
+		{"Updates of Windows are to be installed", updates},
+		{"Updates of Windows could not be installed", failed},
+		{"Windows waits for a restart", restarts},
+	} {
+		if n := len(of.hosts); n > 0 {
+			text += fmt.Sprintf("%s on %s: %s\n", of.what, words.Count(n, "host"), words.Enumerate(of.hosts, maxOutstanding))
+		}
+	}
+	if blocked := f.pool.Status.BlockedBy; blocked != "" {
+		text += blocked + "\n"
+	}
+	return text
+}
+
 // rolloutEnd is how it ended.
 type rolloutEnd int
 
@@ -236,7 +280,8 @@ const (
 	rolloutStuck
 )
 
-// rolloutVerdict says whether it is over.
+// rolloutVerdict says whether it is over. That hosts wait for something else than what the pool rolls out does not matter: the condition
+// Updating tells the one from the other.
 func rolloutVerdict(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) rolloutEnd {
 	updating := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdating)
 	if updating == nil || updating.Status == metav1.ConditionTrue || pool.Status.ObservedGeneration != pool.Generation {
@@ -247,7 +292,7 @@ func rolloutVerdict(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsIns
 		outstanding = outstanding || awaitsRestart(host, pool)
 	}
 	switch {
-	case pool.Status.BlockedBy == "" && !outstanding:
+	case !outstanding && (pool.Status.BlockedBy == "" || updating.Reason == v1alpha1.ReasonAllUpdated || updating.Reason == v1alpha1.ReasonUndone):
 		return rolloutDone
 	case pool.Spec.Paused || pool.Status.BlockedBy != "":
 		return rolloutStuck
@@ -314,25 +359,30 @@ func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) st
 
 // updatesText is what a host lacks of the updates of Windows that its pool wants. Empty: nothing.
 func updatesText(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesInstall) string {
-	if u == nil || install == "" || install == v1alpha1.InstallNone {
-		return ""
-	}
-	waiting := int(u.Pending)
-	if install == v1alpha1.InstallSecurity {
-		waiting = int(u.Security)
-	}
-	var failed []string
-	for _, f := range u.FailedOf(install) {
-		failed = append(failed, f.Name)
-	}
+	waiting, failed := updatesOutstanding(u, install)
 	text := ""
-	if n := waiting - len(failed); n > 0 {
-		text = fmt.Sprintf(", updates of Windows to be installed: %d", n)
+	if waiting > 0 {
+		text = fmt.Sprintf(", updates of Windows to be installed: %d", waiting)
 	}
 	if len(failed) > 0 {
 		text += ", updates of Windows that could not be installed: " + strings.Join(failed, ", ")
 	}
 	return text
+}
+
+// updatesOutstanding is how many updates of Windows that its pool wants a host lacks, and which others could not be installed.
+func updatesOutstanding(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesInstall) (waiting int, failed []string) {
+	if u == nil || install == "" || install == v1alpha1.InstallNone {
+		return 0, nil
+	}
+	waiting = int(u.Pending)
+	if install == v1alpha1.InstallSecurity {
+		waiting = int(u.Security)
+	}
+	for _, f := range u.FailedOf(install) {
+		failed = append(failed, f.Name)
+	}
+	return max(0, waiting-len(failed)), failed
 }
 
 // whyOutdated is what the condition UpToDate of a host says beside the revisions: what keeps it from its update. Empty: nothing.
