@@ -161,6 +161,22 @@ const endpoint = "VIPEndpoint"
 // watched are the variables of the machine that the daemon keeps as its own.
 var watched = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 
+// daemonCertificate is the newest certificate of the daemon.
+const daemonCertificate = `C:\k\wicd-certs\wicd-client-current.pem`
+
+// authenticate logs in to the cluster as what cleans a host does: with the certificate of the daemon if there is one, of which only the
+// daemon makes sure that it is valid, and else with a token.
+func (h Host) authenticate() error {
+	certificate, err := h.System.Stat(daemonCertificate)
+	if err != nil || certificate.Kind == engine.FileMissing {
+		return err
+	}
+	if daemon, err := h.System.Service(daemonName); err != nil || daemon != nil {
+		return err
+	}
+	return fmt.Errorf("the cluster refuses %s, which nobody has renewed", daemonCertificate)
+}
+
 // Clean removes all that WMCO and its daemon remove from a host that is none of theirs any more.
 func (h Host) Clean(ctx context.Context) error {
 	if err := h.stop(ctx); err != nil {
@@ -189,6 +205,9 @@ func (h Host) clean(ctx context.Context) error {
 
 // stop removes what the daemon removes: services that are marked, itself among them, variables, and certificates that were imported.
 func (h Host) stop(ctx context.Context) error {
+	if err := h.authenticate(); err != nil {
+		return err
+	}
 	for _, name := range services {
 		s, err := h.System.Service(name)
 		if err != nil {

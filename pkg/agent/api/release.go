@@ -20,14 +20,23 @@ type ReleaseRequest struct {
 	// Manager is the service of that program. Where it is on the host already, it starts the services that our agent has started,
 	// and Windows does not. Empty: Windows does.
 	Manager string `json:"manager,omitempty"`
+	// ManagerCertificates is the directory in which that service keeps the certificates with which it logs in to the cluster. Where the
+	// service is not on the host, it is removed with all that is in it: nobody has renewed them, and the program would use them, expired
+	// or not, because they are there. Empty: nothing is removed.
+	ManagerCertificates string `json:"managerCertificates,omitempty"`
 }
 
 // Validate says what is wrong with a request.
 func (r *ReleaseRequest) Validate() error {
-	if r.Imported == "" {
-		return nil
+	for _, path := range []string{r.Imported, r.ManagerCertificates} {
+		if path == "" {
+			continue
+		}
+		if err := config.CheckPath(path); err != nil {
+			return err
+		}
 	}
-	return config.CheckPath(r.Imported)
+	return nil
 }
 
 // Left is what whoever has a host next has to know of it.

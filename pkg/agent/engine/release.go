@@ -14,8 +14,8 @@ import (
 )
 
 // Release gives the host up, so that another program can take it over: nothing is restarted, and what makes the host a node stays as it
-// is. The service of the agent goes, and all that the agent has recorded, the inventory last. Before that Windows is told to
-// start the services that the agent has started. It is complete with the outcome Released, or Unchanged when there was nothing to give
+// is. The service of the agent goes, and all that the agent has recorded, the inventory last. Before that, unless the other program is
+// there, Windows is told to start the services that the agent has started, and the expired certificates of that program go. It is complete with the outcome Released, or Unchanged when there was nothing to give
 // up. After a failure and after a crash the same can be requested again; until it is complete, the inventory has the host.
 func (e *Engine) Release(ctx context.Context, r *api.ReleaseRequest) *api.Result {
 	return e.change(ctx, "release", &api.Result{}, func(a *application) error { return a.release(ctx, r) })
@@ -36,12 +36,14 @@ func (a *application) release(ctx context.Context, r *api.ReleaseRequest) error 
 	if a.result.Left, err = a.leaves(ctx); err != nil {
 		return err
 	}
-	manual, err := a.startedByUs(r.Manager)
+	managed, err := a.isManagedBy(r.Manager)
 	if err != nil {
 		return err
 	}
-	if err := a.startWithHost(manual, "starts with the host from now on, as this agent does not start it any more"); err != nil {
-		return err
+	if !managed {
+		if err := a.leaveToWindows(ctx, r); err != nil {
+			return err
+		}
 	}
 	if err := a.endManager(ctx, api.ServiceName, "gives the host up"); err != nil {
 		return err
@@ -80,18 +82,57 @@ func (a *application) leaves(ctx context.Context) (*api.Left, error) {
 	return left, nil
 }
 
-// startedByUs returns the services that Windows does not start with the host, as the agent does, with the recovery actions of the
-// document. There are none where the manager that has the host next is there, and starts them.
-func (a *application) startedByUs(manager string) (manual []serviceRecord, err error) {
-	if manager != "" {
-		s, err := a.System.Service(manager)
-		if err != nil {
-			return nil, fmt.Errorf("inspect service %s: %w", manager, err)
-		}
-		if s != nil {
-			return nil, nil
-		}
+// isManagedBy says whether the service of the program that has the host next is there already. It starts the other services, and renews
+// its certificates.
+func (a *application) isManagedBy(manager string) (bool, error) {
+	if manager == "" {
+		return false, nil
 	}
+	s, err := a.System.Service(manager)
+	if err != nil {
+		return false, fmt.Errorf("inspect service %s: %w", manager, err)
+	}
+	return s != nil, nil
+}
+
+// leaveToWindows has the host run on without a manager, and be one that a manager can be put on.
+func (a *application) leaveToWindows(ctx context.Context, r *api.ReleaseRequest) error {
+	manual, err := a.startedByUs()
+	if err != nil {
+		return err
+	}
+	if err := a.startWithHost(manual, "starts with the host from now on, as this agent does not start it any more"); err != nil {
+		return err
+	}
+	return a.removeExpired(ctx, r.ManagerCertificates)
+}
+
+// removeExpired removes the directory with the certificates that nobody renews. WMCO logs in with them if they are there, and has no
+// other way if the cluster refuses them: see generateWICDKubeconfig of openshift/windows-machine-config-operator.
+func (a *application) removeExpired(ctx context.Context, directory string) error {
+	if directory == "" {
+		return nil
+	}
+	info, err := a.System.Stat(directory)
+	if err != nil {
+		return fmt.Errorf("inspect %s: %w", directory, err)
+	}
+	if info.Kind == FileMissing {
+		return nil
+	}
+	item := api.Item{Kind: api.KindDirectory, Name: directory, Action: api.ActionDelete, Impact: config.ImpactNone, Reason: "has certificates that nobody renews"}
+	a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted, Message: item.Reason})
+	if _, err := a.removeTree(ctx, directory, func() {}); err != nil {
+		return fmt.Errorf("remove the certificates that nobody renews: %w", err)
+	}
+	a.result.Changed = append(a.result.Changed, item)
+	a.emit(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventDone})
+	return nil
+}
+
+// startedByUs returns the services that Windows does not start with the host, as the agent does, with the recovery actions of the
+// document.
+func (a *application) startedByUs() (manual []serviceRecord, err error) {
 	for _, r := range a.Services {
 		s, err := a.System.Service(r.Name)
 		if err != nil {

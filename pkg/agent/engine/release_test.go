@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	importedPath = `C:\k\imported-certs.pem`
-	agentProgram = api.Root + `\windows-node-agent-0123456789abcdef.exe`
+	importedPath        = `C:\k\imported-certs.pem`
+	managerCertificates = `C:\k\manager-certs`
+	agentProgram        = api.Root + `\windows-node-agent-0123456789abcdef.exe`
 )
 
 // ourHost is a host that somebody has used before, and that we have configured, with our service.
@@ -42,7 +43,7 @@ func ourHost(t *testing.T) (f *fake, first config.Bundle) {
 
 func release(t *testing.T, f *fake) *api.Result {
 	t.Helper()
-	return engineOf(f).Release(t.Context(), &api.ReleaseRequest{Imported: importedPath})
+	return engineOf(f).Release(t.Context(), &api.ReleaseRequest{Imported: importedPath, Manager: "manager", ManagerCertificates: managerCertificates})
 }
 
 // withoutRelease drops from two pictures of a host what a release changes.
@@ -139,6 +140,39 @@ func TestReleaseToManager(t *testing.T) {
 	}
 }
 
+// TestReleaseRemovesExpiredCertificates: the program that has the host next finds no certificates that nobody has renewed. Those that its
+// service renews stay.
+func TestReleaseRemovesExpiredCertificates(t *testing.T) {
+	for name, there := range map[string]bool{"nobody renews them": false, "the manager renews them": true} {
+		t.Run(name, func(t *testing.T) {
+			f, first, _, _ := othersHost(t)
+			if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeApplied {
+				t.Fatalf("adopted: %+v", r)
+			}
+			if there {
+				f.services["manager"] = f.services["overlay"]
+			}
+			request := &api.ReleaseRequest{Manager: "manager", ManagerCertificates: managerCertificates}
+			r := engineOf(f).Release(t.Context(), request)
+			removed := slices.ContainsFunc(r.Changed, func(i api.Item) bool { return i.String() == "Delete Directory "+managerCertificates })
+			if r.Outcome != api.OutcomeReleased || removed == there {
+				t.Errorf("released: %+v", r)
+			}
+			for path := range f.files {
+				if config.Below(path, managerCertificates) && !there {
+					t.Errorf("%s is left", path)
+				}
+			}
+			if _, is := f.files[fold(managerCertificates+`\current.pem`)]; is != there {
+				t.Errorf("the certificate is there: %t", is)
+			}
+			if r := engineOf(f).Release(t.Context(), request); r.Outcome != api.OutcomeUnchanged {
+				t.Errorf("released again: %+v", r)
+			}
+		})
+	}
+}
+
 // TestReleaseAndAdopt: a host that was given up can be taken over again, as that of others, and updated.
 func TestReleaseAndAdopt(t *testing.T) {
 	f, first := ourHost(t)
@@ -211,14 +245,16 @@ func TestReleaseLeavesWhatOthersRecorded(t *testing.T) {
 	}
 }
 
-// TestReleaseOfAnAdoptedHost: one that was adopted and never updated is as it was before, but for the service of the others.
+// TestReleaseOfAnAdoptedHost: one that was adopted and never updated is as it was before, but for the service of the others, and the
+// certificates that it renewed.
 func TestReleaseOfAnAdoptedHost(t *testing.T) {
 	f, first, _, _ := othersHost(t)
 	if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first}); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("adopted: %+v", r)
 	}
 	is := f.picture()
-	if r := release(t, f); r.Outcome != api.OutcomeReleased || len(r.Changed) > 0 {
+	maps.DeleteFunc(is, func(name, _ string) bool { return strings.HasPrefix(name, "file "+fold(managerCertificates)) })
+	if r := release(t, f); r.Outcome != api.OutcomeReleased || len(r.Changed) != 1 {
 		t.Errorf("released: %+v", r)
 	}
 	if diff := cmp.Diff(is, f.picture()); diff != "" {
@@ -228,8 +264,9 @@ func TestReleaseOfAnAdoptedHost(t *testing.T) {
 
 // TestReleaseKeepsTheHost: what fails before everything is given up leaves the host ours, with its service.
 func TestReleaseKeepsTheHost(t *testing.T) {
-	for _, call := range []string{"SetAutomatic kube-proxy", "StopService " + api.ServiceName} {
+	for _, call := range []string{"SetAutomatic kube-proxy", "Remove " + managerCertificates + `\one.pem`, "StopService " + api.ServiceName} {
 		f, _ := ourHost(t)
+		f.files[fold(managerCertificates)], f.files[fold(managerCertificates+`\one.pem`)] = fakeFile{Directory: true}, fakeFile{Content: "expired"}
 		f.failing[call], f.failing["KillProcess "+agentProgram] = errors.New("access is denied"), errors.New("access is denied")
 		r := release(t, f)
 		s := f.services[api.ServiceName]

@@ -294,7 +294,7 @@ func TestReleasedHostIsCleanedByWMCO(t *testing.T) {
 			if updated {
 				h.update(t)
 			}
-			r := h.engine().Release(t.Context(), &api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath, Manager: wmco.WICDService})
+			r := h.engine().Release(t.Context(), &releaseToWMCO)
 			if r.Outcome != api.OutcomeReleased {
 				t.Fatalf("the release is %s: %s", r.Outcome, r.Error)
 			}

@@ -28,6 +28,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
+// releaseToWMCO is what the agent is asked for when a host becomes one of WMCO.
+var releaseToWMCO = api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath, Manager: wmco.WICDService, ManagerCertificates: wmco.WICDCertsDir}
+
 // release has the agent give the host up. What makes it a node stays as it is. It works while WMCO runs, too: then that is about to
 // configure the host, or does already.
 func (e *execution) release(ctx context.Context) (result, error) {
@@ -61,10 +64,9 @@ func (e *execution) release(ctx context.Context) (result, error) {
 	// It takes seconds, and is not cut off: nobody would know whose the host is.
 	bounded, cancel := e.limited(e.lifetime)
 	defer cancel()
-	request := api.ReleaseRequest{Imported: wmco.ImportedCertificatesPath, Manager: wmco.WICDService}
 	//nolint:contextcheck // see above
 	done, err := e.change(bounded, "Releasing the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
-		return e.Hosts.Release(ctx, instance, request, report)
+		return e.Hosts.Release(ctx, instance, releaseToWMCO, report)
 	})
 	if err == nil && done.Outcome == api.OutcomeFailed {
 		err = fmt.Errorf("the host cannot be released: %s", done.Error)
