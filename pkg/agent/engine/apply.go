@@ -211,6 +211,7 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 		return err
 	}
 	a.seen.awaited = awaited
+	a.remakeNetworks()
 	if a.seen.credentials, err = credentials(a.System, &b.Document, a.seen.hostname, a.seen.values, a.now()); err != nil {
 		return err
 	}
@@ -455,7 +456,7 @@ func (a *application) changeFiles(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.cleaningUp {
+	if a.cleaningUp || a.seen.remade {
 		if err := a.endPrograms(ctx); err != nil {
 			return err
 		}

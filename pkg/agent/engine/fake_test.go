@@ -66,6 +66,8 @@ type fake struct {
 	endpoints map[string]bool
 	// networks are made by the service overlay.
 	networks map[string]bool
+	// madeWith is the command line with which that service has made its network.
+	madeWith string
 	// unlocked are the changes that were made by a process without the lock.
 	unlocked []string
 	// networkTypes are those that are not Overlay, by name.
@@ -167,10 +169,17 @@ func (f *fake) boot() {
 				s.state, s.started, s.pid = ServiceRunning, f.ticks, f.nextPID()
 				f.services[name] = s
 				if name == "overlay" {
-					f.networks["net"] = true
+					f.makeNetwork()
 				}
 			}
 		}
+	}
+}
+
+// makeNetwork is what the service overlay does when it runs: a network that exists stays as it is.
+func (f *fake) makeNetwork() {
+	if !f.networks["net"] {
+		f.networks["net"], f.madeWith = true, f.services["overlay"].Settings.CommandLine
 	}
 }
 
@@ -194,7 +203,7 @@ func (f *fake) sleep(ctx context.Context, d time.Duration) error {
 		case s.state == ServiceStartPending:
 			s.state = ServiceRunning
 			if name == "overlay" {
-				f.networks["net"] = true
+				f.makeNetwork()
 			}
 		case s.state == ServiceStopPending && !s.hangs:
 			s.state = ServiceStopped

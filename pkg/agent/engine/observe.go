@@ -38,6 +38,7 @@ type observation struct {
 	firewall               map[string]*config.FirewallRule
 	exclusions             map[string]bool
 	networks, endpoints    map[string]bool
+	remade                 bool // the networks are removed, and their service makes them again
 	awaited                awaited
 	services               map[string]*Service // by name in lower case
 	values                 map[string]string   // of variables

@@ -25,25 +25,68 @@ func (p *planner) removedNetworks() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
-		if !containsFold(endpoints, name) && p.seen.endpoints[fold(name)] {
-			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, noLongerWanted, config.OnChange{})
+		if reason, o := p.removal(endpoints, name); reason != "" && p.seen.endpoints[fold(name)] {
+			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, reason, o)
 		}
 	}
 	for _, name := range p.inv.Networks {
-		if !containsFold(networks, name) && p.seen.networks[fold(name)] {
-			p.add(step{}, api.ActionDelete, api.KindNetwork, name, noLongerWanted, config.OnChange{})
+		if reason, o := p.removal(networks, name); reason != "" && p.seen.networks[fold(name)] {
+			p.add(step{}, api.ActionDelete, api.KindNetwork, name, reason, o)
 		}
 	}
+}
+
+// removal says why a network or an endpoint is removed, and what follows. Empty: it stays.
+func (p *planner) removal(wanted []string, name string) (reason string, o config.OnChange) {
+	switch {
+	case !containsFold(wanted, name):
+		return noLongerWanted, o
+	case p.seen.remade:
+		k := p.bundle.Document.HNS.Keep
+		return "was made with another " + k.Name + ", and would keep it", k.OnChange
+	}
+	return "", o
+}
+
+// remakeNetworks has networks be made again if the document has another value of the argument that they keep. A repair leaves them: it
+// does not change what they were made with.
+func (a *application) remakeNetworks() {
+	d := &a.bundle.Document
+	if d.HNS == nil || d.HNS.Keep == nil || a.repairing {
+		return
+	}
+	k := d.HNS.Keep
+	i, has := indexOfService(d.Services, k.Service), a.seen.services[fold(k.Service)]
+	if i < 0 || has == nil || valueOf(k, wordsOf(has.Settings.CommandLine)) == valueOf(k, d.Services[i].Arguments) {
+		return
+	}
+	if !slices.ContainsFunc(d.HNS.Networks, func(name string) bool { return a.seen.networks[fold(name)] }) {
+		return
+	}
+	a.seen.remade = true
+	for _, v := range d.Variables {
+		if v.Network != "" { // the next networks may have others
+			delete(a.seen.values, v.Name)
+		}
+	}
+}
+
+// valueOf returns the value of an argument of a service.
+func valueOf(k *config.KeptArgument, arguments []string) string {
+	if i := slices.Index(arguments, k.Name); i >= 0 && i+1 < len(arguments) {
+		return arguments[i+1]
+	}
+	return k.Default
 }
 
 // endpoint compares the endpoint, which the first file that waits for a service may need.
 func (p *planner) endpoint(after string) {
 	e := p.bundle.Document.HNS.Endpoint
-	if e == nil || p.seen.endpoints[fold(e.Name)] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == api.KindEndpoint && s.Name == e.Name }) {
+	if e == nil || p.seen.endpoints[fold(e.Name)] && !p.seen.remade || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.endpoint != nil && s.Name == e.Name }) {
 		return
 	}
 	if e.Waiting && !p.seen.networks[fold(e.Network)] && p.bundle.Document.HNS.IsForeign(e.Network) {
 		return // it was there, and comes with its network again
 	}
-	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[fold(e.Network)]}, api.ActionCreate, api.KindEndpoint, e.Name, "is missing", config.OnChange{})
+	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[fold(e.Network)] || p.seen.remade}, api.ActionCreate, api.KindEndpoint, e.Name, "is missing", config.OnChange{})
 }

@@ -67,14 +67,7 @@ func (a *application) alone(name, commandLine string) bool {
 
 // programsOf returns the program of a command line, and those that are arguments of it.
 func programsOf(commandLine string) (program string, inner []string) {
-	quoted := false
-	words := strings.FieldsFunc(commandLine, func(c rune) bool {
-		if c == '"' {
-			quoted = !quoted
-		}
-		return c == '"' || c == ' ' && !quoted
-	})
-	for i, word := range words {
+	for i, word := range wordsOf(commandLine) {
 		if i == 0 {
 			program = word
 		} else if len(word) > 2 && word[1] == ':' && strings.HasSuffix(strings.ToLower(word), ".exe") {
@@ -82,6 +75,17 @@ func programsOf(commandLine string) (program string, inner []string) {
 		}
 	}
 	return program, inner
+}
+
+// wordsOf returns the program of a command line, and its arguments.
+func wordsOf(commandLine string) []string {
+	quoted := false
+	return strings.FieldsFunc(commandLine, func(c rune) bool {
+		if c == '"' {
+			quoted = !quoted
+		}
+		return c == '"' || c == ' ' && !quoted
+	})
 }
 
 // kill terminates processes.
@@ -96,10 +100,13 @@ func (a *application) kill(list []Process) error {
 }
 
 // endPrograms ends what still runs from files that are removed, and from those that were replaced
-// while they ran: containers outlive their runtime, and end with the program that holds them. What
-// does not end in time is in use.
+// while they ran, and what holds containers whose networks are removed: containers outlive their runtime, and end with the program that
+// holds them. What does not end in time is in use.
 func (a *application) endPrograms(ctx context.Context) error {
 	removed := func(p Process) bool {
+		if a.seen.remade && containsFold(a.bundle.Document.HNS.Keep.Programs, p.Path) {
+			return true
+		}
 		return config.Below(p.Path, trashDirectory) || slices.ContainsFunc(a.plan.steps, func(s step) bool {
 			return s.Kind == api.KindFile && s.Action == api.ActionDelete && strings.EqualFold(s.Name, p.Path)
 		})

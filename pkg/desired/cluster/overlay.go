@@ -92,7 +92,8 @@ func (r *reader) checkPort(overlay *operatorv1.HybridOverlayConfig) error {
 		return fmt.Errorf("writing the overlay of the cluster with another port: %w", err)
 	}
 	r.warnings = append(r.warnings, fmt.Sprintf("the overlay of the cluster has the VXLAN port %d, which vSphere uses itself, so that pods of Windows hosts may not reach those of other nodes. The network operator changes no port of an overlay that runs. "+
-		"To have another one, which Windows Server 2019 does not know, remove the overlay, by which all pods of Windows hosts lose their network: %s; and once that is applied (oc get clusteroperator network), set it again: %s",
+		"To have another one, which Windows Server 2019 does not know, remove the overlay, by which all pods of Windows hosts lose their network: %s; and once that is applied (oc get clusteroperator network), set it again: %s. "+
+		"The update that follows drains each host and makes its networks again",
 		usualPort, overlayPatch("null"), overlayPatch(string(other))))
 	return nil
 }

@@ -73,7 +73,7 @@ func TestOverlayPortOfVSphere(t *testing.T) {
 			if !tt.warned {
 				return
 			}
-			for _, want := range []string{"the VXLAN port 4789", `{"hybridOverlayConfig":null}`, `[{"cidr":"10.200.0.0/16","hostPrefix":23}],` + overlayPort} {
+			for _, want := range []string{"the VXLAN port 4789", `{"hybridOverlayConfig":null}`, `[{"cidr":"10.200.0.0/16","hostPrefix":23}],` + overlayPort, "drains each host"} {
 				if !strings.Contains(warnings[at], want) {
 					t.Errorf("%q has no %q", warnings[at], want)
 				}

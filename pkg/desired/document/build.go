@@ -606,11 +606,20 @@ func (b *builder) kubeconfig(c interface {
 	return kubeconfig, true
 }
 
+// keptPort is the port of the overlay, which networks have for as long as they exist: hybrid-overlay-node compares the other settings of
+// those that it finds, and not this one. See EnsureExistingNetworkIsValid of ovn-kubernetes.
+func (b *builder) keptPort() *config.KeptArgument {
+	return &config.KeptArgument{
+		Service: wmco.HybridOverlayService, Name: argumentVXLANPort, Default: "4789", Programs: []string{containerdShimPath},
+		OnChange: b.change(config.ImpactDrain, wmco.ContainerdService),
+	}
+}
+
 // network adds what depends on the network of the pods.
 func (b *builder) network() {
 	switch {
 	case b.has(wmco.HybridOverlayService):
-		b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}, Waiting: b.waits(wmco.HybridOverlayService)}
+		b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}, Waiting: b.waits(wmco.HybridOverlayService), Keep: b.keptPort()}
 	case b.has(wmco.KubeProxyService):
 		b.document.HNS = &config.HNS{Foreign: []string{wmco.OverlayNetwork}}
 	default:

@@ -31,6 +31,7 @@ const (
 const (
 	argumentCloudProvider = "cloud-provider"
 	argumentCloudConfig   = "cloud-config"
+	argumentVXLANPort     = "--hybrid-overlay-vxlan-port"
 )
 
 // Variables of commands and files.
@@ -291,7 +292,7 @@ func hybridOverlay(o ServiceOptions) service {
 		"--logfile", hybridOverlayLog, "--k8s-apiserver=" + o.APIServerURL, "--k8s-cacert", wmco.BootstrapCAPath,
 	}
 	if o.VXLANPort != 0 {
-		arguments = append(arguments, "--hybrid-overlay-vxlan-port", strconv.Itoa(int(o.VXLANPort)))
+		arguments = append(arguments, argumentVXLANPort, strconv.Itoa(int(o.VXLANPort)))
 	}
 	if o.Debug {
 		arguments = append(arguments, "--loglevel", "5")

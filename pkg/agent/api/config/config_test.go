@@ -135,6 +135,15 @@ func TestValidate(t *testing.T) {
 		}},
 		{name: "network that is ours and of others", change: func(d *config.Document) { d.HNS = &config.HNS{Networks: []string{"net"}, Foreign: []string{"net"}} }, want: "twice"},
 		{name: "network of others without a name", change: func(d *config.Document) { d.HNS.Foreign = []string{""} }, want: "a network has no name"},
+		{name: "networks that keep an argument", change: func(d *config.Document) {
+			d.HNS.Keep = &config.KeptArgument{Service: "kube-proxy", Name: "--port", OnChange: config.OnChange{Impact: config.ImpactDrain, Services: []string{"containerd"}}}
+		}},
+		{name: "networks that keep an argument of an unknown service", change: func(d *config.Document) {
+			d.HNS.Keep = &config.KeptArgument{Service: "overlay", Name: "--port", OnChange: config.OnChange{Impact: config.ImpactNone}}
+		}, want: `service "overlay" is not in the document`},
+		{name: "networks that keep an argument of a program outside", change: func(d *config.Document) {
+			d.HNS.Keep = &config.KeptArgument{Service: "kube-proxy", Name: "--port", Programs: []string{"shim.exe"}, OnChange: config.OnChange{Impact: config.ImpactNone}}
+		}, want: "not absolute"},
 		{name: "service that waits for a network of ours", change: func(d *config.Document) { d.Services[0].Network = "net" }, want: `network "net", which it waits for, is not one that others make`},
 		{name: "file that waits for an unknown network", change: func(d *config.Document) { d.Files[0].Network = "x" }, want: `network "x", which it waits for`},
 		{name: "variable of an unknown network", change: func(d *config.Document) { d.Variables[1].Network = "x" }, want: `network "x"`},

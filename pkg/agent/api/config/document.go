@@ -275,6 +275,24 @@ type HNS struct {
 	Endpoint *HNSEndpoint `json:"endpoint,omitempty"`
 	// Waiting is as in [Service], for the networks and the endpoint.
 	Waiting bool `json:"waiting,omitempty"`
+	// Keep is the argument of a service whose value the networks keep. Nil: there is none.
+	Keep *KeptArgument `json:"keep,omitempty"`
+}
+
+// KeptArgument is an argument of a service that makes networks of [HNS]: they keep its value for as long as they exist, also when the
+// service has another one. So they are removed, with what is connected by them, when the service gets another value, and it makes them
+// again.
+type KeptArgument struct {
+	// Service makes the networks.
+	Service string `json:"service"`
+	// Name of the argument. Its value is the next argument.
+	Name string `json:"name"`
+	// Default is what the service takes without the argument.
+	Default string `json:"default"`
+	// Programs hold containers, which are connected by the networks: they are ended. Paths.
+	Programs []string `json:"programs,omitempty"`
+	// OnChange is what follows when the networks are removed.
+	OnChange OnChange `json:"onChange"`
 }
 
 // IsForeign says whether a network is made by other programs.

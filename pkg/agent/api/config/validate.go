@@ -351,6 +351,16 @@ func (v *validator) hns() {
 	if e := hns.Endpoint; e != nil && (e.Name == "" || !hns.has(e.Network)) {
 		v.errorf("endpoint %q is in network %q, which is not in the document", e.Name, e.Network)
 	}
+	if k := hns.Keep; k != nil {
+		what := "argument " + k.Name + ", which networks keep"
+		if k.Name == "" || !slices.ContainsFunc(v.document.Services, func(s Service) bool { return s.Name == k.Service }) {
+			v.errorf("%s: service %q is not in the document, or the argument has no name", what, k.Service)
+		}
+		for _, path := range k.Programs {
+			v.add(what, CheckPath(path))
+		}
+		v.onChange(what, k.OnChange)
+	}
 }
 
 // foreign checks that something waits for no network but those that others make.
