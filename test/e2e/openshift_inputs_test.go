@@ -561,6 +561,22 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 			return mustHave(string(secret.Data[corev1.TLSCertKey]), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: now.Raw})))
 		})
 	}
+	// The service CA does not leave it in the Secret that nobody wants metrics, so the Service says it.
+	annotation := cluster.MetricsAnnotation
+	for _, change := range []string{annotation + "=none", annotation + "-"} {
+		if _, err := o.Kubectl(t.Context(), "annotate", "service", exporterName, "-n", system.Namespace, change); err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range []*siteHost{h, other} {
+			eventually(t, "it follows "+change, func() error {
+				if _, err := host.exporterCertificate(t); (err == nil) != strings.HasSuffix(change, "-") {
+					return fmt.Errorf("serving metrics: %w", err)
+				}
+				return nil
+			})
+			host.waitReady(t)
+		}
+	}
 	if n := h.kubelets.Load() - starts; n != 0 {
 		t.Errorf("the kubelet was started %d times", n)
 	}

@@ -125,6 +125,12 @@ func TestInputsAreWatched(t *testing.T) {
 		{"certificate of metrics", func() {
 			w.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ourNamespace, Name: cluster.ExporterSecret}, Data: servingPair(t)})
 		}, ""},
+		{"metrics that nobody wants", func() {
+			w.create(t, &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ourNamespace, Name: cluster.ExporterService, Annotations: map[string]string{cluster.MetricsAnnotation: "none"}},
+				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9182}}},
+			})
+		}, ""},
 	} {
 		// What is beside an input is none.
 		for _, namespace := range []string{ourNamespace, "kube-system", "openshift-config", MachineConfigNamespace} {

@@ -63,6 +63,7 @@ func StartOperators(kube *rest.Config, o OperatorOptions) (*Operators, error) {
 	}
 	err = errors.Join(
 		each(mgr, "serving certificates", &corev1.Service{}, o.ServiceCA.sign),
+		each(mgr, "what serving certificates are with", &corev1.Secret{}, o.ServiceCA.purge),
 		each(mgr, "caBundle", newAPIService(), o.ServiceCA.inject),
 		each(mgr, "network", &operatorv1.Network{}, applyNetwork),
 		each(mgr, "proxy", &configv1.Proxy{}, publishProxy),

@@ -23,7 +23,7 @@ const (
 )
 
 // ServiceCA stands in for OpenShift's service CA. It makes the Secret that an annotation of a Service names, with
-// a certificate for the names of that Service, and writes what verifies it into APIServices whose annotation asks
+// a certificate for the names of that Service, removes from it what it has not written, and writes what verifies it into APIServices whose annotation asks
 // for that. The Secret has no CA; the real one rotates both, and injects the bundle into more kinds.
 type ServiceCA struct {
 	// Bundle verifies what Issue issues, in PEM. Required.
@@ -57,6 +57,24 @@ func (s ServiceCA) sign(ctx context.Context, c client.Client, service *corev1.Se
 		return err
 	}
 	return c.Create(ctx, secret)
+}
+
+// purge removes from the Secret of a Service what others have written there.
+func (s ServiceCA) purge(ctx context.Context, c client.Client, secret *corev1.Secret) error {
+	service := &corev1.Service{}
+	key := client.ObjectKey{Namespace: secret.Namespace, Name: secret.Annotations[originAnnotation]}
+	if key.Name == "" || len(secret.Data) <= 2 {
+		return nil
+	}
+	if err := c.Get(ctx, key, service); err != nil || service.Annotations[servingCertAnnotation] != secret.Name {
+		return client.IgnoreNotFound(err)
+	}
+	for name := range secret.Data {
+		if name != corev1.TLSCertKey && name != corev1.TLSPrivateKeyKey {
+			delete(secret.Data, name)
+		}
+	}
+	return c.Update(ctx, secret)
 }
 
 // newAPIService is spoken to without its Go type, which is in k8s.io/kube-aggregator.

@@ -349,8 +349,18 @@ func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList)
 
 // readExporter reads the certificate that metrics are served with. Until it exists, there are no metrics, and one that is
 // missing was deleted: hosts that have one keep it, as with one that cannot be used, and that must keep nothing else from them. On
-// OpenShift, where the service CA makes it, it is said of each host that it is missing.
+// OpenShift, where the service CA makes it, it is said of each host that it is missing. There the Service says that no host is to serve metrics.
 func (r *reader) readExporter(ctx context.Context) error {
+	service := &corev1.Service{}
+	if r.openShift {
+		if _, err := r.get(ctx, "Service", r.settings.Namespace, ExporterService, service); err != nil {
+			return err
+		}
+	}
+	if service.Annotations[MetricsAnnotation] == noMetrics {
+		r.cluster.NoMetrics = true
+		return nil
+	}
 	data, err := r.secret(ctx, r.settings.Namespace, ExporterSecret)
 	if err != nil {
 		return err
@@ -359,7 +369,7 @@ func (r *reader) readExporter(ctx context.Context) error {
 	if data == nil {
 		missing := fmt.Sprintf("Secret %s/%s does not exist", r.settings.Namespace, ExporterSecret)
 		if r.openShift {
-			r.warnings = append(r.warnings, missing+", which the service CA makes for Service windows-exporter"+goOn+"to create the Service: oc apply -f artifacts/openshift/exporter.yaml")
+			r.warnings = append(r.warnings, missing+", which the service CA makes for Service "+ExporterService+goOn+"to create the Service: oc apply -f artifacts/openshift/exporter.yaml")
 		} else {
 			r.metricsKept = fmt.Sprintf("the host serves metrics with the certificate that it has, because %s: create it again; if hosts are to serve none: kubectl create secret generic %s -n %s --from-literal=%s=%s", missing, ExporterSecret, r.settings.Namespace, metricsKey, noMetrics)
 		}

@@ -1260,6 +1260,15 @@ func TestOtherOperator(t *testing.T) {
 	build(t, read(t, settings(), append(openShiftCluster(), otherOperator(0))), cluster.Host{Instance: instance()})
 }
 
+// exporterService is the Service for which the service CA makes the certificate of metrics.
+func exporterService(metrics string) *corev1.Service {
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster.ExporterService}}
+	if metrics != "" {
+		s.Annotations = map[string]string{cluster.MetricsAnnotation: metrics}
+	}
+	return s
+}
+
 // TestNoExporter: without a certificate of metrics hosts are configured, and those that have one keep it. On OpenShift, and of one that
 // is damaged, that is said of each host, and elsewhere of those that serve metrics. Who wants no metrics says so in its place.
 func TestNoExporter(t *testing.T) {
@@ -1282,7 +1291,10 @@ func TestNoExporter(t *testing.T) {
 		"elsewhere, with it":       {append(kubeadmCluster(), secret(namespace, cluster.ExporterSecret, servingPair())), "", false, true},
 		"elsewhere, damaged":       {append(kubeadmCluster(), damaged), wrong, true, false},
 		"nobody wants metrics":     {append(kubeadmCluster(), none), "", false, false},
-		"on OpenShift nobody does": {replaced(openShiftCluster(), none), "", false, false},
+		"on OpenShift nobody does": {append(openShiftCluster(), exporterService("none")), "", false, false},
+		"nobody does, without it":  {append(lacking(openShiftCluster(), cluster.ExporterSecret), exporterService("none")), "", false, false},
+		"a Service like others":    {append(openShiftCluster(), exporterService("")), "", false, true},
+		"the Secret says so, too":  {replaced(openShiftCluster(), none), "", false, false},
 	} {
 		configured := instance()
 		configured.Status.CurrentRevision = "r1"
@@ -1417,6 +1429,7 @@ func TestReadsNothingElse(t *testing.T) {
 		"v1 Secret windows/windows-instance-config-daemon",
 		"v1 Secret windows/windows-machine-config-operator-tls",
 		"v1 Service kube-system/kube-dns",
+		"v1 Service windows/windows-exporter",
 	}
 	reads := map[string]bool{}
 	withoutConfig := slices.DeleteFunc(openShiftCluster(), func(o client.Object) bool { return o.GetName() == "machine-config-controller" })
