@@ -14,6 +14,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,7 +32,7 @@ import (
 var Resources = []string{
 	"infrastructures.config.openshift.io", "networks.config.openshift.io", "proxies.config.openshift.io", "apiservers.config.openshift.io",
 	"images.config.openshift.io", "imagedigestmirrorsets.config.openshift.io", "imagetagmirrorsets.config.openshift.io",
-	"networks.operator.openshift.io", "clusteroperators.config.openshift.io",
+	"imagecontentsourcepolicies.operator.openshift.io", "networks.operator.openshift.io", "clusteroperators.config.openshift.io",
 	"machines.machine.openshift.io", "machinesets.machine.openshift.io", "machinehealthchecks.machine.openshift.io",
 	"controllerconfigs.machineconfiguration.openshift.io", "machineconfigpools.machineconfiguration.openshift.io", "machineconfigs.machineconfiguration.openshift.io",
 	"kubeletconfigs.machineconfiguration.openshift.io",
@@ -77,7 +78,7 @@ type Cluster struct {
 // AddToScheme adds the kinds that a cluster has.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, configv1.Install, operatorv1.Install, machinev1beta1.Install, mcfgv1.Install,
+		corev1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme, configv1.Install, operatorv1.Install, operatorv1alpha1.Install, machinev1beta1.Install, mcfgv1.Install,
 	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("adding the kinds of OpenShift: %w", err)

@@ -22,6 +22,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,6 +119,11 @@ func TestInputsAreWatched(t *testing.T) {
 			set := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
 			set.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: "quay.example.com/team", Mirrors: []configv1.ImageMirror{"registry.example.com/one"}}}
 			w.create(t, set)
+		}, ""},
+		{"mirror of the older kind", func() {
+			policy := &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+			policy.Spec.RepositoryDigestMirrors = []operatorv1alpha1.RepositoryDigestMirrors{{Source: "quay.example.com/old", Mirrors: []string{"registry.example.com/old"}}}
+			w.create(t, policy)
 		}, ""},
 		{"registries", func() {
 			edit(t, w, client.ObjectKey{Name: clusterName}, func(i *configv1.Image) { i.Spec.RegistrySources.InsecureRegistries = []string{"plain.example.com"} })

@@ -12,6 +12,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +37,7 @@ func (m machineConfigOperator) setup(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("machine configs")
 	for _, kind := range []client.Object{
 		&mcfgv1.MachineConfig{}, &mcfgv1.MachineConfigPool{}, &mcfgv1.KubeletConfig{}, &mcfgv1.ControllerConfig{}, &configv1.APIServer{},
-		&configv1.Proxy{}, &configv1.Image{}, &configv1.ImageDigestMirrorSet{}, &configv1.ImageTagMirrorSet{},
+		&configv1.Proxy{}, &configv1.Image{}, &configv1.ImageDigestMirrorSet{}, &configv1.ImageTagMirrorSet{}, &operatorv1alpha1.ImageContentSourcePolicy{},
 	} {
 		b = b.Watches(kind, all)
 	}
@@ -92,18 +93,34 @@ func (m machineConfigOperator) inputs(ctx context.Context) (machineConfigInputs,
 	var kubelets mcfgv1.KubeletConfigList
 	var digests configv1.ImageDigestMirrorSetList
 	var tags configv1.ImageTagMirrorSetList
+	var policies operatorv1alpha1.ImageContentSourcePolicyList
 	cluster := client.ObjectKey{Name: clusterName}
 	err := errors.Join(
 		m.client.Get(ctx, cluster, infrastructure), m.client.Get(ctx, client.ObjectKey{Name: controllerConfigName}, in.controller),
 		m.client.Get(ctx, cluster, in.apiServer), m.client.Get(ctx, cluster, in.image), client.IgnoreNotFound(m.client.Get(ctx, pullSecretKey, secret)),
-		m.client.List(ctx, &pools), m.client.List(ctx, &configs), m.client.List(ctx, &kubelets), m.client.List(ctx, &digests), m.client.List(ctx, &tags),
+		m.client.List(ctx, &pools), m.client.List(ctx, &configs), m.client.List(ctx, &kubelets), m.client.List(ctx, &digests), m.client.List(ctx, &tags), m.client.List(ctx, &policies),
 	)
 	if err != nil {
 		return in, err
 	}
 	in.platform, in.pullSecret = infrastructure.Status.PlatformStatus.Type, secret.Data[corev1.DockerConfigJsonKey]
 	in.pools, in.configs, in.kubelets, in.digests, in.tags = pools.Items, configs.Items, kubelets.Items, digests.Items, tags.Items
+	for i := range policies.Items {
+		in.digests = append(in.digests, setOf(&policies.Items[i]))
+	}
 	return in, nil
+}
+
+// setOf is what an ImageContentSourcePolicy is rendered as.
+func setOf(policy *operatorv1alpha1.ImageContentSourcePolicy) (set configv1.ImageDigestMirrorSet) {
+	for _, m := range policy.Spec.RepositoryDigestMirrors {
+		mirrors := configv1.ImageDigestMirrors{Source: m.Source}
+		for _, mirror := range m.Mirrors {
+			mirrors.Mirrors = append(mirrors.Mirrors, configv1.ImageMirror(mirror))
+		}
+		set.Spec.ImageDigestMirrors = append(set.Spec.ImageDigestMirrors, mirrors)
+	}
+	return set
 }
 
 // keepGenerated has the generated MachineConfigs be there, and no others that are generated.

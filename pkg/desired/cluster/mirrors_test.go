@@ -11,9 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // TestMirrorsElsewhere: the mirrors in which hosts do not look for what other nodes find there are named, with where hosts look and the
@@ -54,6 +57,28 @@ func TestMirrorsElsewhere(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestImageContentSourcePolicies: hosts have the mirrors of the older kind as those of an ImageDigestMirrorSet without a policy, as
+// workers do, beside those of sets.
+func TestImageContentSourcePolicies(t *testing.T) {
+	set := &configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "z"}}
+	set.Spec.ImageDigestMirrors = []configv1.ImageDigestMirrors{{Source: "old.example.com/team", Mirrors: []configv1.ImageMirror{"mirror.example.com/team", "registry.example.com/first"}}}
+	policy := &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: metav1.ObjectMeta{Name: "z"}}
+	policy.Spec.RepositoryDigestMirrors = []operatorv1alpha1.RepositoryDigestMirrors{{Source: "old.example.com/team", Mirrors: []string{"mirror.example.com/team", "registry.example.com/first"}}}
+	of := func(object client.Object) *document.Result {
+		return build(t, read(t, settings(), append(openShiftCluster(), object)), cluster.Host{Instance: instance()})
+	}
+	want, got := of(set), of(policy)
+	if want.Revision != got.Revision {
+		t.Errorf("mirrors (-of a set +of a policy):\n%s", cmp.Diff(want.Bundle.Document.Files, got.Bundle.Document.Files))
+	}
+	if none := build(t, read(t, settings(), openShiftCluster()), cluster.Host{Instance: instance()}); none.Revision == got.Revision {
+		t.Error("hosts have no mirrors of the policy")
+	}
+	if !slices.ContainsFunc(got.Warnings, func(w string) bool { return strings.HasSuffix(w, ": oc edit imagecontentsourcepolicy/z") }) {
+		t.Errorf("warnings: %q", got.Warnings)
 	}
 }
 

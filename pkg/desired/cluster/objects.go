@@ -7,6 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -63,7 +64,7 @@ const (
 
 // AddToScheme adds the types of OpenShift that this package reads.
 func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{configv1.Install, operatorv1.Install, mcfgv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{configv1.Install, operatorv1.Install, operatorv1alpha1.Install, mcfgv1.Install} {
 		if err := add(scheme); err != nil {
 			return err //nolint:wrapcheck // it says which type it is
 		}

@@ -17,6 +17,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -305,6 +306,9 @@ func (r *reader) readMirrors(ctx context.Context) error {
 		}
 		r.cluster.ImageDigestMirrors = append(r.cluster.ImageDigestMirrors, set.Spec.ImageDigestMirrors...)
 	}
+	if err := r.readPolicies(ctx, &others); err != nil {
+		return err
+	}
 	slices.SortFunc(tags.Items, func(a, b configv1.ImageTagMirrorSet) int { return strings.Compare(a.Name, b.Name) })
 	for i := range tags.Items {
 		set := &tags.Items[i]
@@ -329,6 +333,28 @@ func (r *reader) readMirrors(ctx context.Context) error {
 	}
 	if r.cluster.PullSecret, err = document.ParsePullSecret(data[corev1.DockerConfigJsonKey]); err != nil {
 		r.leave(mirrorFiles, fmt.Sprintf("Secret %s/%s cannot be used (%v)", pullSecretNamespace, pullSecretName, err), "correct it")
+	}
+	return nil
+}
+
+// readPolicies reads ImageContentSourcePolicies, which ImageDigestMirrorSets have replaced. Workers have their mirrors as those of a set
+// that does not say whether images are pulled from the source, too: see convertICSPToIDMS of openshift/machine-config-operator.
+func (r *reader) readPolicies(ctx context.Context, others *elsewhere) error {
+	var policies operatorv1alpha1.ImageContentSourcePolicyList
+	if _, err := r.list(ctx, "ImageContentSourcePolicies", &policies); err != nil {
+		return err
+	}
+	slices.SortFunc(policies.Items, func(a, b operatorv1alpha1.ImageContentSourcePolicy) int { return strings.Compare(a.Name, b.Name) })
+	for i := range policies.Items {
+		policy := &policies.Items[i]
+		for _, m := range policy.Spec.RepositoryDigestMirrors {
+			mirrors := configv1.ImageDigestMirrors{Source: m.Source}
+			for _, mirror := range m.Mirrors {
+				mirrors.Mirrors = append(mirrors.Mirrors, configv1.ImageMirror(mirror))
+			}
+			others.add("imagecontentsourcepolicy/"+policy.Name, mirrors.Source, mirrors.Mirrors)
+			r.cluster.ImageDigestMirrors = append(r.cluster.ImageDigestMirrors, mirrors)
+		}
 	}
 	return nil
 }

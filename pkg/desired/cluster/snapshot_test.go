@@ -1417,6 +1417,7 @@ func TestReadsNothingElse(t *testing.T) {
 		"machineconfiguration.openshift.io/v1 MachineConfigPool /worker",
 		"networking.k8s.io/v1 ServiceCIDR /kubernetes",
 		"operator.openshift.io/v1 Network /cluster",
+		"operator.openshift.io/v1alpha1 ImageContentSourcePolicy /",
 		"v1 ConfigMap kube-public/cluster-info",
 		"v1 ConfigMap kube-system/extension-apiserver-authentication",
 		"v1 ConfigMap kube-system/kubeadm-config",
