@@ -42,6 +42,7 @@ var notRun = map[string]string{
 	"kubectl windows trust-host-key":        "asks about another key than before, which no host here has; TestTrustHostKey",
 	"kubectl annotate wi ":                  "is for a disk that was moved, which none here was; TestConfigure/calm/address changed",
 	"kubectl annotate machinehealthchecks.": "needs a MachineHealthCheck; TestOpenShiftPlatforms",
+	"kubectl patch machinehealthchecks.":    "as above",
 	"kubectl label node win-9 ":             "is for a host whose instance is gone; TestReconcileHostOfAnotherNamespace",
 	"kubectl windows exec win-1 ":           "needs a shell of Windows",
 	"kubectl get --raw \"$LOG?query=kubelet&previous=true\"": "nothing was rotated yet; TestLogOptions",

@@ -35,6 +35,10 @@ func (m *ocpMachines) dies(t *testing.T, h *siteHost, n int) *siteHost {
 		},
 	}}
 	m.openShiftSite.create(t, check)
+	guide.run(t, commands, `kubectl patch machinehealthchecks.machine.openshift.io -n openshift-machine-api winworker --type=merge -p '{"spec":{"nodeStartupTimeout":"60m"}}'`)
+	if err := m.client.Get(t.Context(), client.ObjectKeyFromObject(check), check); err != nil || check.Spec.NodeStartupTimeout == nil || check.Spec.NodeStartupTimeout.Duration != time.Hour {
+		t.Fatalf("Machines may be without a Node for %v, %v", check.Spec.NodeStartupTimeout, err)
+	}
 	const pause = "kubectl annotate machinehealthchecks.machine.openshift.io -n openshift-machine-api winworker cluster.x-k8s.io/paused"
 	guide.run(t, commands, pause+"=")
 	if err := h.host.PowerOff(); err != nil {
