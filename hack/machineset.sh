@@ -90,14 +90,21 @@ case $platform in
       image=$(ami "$(jq -r '.placement.region' <<<"$spec")")
       [[ $image =~ ^ami-[0-9a-f]+$ ]] || fail "Amazon has no image of Windows Server $version there; name one with -i"
     fi
-    change='.ami = {id: $image} | .instanceType = ($type // "m5a.large")
-      | .blockDevices = [(.blockDevices[0] // {ebs: {volumeType: "gp3"}}) | .ebs.volumeSize = ([.ebs.volumeSize // 0, 120] | max)]'
+    # A reservation is for Linux, and so is confidential computing; those of a group or a host are for their type of machines.
+    change='.instanceType as $was | .ami = {id: $image} | .instanceType = ($type // "m5a.large")
+      | .blockDevices = [(.blockDevices[0] // {ebs: {volumeType: "gp3"}}) | .ebs.volumeSize = ([.ebs.volumeSize // 0, 120] | max)]
+      | del(.capacityReservationId, .cpuOptions) | if .marketType == "CapacityBlock" then del(.marketType) else . end
+      | if .instanceType == $was then . else del(.placementGroupName, .placementGroupPartition, .placement.host, .networkInterfaceType)
+          | if .placement.tenancy == "host" then del(.placement.tenancy) else . end end'
     ;;
   Azure)
-    change='.image = (if $image == "" then {publisher: "MicrosoftWindowsServer", offer: "WindowsServer", sku: ($version + "-datacenter-smalldisk"), version: "latest", resourceID: "", type: "MarketplaceNoPlan"}
+    # Confidential machines and those of trusted launch need other images and sizes. Encryption at the host does not.
+    change='.vmSize as $was | .image = (if $image == "" then {publisher: "MicrosoftWindowsServer", offer: "WindowsServer", sku: ($version + "-datacenter-smalldisk"), version: "latest", resourceID: "", type: "MarketplaceNoPlan"}
         else {publisher: "", offer: "", sku: "", version: "", resourceID: $image} end)
       | .osDisk.osType = "Windows" | .osDisk.diskSizeGB = ([.osDisk.diskSizeGB // 0, 128] | max)
-      | .vmSize = ($type // "Standard_D2s_v3") | del(.dataDisks)'
+      | .vmSize = ($type // "Standard_D2s_v3") | del(.dataDisks, .osDisk.managedDisk.securityProfile)
+      | if .securityProfile.encryptionAtHost == null then del(.securityProfile) else del(.securityProfile.settings) end
+      | if .vmSize == $was then . else del(.capacityReservationGroupID) end'
     ;;
   GCP)
     zone=$(jq -r '.zone // "" | split("-") | last // ""' <<<"$spec")
@@ -137,7 +144,7 @@ if [[ -n $current && ($action != delete || -n $asked) ]]; then
   # shellcheck disable=SC2016 # these are variables of jq
   elsewhere=$(jq -rn --argjson current "$current" --argjson spec "$spec" '
     def place: {
-      placement, subnet, location, zone, vnet, resourceGroup, networkResourceGroup, projectID, networkInterfaces,
+      placement: (.placement // {} | {region, availabilityZone}), subnet, location, zone, vnet, resourceGroup, networkResourceGroup, projectID, networkInterfaces,
       workspace, network, cluster, subnets, failureDomain
     };
     def at($p): try getpath($p) catch null;

@@ -183,6 +183,25 @@ func TestMachineSet(t *testing.T) {
 	windowsAzure.OSDisk.OSType, windowsAzure.VMSize, windowsAzure.DataDisks, windowsAzure.UserDataSecret.Name = "Windows", "Standard_D2s_v3", nil, "windows-user-data"
 	ownAzure := windowsAzure.DeepCopy()
 	ownAzure.Image = machinev1beta1.Image{ResourceID: "/images/windows"}
+	// Of what only other machines can have nothing is taken over.
+	reservedAWS := aws("us-east-2a")
+	reservedAWS.CapacityReservationID, reservedAWS.MarketType, reservedAWS.NetworkInterfaceType = "cr-0123456789abcdef0", machinev1beta1.MarketTypeCapacityBlock, machinev1beta1.AWSEFANetworkInterfaceType
+	reservedAWS.CPUOptions = &machinev1beta1.CPUOptions{ConfidentialCompute: ptr.To(machinev1beta1.AWSConfidentialComputePolicySEVSNP)}
+	reservedAWS.PlacementGroupName, reservedAWS.PlacementGroupPartition = "workers", ptr.To[int32](2)
+	reservedAWS.Placement.Tenancy, reservedAWS.Placement.Host = machinev1beta1.HostTenancy, &machinev1beta1.HostPlacement{Affinity: ptr.To(machinev1beta1.HostAffinityAnyAvailable)}
+	sameAWS := reservedAWS.DeepCopy()
+	sameAWS.AMI.ID, sameAWS.UserDataSecret, sameAWS.CapacityReservationID, sameAWS.MarketType, sameAWS.CPUOptions = ptr.To("ami-1"), windowsData, "", "", nil
+	sameAWS.BlockDevices[0].EBS.VolumeSize = ptr.To[int64](120)
+	confidentialAzure := azure()
+	confidentialAzure.CapacityReservationGroupID = "/groups/workers"
+	confidentialAzure.SecurityProfile = &machinev1beta1.SecurityProfile{Settings: machinev1beta1.SecuritySettings{
+		SecurityType: machinev1beta1.SecurityTypesConfidentialVM, ConfidentialVM: &machinev1beta1.ConfidentialVM{UEFISettings: machinev1beta1.UEFISettings{SecureBoot: machinev1beta1.SecureBootPolicyEnabled}},
+	}}
+	confidentialAzure.OSDisk.ManagedDisk.SecurityProfile.SecurityEncryptionType = machinev1beta1.SecurityEncryptionTypesVMGuestStateOnly
+	encryptedAzure := confidentialAzure.DeepCopy()
+	encryptedAzure.SecurityProfile.EncryptionAtHost = ptr.To(true)
+	windowsEncryptedAzure := windowsAzure.DeepCopy()
+	windowsEncryptedAzure.SecurityProfile, windowsEncryptedAzure.VMSize, windowsEncryptedAzure.CapacityReservationGroupID = &machinev1beta1.SecurityProfile{EncryptionAtHost: ptr.To(true)}, "Standard_D4s_v5", "/groups/workers"
 	windowsGCP := gcp()
 	windowsGCP.Disks[0].Image, windowsGCP.Disks[0].SizeGB, windowsGCP.MachineType, windowsGCP.UserDataSecret = "projects/windows-cloud/global/images/family/windows-2025-core", 128, "n1-standard-4", windowsData
 	windowsVSphere := vSphere()
@@ -208,6 +227,16 @@ func TestMachineSet(t *testing.T) {
 		{
 			name: "AWS, chosen", platform: configv1.AWSPlatformType, spec: aws("us-east-2a"), args: []string{"-i", "ami-1", "-t", "m7i.2xlarge", "-f", "workers-b", "-n", "win-b", "-r", "0", "-b"},
 			set: "win-b", ignored: true, into: &machinev1beta1.AWSMachineProviderConfig{}, want: ownAWS,
+		},
+		{name: "AWS, from reserved machines", platform: configv1.AWSPlatformType, spec: reservedAWS, args: []string{"-w", "2025"}, set: "demo-7k2xq-winworker-us-east-2a", replicas: 1, into: &machinev1beta1.AWSMachineProviderConfig{}, want: windowsAWS},
+		{
+			name: "AWS, from reserved machines of the same type", platform: configv1.AWSPlatformType, spec: reservedAWS, args: []string{"-i", "ami-1", "-t", "m6i.xlarge"},
+			set: "demo-7k2xq-winworker-us-east-2a", replicas: 1, into: &machinev1beta1.AWSMachineProviderConfig{}, want: sameAWS,
+		},
+		{name: "Azure, from confidential machines", platform: configv1.AzurePlatformType, spec: confidentialAzure, set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: windowsAzure},
+		{
+			name: "Azure, from machines with encryption", platform: configv1.AzurePlatformType, spec: encryptedAzure, args: []string{"-t", "Standard_D4s_v5"},
+			set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: windowsEncryptedAzure,
 		},
 		{name: "Azure", platform: configv1.AzurePlatformType, spec: azure(), set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: windowsAzure},
 		{name: "Azure, chosen", platform: configv1.AzurePlatformType, spec: azure(), args: []string{"-i", "/images/windows"}, set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: ownAzure},
@@ -260,6 +289,8 @@ func TestMachineSetActions(t *testing.T) {
 	elsewhere.Workspace.Datacenter, elsewhere.Network.Devices[0].NetworkName = "DC1", "VM Network 1"
 	zones := append(slices.Clone(sets), worker(t, "workers-zone2", workerLabels, elsewhere))
 	azureSets := []machinev1beta1.MachineSet{worker(t, "workers", workerLabels, azure())}
+	onOwnHosts := aws("us-east-2a")
+	onOwnHosts.Placement.Tenancy = machinev1beta1.HostTenancy
 	zone2 := azure()
 	zone2.Zone = "2"
 	for _, tt := range []struct {
@@ -289,6 +320,10 @@ func TestMachineSetActions(t *testing.T) {
 		{name: "print, from other workers", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "-f", "workers-zone2"}, want: "not made from MachineSet workers-zone2"},
 		{name: "apply, and it says nothing of where it is", files: map[string]string{"winworker.json": `{"spec":{"template":{"metadata":{"labels":{"machine.openshift.io/os-id":"Windows"}}}}}`}, args: []string{"-i", "golden", "apply"}, want: "its network.devices.0.networkName is null, not VM Network"},
 		{name: "apply, from other workers under another name", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-i", "golden", "-f", "workers-zone2", "-n", "winzone2", "apply"}, file: "applied.json", want: `"datacenter": "DC1"`},
+		{
+			name: "apply again, from reserved machines", platform: configv1.AWSPlatformType, sets: []machinev1beta1.MachineSet{worker(t, "workers", workerLabels, onOwnHosts)},
+			files: map[string]string{"winworker.json": existing(t, 20, aws("us-east-2a"))}, args: []string{"-i", "ami-1", "-n", "winworker", "apply"}, file: "applied.json", want: `"replicas": 20,`,
+		},
 		{name: "delete, from other workers", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-f", "workers-zone2", "delete"}, want: "not made from MachineSet workers-zone2"},
 		{name: "delete, whichever workers it was made from", sets: zones, files: map[string]string{"winzone2.json": existing(t, 1, elsewhere)}, args: []string{"-n", "winzone2", "delete"}, file: "deleted", want: "winzone2"},
 		{name: "delete", files: map[string]string{"winworker.json": windows}, args: []string{"delete"}, file: "deleted", want: "winworker"},
