@@ -14,6 +14,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Where the network operator keeps the configuration that it has applied, as JSON of [operatorv1.NetworkSpec]: see
@@ -79,7 +80,18 @@ func (r *reader) readOverlay(ctx context.Context) error {
 		}
 		r.cluster.VXLANPort = uint16(*port)
 	}
+	r.checkNetwork(overlay)
 	return r.checkPort(overlay)
+}
+
+// checkNetwork warns of an overlay of which the network operator gives no Node a subnet. Something else may do that.
+func (r *reader) checkNetwork(overlay *operatorv1.HybridOverlayConfig) {
+	if len(overlay.HybridClusterNetwork) > 0 {
+		return
+	}
+	r.warnings = append(r.warnings, fmt.Sprintf("the overlay of the cluster has no hybridClusterNetwork, so OVN-Kubernetes gives Nodes of Windows no subnets: pods of a host wait until something else writes the annotation %s of its Node. "+
+		"The network operator adds no network to an overlay that runs. To have one, remove the overlay, by which all pods of Windows hosts lose their network: %s; and once that is applied (oc get clusteroperator network), set it again, with a network that is free: %s",
+		wmco.SubnetAnnotation, overlayPatch("null"), overlayPatch(overlayOf(r.cluster.Platform))))
 }
 
 // checkPort warns of an overlay whose packets vSphere may take for those of its own.
@@ -98,10 +110,11 @@ func (r *reader) checkPort(overlay *operatorv1.HybridOverlayConfig) error {
 	return nil
 }
 
-// hybridOverlay is the overlay of a configuration of the network, nil if it has none.
+// hybridOverlay is the overlay of a configuration of the network, nil if it has none. One without a network is one, too: see renderOVNKubernetes
+// of the network operator.
 func hybridOverlay(spec operatorv1.NetworkSpec) *operatorv1.HybridOverlayConfig {
 	ovn := spec.DefaultNetwork.OVNKubernetesConfig
-	if ovn == nil || ovn.HybridOverlayConfig == nil || len(ovn.HybridOverlayConfig.HybridClusterNetwork) == 0 {
+	if ovn == nil {
 		return nil
 	}
 	return ovn.HybridOverlayConfig

@@ -11,10 +11,12 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // overlayPort is what a command sets where the overlay needs another port than the usual one.
@@ -38,6 +40,29 @@ func TestOverlayCommand(t *testing.T) {
 				t.Errorf("with that port: %t, want %t: %s", !want, want, remedy)
 			}
 		})
+	}
+}
+
+// TestOverlayWithoutANetwork: an overlay without a network is one for the network operator, which refuses to add a network to it. Hosts
+// become nodes, whose pods wait for what gives the Node a subnet, and say why.
+func TestOverlayWithoutANetwork(t *testing.T) {
+	empty := &operatorv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	empty.Spec.DefaultNetwork.OVNKubernetesConfig = &operatorv1.OVNKubernetesConfig{HybridOverlayConfig: &operatorv1.HybridOverlayConfig{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1"}}
+	objects := append(replaced(openShiftClusterOn(configv1.AWSPlatformType), empty), applied(t, *empty.Spec.DeepCopy()))
+	r := build(t, read(t, withOverlay(), objects), cluster.Host{Instance: instance(), Node: node})
+	if !slices.ContainsFunc(r.Waiting, func(w document.Waiting) bool {
+		return strings.Contains(w.String(), "annotation k8s.ovn.org/hybrid-overlay-node-subnet of node win-1")
+	}) {
+		t.Errorf("the host waits for %v", r.Waiting)
+	}
+	warning := slices.IndexFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "has no hybridClusterNetwork") })
+	if warning < 0 {
+		t.Fatalf("warnings %q", r.Warnings)
+	}
+	first, second := strings.Index(r.Warnings[warning], `{"hybridOverlayConfig":null}`), strings.Index(r.Warnings[warning], `[{"cidr":"10.132.0.0/14","hostPrefix":23}]`)
+	if first < 0 || second < first {
+		t.Errorf("%q does not have the overlay removed before it is set again", r.Warnings[warning])
 	}
 }
 
