@@ -230,7 +230,7 @@ func (e *execution) releaseNode(ctx context.Context) (result, error) {
 	default:
 		message += fmt.Sprintf(" Its annotation %s=%s is not ours, and stays.", wmco.VersionAnnotation, version)
 	}
-	return result{message: message + note + " " + describeTakingOn}, nil
+	return result{message: message + note + " " + e.describeTakingOn(ctx)}, nil
 }
 
 // annotationsForWMCO are those by which WMCO logs in to the host of a Node: with which key, as whom, and whose host key it expects if it
@@ -291,8 +291,24 @@ func (e *execution) liftCordons(ctx context.Context, node *corev1.Node) (lifted 
 	return lifted, nil
 }
 
-// describeTakingOn says how WMCO comes to have the host.
-const describeTakingOn = "The Windows Machine Config Operator takes the host on, with a drain, when it runs: oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1, or install it if it is not there"
+// describeTakingOn says how WMCO comes to have the host, and what comes before that.
+func (e *execution) describeTakingOn(ctx context.Context) string {
+	const start = "oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1, or install it if it is not there"
+	others := 0
+	nodes, err := e.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: corev1.LabelOSStable + "=windows", ResourceVersion: "0"})
+	if err == nil { // the host is released, whether this is known or not
+		for i := range nodes.Items {
+			if object.Ours(&nodes.Items[i]) {
+				others++
+			}
+		}
+	}
+	if others == 0 {
+		return "The Windows Machine Config Operator takes the host on, with a drain, when it runs: " + start
+	}
+	return fmt.Sprintf("Other Nodes that are ours: %d. Release their hosts as well (kubectl windows get -A) before the Windows Machine Config Operator runs: "+
+		"what it does for all Nodes of Windows, such as writing the certificate of metrics, ends at the first one that is not its own. After that it takes the hosts on, with a drain: %s", others, start)
+}
 
 // describeReleased says how the host was left.
 func describeReleased(done *api.Result) string {

@@ -110,7 +110,17 @@ func TestRelease(t *testing.T) {
 		set  func(*fixture, *scriptedConfiguration)
 		want []string
 	}{
-		"it is given back":             {want: []string{"nothing was restarted. Windows starts these services from now on: kube-proxy.", "oc scale deployment windows-machine-config-operator"}},
+		"it is given back": {want: []string{"nothing was restarted. Windows starts these services from now on: kube-proxy.", "oc scale deployment windows-machine-config-operator"}},
+		"other hosts are ours": {set: func(f *fixture, _ *scriptedConfiguration) {
+			for name, labels := range map[string]map[string]string{
+				"win-8": {corev1.LabelOSStable: "windows", v1alpha1.NamespaceLabel: "ns"}, "win-9": {corev1.LabelOSStable: "windows"}, "linux-1": {corev1.LabelOSStable: "linux"},
+			} {
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+				if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+		}, want: []string{"Other Nodes that are ours: 1. Release their hosts as well", "oc scale deployment windows-machine-config-operator"}},
 		"WMCO runs":                    {set: func(_ *fixture, c *scriptedConfiguration) { c.err = func() error { return errors.New("oc scale") } }},
 		"the host was given up before": {set: func(f *fixture, _ *scriptedConfiguration) { f.host.released = true }, want: []string{"has nothing of ours any more"}},
 		"it tells": {set: func(f *fixture, _ *scriptedConfiguration) {
