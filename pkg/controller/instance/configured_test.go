@@ -734,6 +734,15 @@ func TestEvaluatePoolRevision(t *testing.T) {
 			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-0",
 			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-1"}},
 		}, want: "p-0"},
+		{name: "it was broken by what it has, and cannot have what its pool goes back to", of: known(t), s: snapshot{
+			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse),
+			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-1"}},
+		}, want: "p-1", before: "p-0"},
+		{name: "it was installed again", of: known(t), s: snapshot{observation: observed("")}},
+		{name: "it does not say what was configured on it", of: known(t), s: snapshot{observation: healthy(func(f *api.Facts) {
+			f.Errors = append(f.Errors, api.FactError{Area: "configuration"})
+		})}, want: "p-1", before: "p-0"},
+		{name: "its first configuration was interrupted", of: known(t), s: snapshot{observation: setUpWith("", revision1)}, want: "p-1", before: "p-0"},
 		{name: "another one was broken by it", of: known(t), s: snapshot{
 			observation: observed(revision1), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse), poolRevision: "p-1",
 			rolledBack: &v1alpha1.PoolRollback{Revision: "p-1", To: "p-0", Instances: []string{"win-2"}},

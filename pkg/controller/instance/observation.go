@@ -78,8 +78,9 @@ type report struct {
 	// agentVersion and agentDigest are those of the agent that answered. The digest is empty for hosts that are configured.
 	agentVersion string
 	agentDigest  string
-	// configuration is what the host was configured with.
+	// configuration is what the host was configured with. blank: that was nothing, and nothing is half done.
 	configuration api.ConfigurationFacts
+	blank         bool
 	// updates of Windows that wait. Nil: the host does not say.
 	updates *v1alpha1.WindowsUpdatesStatus
 }

@@ -37,6 +37,7 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
+		blank:         isBlank(facts),
 		updates:       updatesStatus(facts.Updates),
 	}
 }
@@ -118,6 +119,12 @@ func mergeMachine(recorded, now string) string {
 func hasKubelet(facts *api.Facts) bool {
 	return hasService(facts, wmco.KubeletService) ||
 		slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || strings.HasPrefix(e.Area, "services/") })
+}
+
+// isBlank says whether nothing was ever configured on the host, nor was begun to be. What could not be read may say otherwise.
+func isBlank(facts *api.Facts) bool {
+	return facts.Configuration.AppliedRevision+facts.Configuration.ApplyingRevision == "" &&
+		!slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "configuration" })
 }
 
 // hasOurExporter says whether the service windows_exporter runs the program that a payload, or WMCO, has put on the host. Sites may have

@@ -7,7 +7,7 @@ import "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 
 // worked records which revision of its pool the host works with: it has it completely, and its Node is ready. One that was rolled
 // back because of this host was no more than ready for a while: if the next one breaks the host as well, it goes back
-// to what the pool goes back to, and not to that. It records as well whose programs the host has kept.
+// to what the pool goes back to, unless it cannot have that, and not to that. It records as well whose programs the host has kept.
 func (e *evaluation) worked() {
 	has, before := e.status.PoolRevision, e.status.PreviousPoolRevision
 	last, back := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.rolledBack
@@ -18,16 +18,21 @@ func (e *evaluation) worked() {
 		before = e.keptOf(has, before, works)
 	}
 	switch {
-	case e.instance.Spec.PoolRef == nil:
+	case e.instance.Spec.PoolRef == nil, e.blank():
 		has, before = "", ""
 	case works:
 		has = e.poolRevision
-	case back != nil && back.Revision == has && back.Broke(e.instance.Name):
+	case back != nil && back.Revision == has && back.Broke(e.instance.Name) && e.poolRevision == back.To:
 		if has = back.To; before == has {
 			before = ""
 		}
 	}
 	e.status.PoolRevision, e.status.PreviousPoolRevision = has, before
+}
+
+// blank says whether the host says that nothing was configured on it: if it worked with something once, it was installed again.
+func (e *evaluation) blank() bool {
+	return e.observation != nil && e.observation.report != nil && e.observation.report.blank
 }
 
 // keptOf is the revision whose programs the host has kept that was changed from one that it worked with to that of now, and before what it had

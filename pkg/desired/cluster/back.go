@@ -27,9 +27,10 @@ type Back struct {
 	Name string
 	// Revision is what is in that. Required.
 	Revision *revision.Revision
-	// has: the host works with it, as far as is known. It may keep the kubelet that it runs whatever API servers there are, and needs
-	// nothing to be sent.
+	// has: the host works with it, as far as is known. It may keep the kubelet that it runs whatever API servers there are.
 	has bool
+	// onHost has the programs that the host has, as far as is known: those of what it worked with last, and before that.
+	onHost revision.Revision
 }
 
 // backTo returns the revision that the host has, or goes back to, while the one of its pool now is rolled back or undone. node is its Node, nil
@@ -73,12 +74,31 @@ func (l *Live) keptFor(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 		return nil, err
 	case found != nil:
 		has := revision.Had(instance, pool) == name && instance.Status.CurrentRevision != "" && !pool.Status.RolledBack.Broke(instance.Name)
-		return &Back{Name: name, Revision: found, has: has}, nil
+		onHost, err := l.onHost(ctx, instance, pool)
+		return &Back{Name: name, Revision: found, has: has, onHost: onHost}, err
 	}
 	return nil, &InputError{Findings: []Finding{{
 		Problem: fmt.Sprintf("the host goes back to ControllerRevision %s of pool %s, which no longer exists as it was kept", name, pool.Name),
 		Remedy:  fmt.Sprintf("change spec.template of the pool, or have it rolled out again: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace),
 	}}}
+}
+
+// onHost has the programs that the host of an instance has of the revisions of its pool that it worked with. It keeps those of the last one
+// as long as another one may break it, and those of the one before if there was room. None: it never worked, or was installed again since.
+func (l *Live) onHost(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (has revision.Revision, err error) {
+	for _, name := range []string{revision.Had(instance, pool), revision.HadBefore(instance, pool)} {
+		if name == "" {
+			continue
+		}
+		kept, err := l.kept(ctx, pool, name)
+		if err != nil {
+			return has, err
+		}
+		if kept != nil {
+			has.Programs = append(has.Programs, kept.Programs...)
+		}
+	}
+	return has, nil
 }
 
 // kept is a revision of a pool. Nil: there is none of that name any more, or not as it was kept.
@@ -145,8 +165,8 @@ func (s *Snapshot) backPayload(to *Back, node *corev1.Node) (p document.Payload,
 		return p, fmt.Sprintf("the host keeps the kubelet %s, which does not suit the API server %s, because the newest revision of its pool is rolled back or was undone (status.rolledBack)", kubelet, s.servers.Lowest), true
 	case !suits:
 		return p, fmt.Sprintf("the host does not go back to the programs that it had: the kubelet %s does not suit the API server %s", kubelet, s.servers.Lowest), false
-	case node == nil && !to.has && !s.ships(p): // there is nothing on the host to go back to
-		return p, "the host gets the programs of now, as this controller does not have those that the pool was rolled back to", false
+	case s.lacks(p, &to.onHost):
+		return p, "the host gets the programs of now, as neither it nor this controller has those that the pool was rolled back to", false
 	}
 	return p, "", true
 }
@@ -181,14 +201,22 @@ func (s *Source) GoesBack(p document.Payload) (why string, ships, ok bool) {
 
 // ships says whether each program of a payload is in one of those of this process.
 func (s *Snapshot) ships(p document.Payload) bool {
-	for _, f := range p.Files {
-		if !slices.ContainsFunc(s.candidates, func(c candidate) bool {
-			return slices.ContainsFunc(c.payload.Files, func(other document.PayloadFile) bool { return other.Name == f.Name && other.SHA256 == f.SHA256 })
-		}) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.Files, func(f document.PayloadFile) bool { return !s.sends(f) })
+}
+
+// sends says whether a program is in a payload of this process.
+func (s *Snapshot) sends(f document.PayloadFile) bool {
+	return slices.ContainsFunc(s.candidates, func(c candidate) bool {
+		return slices.ContainsFunc(c.payload.Files, func(other document.PayloadFile) bool { return other.Name == f.Name && other.SHA256 == f.SHA256 })
+	})
+}
+
+// lacks says whether a host cannot get a payload: one of the programs is neither on it nor in a payload of this process. A host that joins
+// has the same answer before and after that, as it works with none yet.
+func (s *Snapshot) lacks(p document.Payload, onHost *revision.Revision) bool {
+	return slices.ContainsFunc(p.For(s.common.Cluster.Platform).Files, func(f document.PayloadFile) bool {
+		return !s.sends(f) && !onHost.Has([]revision.Program{{SHA256: f.SHA256}})
+	})
 }
 
 // SamePrograms says whether a revision of a pool has the same programs as one that hosts had. False: it has not, or that is not
@@ -221,21 +249,36 @@ func (s *Source) Payload() (document.Payload, bool) {
 }
 
 // PoolRevision names the ControllerRevision that the desired configuration of a host is of, see Revision. Pool and node are nil
-// when there is none. Empty: it is not known.
+// when there is none. Empty: it is not known, or it is of none, as the host gets the template of one with the programs of now.
 func (s *Source) PoolRevision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (string, error) {
 	snapshot, err := s.latest()
 	if snapshot == nil || err != nil || pool == nil {
 		return "", nil //nolint:nilerr // what is wrong with the cluster is said by Revision
 	}
-	if back, err := s.o.Live.backTo(ctx, snapshot, instance, pool, node); back != nil || err != nil {
-		if err != nil {
-			return "", err
+	back, err := s.o.Live.backTo(ctx, snapshot, instance, pool, node)
+	if err != nil {
+		return "", err
+	}
+	if back != nil {
+		if _, _, ok := snapshot.backPayload(back, node); ok || len(back.Revision.Programs) == 0 {
+			return back.Name, nil
 		}
-		return back.Name, nil
 	}
 	own := snapshot.common
 	if _, err := snapshot.choosePayload(&own, node, nil); err != nil {
 		return "", nil //nolint:nilerr // likewise
 	}
-	return revision.NameOf(pool, own.Payload)
+	if back == nil {
+		return revision.NameOf(pool, own.Payload)
+	}
+	with := *pool
+	with.Spec.Template = back.Revision.Template
+	name, err := revision.NameOf(&with, own.Payload)
+	if err != nil {
+		return "", err
+	}
+	if kept, err := s.o.Live.kept(ctx, pool, name); kept == nil || err != nil {
+		return "", err
+	}
+	return name, nil
 }

@@ -32,6 +32,14 @@ func TestBack(t *testing.T) {
 		i.Status.PoolRevision, p.Status.RolledBack.Instances, p.Status.RolledBack.RequestedBy = had, nil, "alice"
 	}
 	const third = "what the pool had in between"
+	likeNow := func(p *v1alpha1.WindowsNodePool) {
+		p.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(66))}
+		newest, err := revision.NameOf(p, document.Payload{Files: payloadFiles(manifest())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Status.RolledBack.Revision = newest
+	}
 	for _, tt := range []struct {
 		name, kubelet string
 		// runs is the version of the kubelet that the Node says it has.
@@ -42,14 +50,29 @@ func TestBack(t *testing.T) {
 		back, programs bool
 		// between: it gets what the pool had in between.
 		between bool
-		warns   string
+		// newest: what it has then is the newest revision of its pool, which differs from the other one in the programs only.
+		newest bool
+		warns  string
 	}{
 		{name: "broken", kubelet: "v1.36.1", back: true, programs: true},
 		{name: "works", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
 			i.Status.PoolRevision, p.Status.RolledBack.Instances = p.Status.RolledBack.Revision, nil
 		}},
 		{name: "works, and it is undone", kubelet: "v1.36.1", back: true, programs: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
-			i.Status.PoolRevision, p.Status.RolledBack.Instances, p.Status.RolledBack.RequestedBy = p.Status.RolledBack.Revision, nil, "alice"
+			undone(p, p.Status.RolledBack.Revision, i)
+			i.Status.PreviousPoolRevision = p.Status.RolledBack.To
+		}},
+		{name: "works and never had another one, and it is undone", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			undone(p, p.Status.RolledBack.Revision, i)
+		}},
+		{name: "worked, and was broken later", kubelet: "v1.36.1", back: true, programs: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision, i.Status.PreviousPoolRevision = p.Status.RolledBack.Revision, p.Status.RolledBack.To
+		}},
+		{name: "worked and never had another one, and was broken later", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision = p.Status.RolledBack.Revision
+		}},
+		{name: "broken before it ever worked", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision = ""
 		}},
 		{name: "it is undone, and it has no programs", kubelet: "v1.36.1", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
 			i.Status.PoolRevision, p.Status.RolledBack.RequestedBy, p.Status.RolledBack.WithoutPrograms = p.Status.RolledBack.Revision, "alice", []string{i.Name}
@@ -99,11 +122,22 @@ func TestBack(t *testing.T) {
 		{name: "new host", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
 			i.Status.Node, i.Status.PoolRevision, i.Status.CurrentRevision = nil, "", ""
 		}},
+		{name: "new host that has joined", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision, p.Status.RolledBack.Instances = "", nil
+		}},
+		{name: "new host, after an update of the programs only", kubelet: "v1.36.1", back: true, newest: true, warns: "gets the programs of now", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision, p.Status.RolledBack.Instances = "", nil
+			likeNow(p)
+		}},
+		{name: "new host, after an update of the programs only, which works", kubelet: "v1.36.1", back: true, newest: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			likeNow(p)
+			i.Status.PoolRevision, p.Status.RolledBack.Instances = p.Status.RolledBack.Revision, nil
+		}},
 		{name: "its Node is gone", kubelet: "v1.36.1", back: true, programs: true, edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
 			i.Status.Node, p.Status.RolledBack.Instances = nil, nil
 		}},
-		{name: "it was installed again", kubelet: "v1.36.1", back: true, warns: "gets the programs of now", edit: func(p *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
-			i.Status.Node, i.Status.CurrentRevision, p.Status.RolledBack.Instances = nil, "", nil
+		{name: "broken, and its Node is gone", kubelet: "v1.36.1", back: true, programs: true, edit: func(_ *v1alpha1.WindowsNodePool, i *v1alpha1.WindowsInstance) {
+			i.Status.Node = nil
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,7 +181,7 @@ func TestBack(t *testing.T) {
 				host.Status.PoolRevision = between.Name
 			}
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "node-1"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: tt.runs}}}
-			live, c := newLive(t, pool, node, kept, between)
+			live, c := newLive(t, pool, node, kept, between, keep(now))
 			live.Settings.ServerVersion = func(context.Context) (Servers, error) {
 				return Servers{Lowest: utilversion.MustParseGeneric("1.36.0"), Settled: true}, nil
 			}
@@ -186,9 +220,14 @@ func TestBack(t *testing.T) {
 			if newest, err = revision.NameOf(pool, now); err != nil { // it may have another template
 				t.Fatal(err)
 			}
-			want := map[bool]string{true: kept.Name, false: newest}[tt.back]
-			if tt.between {
+			want := newest
+			switch {
+			case tt.between:
 				want = between.Name
+			case tt.back && tt.programs:
+				want = kept.Name
+			case tt.back && !tt.newest: // it is of none
+				want = ""
 			}
 			if got, err := source.PoolRevision(t.Context(), host, pool, hostNode); err != nil || got != want {
 				t.Errorf("it is of %s, want %s: %v", got, want, err)
