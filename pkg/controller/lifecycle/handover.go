@@ -180,11 +180,12 @@ func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, ins
 }
 
 // handOver gives all that is known of a host to the instance that has it from now on: which keys
-// are trusted, which machine it is, its Node, its revision, and what was done to it. Only then
-// is the other one released.
+// are trusted, which machine it is, its Node, its revision, with what of its pool it worked, and what was done to it. Only then
+// is the other one released. What names the host by the other one finds it by [object.FormerInstanceAnnotation].
 func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 	to := s.heir.DeepCopy()
-	if controllerutil.AddFinalizer(to, v1alpha1.HostFinalizer) {
+	if controllerutil.AddFinalizer(to, v1alpha1.HostFinalizer) || to.Annotations[object.FormerInstanceAnnotation] != s.instance.Name {
+		metav1.SetMetaDataAnnotation(&to.ObjectMeta, object.FormerInstanceAnnotation, s.instance.Name)
 		if err := r.client.Patch(ctx, to, client.MergeFromWithOptions(s.heir, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("holding instance %s: %w", to.Name, err)
 		}
@@ -193,11 +194,18 @@ func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 	to.Status.HostKeys, to.Status.MachineID, to.Status.Node = from.HostKeys, from.MachineID, from.Node
 	to.Status.System, to.Status.Version = from.System, from.Version
 	to.Status.CurrentRevision, to.Status.DesiredRevision = from.CurrentRevision, from.DesiredRevision
+	to.Status.PoolRevision, to.Status.PreviousPoolRevision = from.PoolRevision, from.PreviousPoolRevision
+	to.Status.NodeNotReadyTimes = from.NodeNotReadyTimes
+	if to.Status.RestartedAt == nil || to.Status.RestartedAt.Before(from.RestartedAt) {
+		to.Status.RestartedAt = from.RestartedAt
+	}
 	to.Status.Inherit(from)
-	// What is known of the configuration belongs to the revision.
-	if c := meta.FindStatusCondition(from.Conditions, v1alpha1.ConditionConfigured); c != nil {
-		c.ObservedGeneration = to.Generation
-		meta.SetStatusCondition(&to.Status.Conditions, *c)
+	// What is known of the configuration belongs to the revision, and since when the Node is not ready to the Node.
+	for _, condition := range []string{v1alpha1.ConditionConfigured, v1alpha1.ConditionNodeReady} {
+		if c := meta.FindStatusCondition(from.Conditions, condition); c != nil {
+			c.ObservedGeneration = to.Generation
+			meta.SetStatusCondition(&to.Status.Conditions, *c)
+		}
 	}
 	if s.heir.Status.MachineID == "" {
 		to.Status.Addresses, to.Status.HostIP, to.Status.Bastion = from.Addresses, from.HostIP, from.Bastion // its own are those where it was not found yet

@@ -22,6 +22,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // testKey is the host key of [newInstance], and otherKey is another one.
@@ -131,7 +132,7 @@ func TestInheritAfterAnAttempt(t *testing.T) {
 	}
 }
 
-// A host whose entry was renamed goes on with its Node, its revision and what is trusted.
+// A host whose entry was renamed goes on with its Node, its revision, what it worked with and what is trusted.
 func TestHandOver(t *testing.T) {
 	done := op(reconfigure, succeeded, time.Hour, hostChanged)
 	old := newInstance(has(revision1), held, keys(testKey), ops(done), func(i *v1alpha1.WindowsInstance) {
@@ -140,6 +141,9 @@ func TestHandOver(t *testing.T) {
 		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
 		i.Status.Version, i.Status.System = "v0.1.0", &v1alpha1.SystemStatus{Hostname: "WIN-1"}
+		i.Status.PoolRevision, i.Status.PreviousPoolRevision = "pool-2", "pool-1"
+		i.Status.RestartedAt, i.Status.NodeNotReadyTimes = ago(time.Hour), []metav1.Time{*ago(20 * time.Minute), *ago(10 * time.Minute)}
+		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady, LastTransitionTime: *ago(10 * time.Minute)})
 	})
 	f := newFixture(t, old, member("new", "10.0.0.5", duplicate, generation(3)))
 	f.delete()
@@ -158,6 +162,12 @@ func TestHandOver(t *testing.T) {
 	}
 	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionConfigured); c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 3 {
 		t.Errorf("it is not known that the host is configured: %+v", c)
+	}
+	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionNodeReady); c == nil || c.Reason != v1alpha1.ReasonNodeNotReady || !c.LastTransitionTime.Equal(ago(10*time.Minute)) {
+		t.Errorf("it is not known since when its Node is down: %+v", c)
+	}
+	if former := got.Annotations[object.FormerInstanceAnnotation]; former != old.Name {
+		t.Errorf("the instance before was %q", former)
 	}
 	for _, status := range []*v1alpha1.WindowsInstanceStatus{&before, &got.Status} {
 		status.Conditions, status.ObservedGeneration = nil, 0

@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -59,6 +60,28 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 	}
 	slices.SortFunc(broken, compareHosts)
 	return broken, again
+}
+
+// asNamedNow returns the instances that a rollback names. Where another one has come since that represents the host of one which is gone, as its
+// entry was renamed, it is that one.
+func asNamedNow(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance) []string {
+	stay, heirs := map[string]bool{}, map[string]string{}
+	for _, i := range instances {
+		if !i.DeletionTimestamp.IsZero() {
+			continue
+		}
+		stay[i.Name] = true
+		if former := i.Annotations[object.FormerInstanceAnnotation]; former != "" && !i.CreationTimestamp.Before(&known.Time) {
+			heirs[former] = i.Name
+		}
+	}
+	names := slices.Clone(known.Instances)
+	for n, name := range names {
+		if now := heirs[name]; now != "" && !stay[name] && !slices.Contains(names, now) {
+			names[n] = now
+		}
+	}
+	return names
 }
 
 // wentDownSince returns the hosts that were changed before a revision was rolled back, and went down with it since; again is as with
@@ -155,6 +178,7 @@ func compareHosts(a, b host) int { return compareAge(&a, &b) }
 func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest, to string, now time.Time) (back *v1alpha1.PoolRollback, again time.Duration) {
 	if known := pool.RolledBack(newest); known != nil && !known.ByPerson() {
 		known = known.DeepCopy()
+		known.Instances = asNamedNow(known, instances)
 		down, again := wentDownSince(known, instances, now)
 		known.Instances = append(known.Instances, down[:max(0, min(len(down), maxRolledBack-len(known.Instances)))]...)
 		return known, again

@@ -94,6 +94,16 @@ func triedInVain(changed bool) func(*v1alpha1.WindowsInstance) {
 	}
 }
 
+// leaves has an instance be deleted.
+func leaves(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: rollbackStart} }
+
+// represents has an instance come, and represent a host that another one represented before.
+func represents(former string, since time.Time) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		i.CreationTimestamp, i.Annotations = metav1.NewTime(since), map[string]string{object.FormerInstanceAnnotation: former}
+	}
+}
+
 // TestRollbackLooksAgain: what went down a moment ago is looked at when that is long enough, whether a revision is rolled back already or not.
 func TestRollbackLooksAgain(t *testing.T) {
 	down := edited(hadRevision("a", "p-2"), goesDown(rollbackStart.Add(-time.Minute)))
@@ -159,6 +169,15 @@ func TestRollback(t *testing.T) {
 		{"one was being changed, and somebody tried again in vain", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), triedAgain), breaksAt(rollbackStart))}, "p-1", []string{"a", "b"}, earlier},
 		{"one that was being changed is down for a moment", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), nodeDownSince(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"one was broken since by something else", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, earlier},
+		{"the entry of one was renamed since", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-1"), leaves), edited(hadRevision("b", "p-1"), represents("a", rollbackStart)),
+		}, "p-1", []string{"b"}, earlier},
+		{"the entry of one was renamed long before, and another one had its name", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("b", "p-2"), represents("a", earlier.Add(-time.Hour))),
+		}, "p-1", []string{"a"}, earlier},
+		{"the entry of another one was renamed since, and its name is of another host", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{
+			hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), represents("a", rollbackStart)),
+		}, "p-1", []string{"a"}, earlier},
 		{"somebody has resumed it", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) {
 			p.Status.RolledBack, p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = known, new(metav1.NewTime(earlier))
 		}}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1")}, "p-1", nil, earlier},
