@@ -360,6 +360,8 @@ func TestDecideToConfigure(t *testing.T) {
 		{"an update was refused a minute ago", newInstance(has(revision2), held, refused, ops(op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"an update was refused with another spec", newInstance(has(revision2), held, refused, generation(2), many(5, op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0, canceling))), snapshot{}, "Nothing, again in 30m0s, pending"},
+		{"not begun, as it was paused", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring), ops(op(reconfigure, canceled, 9*time.Second, notBegun))), snapshot{}, "Nothing, again in 1s, pending"},
+		{"not begun, as it was paused, a while ago", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring), ops(op(reconfigure, canceled, 10*time.Second, notBegun))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"canceled by a person, who has changed the spec since", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, canceled, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,12 +18,16 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// withdrawn says why an operation that the controller recorded for a pool is not begun: the pool does not ask for it any
-// more. Between the record and its begin may be hours, when many hosts are worked on. Empty: it does.
+// withdrawn says why an operation that the controller recorded is not begun: the pool does not ask for it any more, or nothing may be done
+// to the host, which is no failure of it. Between the record and its begin may be hours, when many hosts are worked on. Empty: it is wanted.
 func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch op.Cause {
 	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseVersionChanged, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
+	case "":
+		if !op.ByController() || op.Type != v1alpha1.OperationReconfigure {
+			return "", nil
+		}
 	default:
 		return "", nil
 	}
@@ -35,6 +39,8 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 		return fmt.Sprintf("Not begun, because %s is true.", field), nil
 	}
 	switch op.Cause {
+	case "":
+		return "", nil
 	case v1alpha1.CauseRestartAnnotated:
 		return e.unannotated(ctx, "does not have the annotation "+wmco.RebootRequiredAnnotation+" any more", object.AsksForRestart)
 	case v1alpha1.CauseVersionChanged:

@@ -93,6 +93,36 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// TestPausedBeforeItBegins: a configuration that the controller recorded fails no host which is paused before it begins; what a person asked for
+// says that it does nothing.
+func TestPausedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		op   v1alpha1.Operation
+		edit change
+		want v1alpha1.OperationPhase
+	}{
+		{"the first one", byController(reconfigureOperation()), withoutNode, v1alpha1.OperationCanceled},
+		{"an update", byController(reconfigureOperation()), func(*v1alpha1.WindowsInstance) {}, v1alpha1.OperationCanceled},
+		{"what a person asked for", reconfigureOperation(), func(*v1alpha1.WindowsInstance) {}, v1alpha1.OperationFailed},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			pool := remediated()
+			pool.Spec.Paused = true
+			f := newFixture(t, newInstance(tt.op, inPool("p"), tt.edit), pool)
+			f.configure()
+			op := f.finish()
+			if op.Phase != tt.want || op.Withdrawn() != (tt.want == v1alpha1.OperationCanceled) || !strings.Contains(op.Message, "spec.paused of pool p is true") {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if f.host.count("Apply") > 0 {
+				t.Error("the host was changed")
+			}
+		})
+	}
+}
+
 // TestTooLate: what was recorded in the window of its pool is not begun after that, also by another process, unless the host is disturbed
 // by now.
 func TestTooLate(t *testing.T) {
