@@ -16,7 +16,9 @@ direct() {
   # Not by go list, which needs checksums of all modules that the graph could have.
   awk '/^require \(/ { block = 1; next } /^\)/ { block = 0 } /\/\/ indirect/ { next } block { print $1, $2 } /^require [^(]/ { print $2, $3 }' "$1/go.mod"
   if grep --quiet '^tool' "$1/go.mod"; then
-    go -C "$1" list -f '{{.Module.Path}} {{.Module.Version}}' tool || return 1
+    local os=
+    [[ $1 != hack/payload/* ]] || os=windows # what runs on hosts
+    GOOS=$os go -C "$1" list -f '{{.Module.Path}} {{.Module.Version}}' tool || return 1
   fi
 }
 

@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -123,6 +126,39 @@ func TestPoolsAreReplacedInTurn(t *testing.T) {
 		t.Error("it is deleted, or told again")
 	}
 	f.now = f.now.Add(exclusiveFor - refusedFor)
+	if f.settle("b-1"); f.isThere("b-1") {
+		t.Errorf("it is not deleted: %s", f.told())
+	}
+}
+
+// TestWhoWaitsIsAskedAgain: when a host begins to accept the key the Machines are looked at whose hosts refuse it, and then only.
+func TestWhoWaitsIsAskedAgain(t *testing.T) {
+	f := refusingSets(t)
+	f.settle("a-1")
+	f.settle("b-1")
+	f.comes("a", 0)
+	came := f.instance("a-new")
+	before := came.DeepCopy()
+	before.Status.Conditions = nil
+	for _, tt := range []struct {
+		name string
+		got  bool
+		want bool
+	}{
+		{"it begins to accept the key", acceptedNow.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: came}), true},
+		{"it goes on to", acceptedNow.Update(event.UpdateEvent{ObjectOld: came, ObjectNew: came}), false},
+		{"it ceases to", acceptedNow.Update(event.UpdateEvent{ObjectOld: came, ObjectNew: before}), false},
+		{"the controller starts", acceptedNow.Create(event.CreateEvent{Object: came}), false},
+		{"it goes", acceptedNow.Delete(event.DeleteEvent{Object: came}), false},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: Machines are looked at: %t", tt.name, tt.got)
+		}
+	}
+	got := f.machines.replacer.waiting(t.Context(), came)
+	if want := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "b-1"}}}; !slices.Equal(got, want) {
+		t.Errorf("asks for %v, want %v", got, want)
+	}
 	if f.settle("b-1"); f.isThere("b-1") {
 		t.Errorf("it is not deleted: %s", f.told())
 	}

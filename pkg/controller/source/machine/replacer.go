@@ -13,6 +13,7 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -80,6 +81,17 @@ func (r *replacer) forget(key types.NamespacedName) {
 	delete(r.since, key)
 	r.mu.Unlock()
 	r.told.Forget(key)
+}
+
+// waiting asks for the Machines whose hosts refuse the key: what the next one waits for may have happened.
+func (r *replacer) waiting(context.Context, client.Object) []reconcile.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	requests := make([]reconcile.Request, 0, len(r.since))
+	for key := range r.since {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
 }
 
 // replace deletes a Machine if it is one to be replaced. It returns when to ask again, zero for when something changes.
@@ -221,6 +233,19 @@ var refusalChanged = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return refusing(e.Object) },
 	UpdateFunc: func(e event.UpdateEvent) bool { return refusing(e.ObjectOld) != refusing(e.ObjectNew) },
 	DeleteFunc: func(e event.DeleteEvent) bool { return refusing(e.Object) },
+}
+
+// acceptedNow lets pass that a host begins to accept the key. The next Machine waits for that.
+var acceptedNow = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(e event.UpdateEvent) bool { return accepts(e.ObjectNew) && !accepts(e.ObjectOld) },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+func accepts(obj client.Object) bool {
+	instance, ok := obj.(*v1alpha1.WindowsInstance)
+	return ok && meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
 }
 
 func refusing(obj client.Object) bool {

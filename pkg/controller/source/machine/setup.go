@@ -140,6 +140,7 @@ func (s *starter) addMachines(platform *platformReader) error {
 		For(&machinev1beta1.Machine{}).
 		// By name, and not by owner: an instance that has lost its owner counts too.
 		Watches(&v1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Or(watch.DesiredStateChanged(), refusalChanged))).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.replacer.waiting), builder.WithPredicates(acceptedNow)).
 		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&v1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
