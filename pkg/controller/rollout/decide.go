@@ -305,8 +305,11 @@ type sum struct {
 	size int
 	// broken are hosts that an update broke, failed those that failed with one that should cost nothing.
 	broken, failed []*host
-	// updated counts hosts with their desired configuration, and those that are about to have it.
-	updated int
+	// updated counts hosts with their desired configuration, and those that are about to have it. gotSince counts those of them that got
+	// it while others lack theirs.
+	updated, gotSince int
+	// lackSince is since when one of its hosts lacks its desired configuration. Zero: none does.
+	lackSince time.Time
 	// changing are hosts that are being disturbed by an update.
 	changing []*host
 	// proves is when the newest proof began that the present configuration works.
@@ -353,6 +356,9 @@ func newPass(s state) *pass {
 		if h.updated {
 			of.updated++
 		}
+		if h.update || h.waits != "" && h.waitsWith == "" && !h.removes {
+			of.lackSince = earlier(of.lackSince, h.since)
+		}
 		if h.proves.After(of.proves) {
 			of.proves = h.proves
 		}
@@ -369,6 +375,11 @@ func newPass(s state) *pass {
 			p.renewing[h.pool.namespace] = append(p.renewing[h.pool.namespace], h)
 		}
 		p.hold(h, h.holds)
+	}
+	for i := range p.hosts {
+		if h := &p.hosts[i]; h.updated && !h.got.IsZero() && !h.got.Before(p.sums[h.pool].lackSince) {
+			p.sums[h.pool].gotSince++
+		}
 	}
 	return p
 }
@@ -395,6 +406,7 @@ func (p *pass) hold(h *host, s slot) {
 	of.changing = append(of.changing, h)
 	if !h.updated {
 		of.updated++
+		of.gotSince++
 	}
 }
 
@@ -607,7 +619,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return reason{kind: waitsForRequest}
 	case policy.unreadable != nil:
 		return reason{kind: waitsForWindow, text: policy.unreadable.Error()}
-	case policy.canary >= 0 && c.cause == "" && !c.undoes && of.updated >= policy.canary: // it was tried, also if only the canaries have it
+	case policy.canary >= 0 && c.cause == "" && !c.undoes && !c.returns && of.tried(c.host) >= policy.canary: // also if only the canaries have it
 		return reason{kind: waitsForCanary, most: policy.canary}
 	}
 	if policy.window != nil {

@@ -67,8 +67,12 @@ type host struct {
 	busy bool
 	// removes: its operation removes it. confirmed: somebody has confirmed that, or its Machine is gone, so that it waits for nobody.
 	removes, confirmed bool
-	// updated: it has its desired configuration.
+	// updated: it has its desired configuration. got is when it got that. Zero: it has not got it, or that is not known any more.
 	updated bool
+	got     time.Time
+	// returns: it is to get back what all hosts of its pool worked with, see [returns]. hasNewest: it has the newest revision of its pool, so
+	// that what it is to get is a change of the cluster or of its own.
+	returns, hasNewest bool
 	// proves is since when it is known to work with what it has, after a configuration that disturbed it.
 	// Zero: it was not disturbed, or does not work.
 	proves time.Time
@@ -216,6 +220,9 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 			h.failed = o
 		}
 		worked = worked || o.Phase == v1alpha1.OperationSucceeded
+		if o.Phase == v1alpha1.OperationSucceeded && h.updated && h.got.IsZero() && o.Revision == status.DesiredRevision && o.FinishedAt != nil {
+			h.got = o.FinishedAt.Time
+		}
 		if slotOf(o.AdmittedImpact) == slotDisruption && h.turn.IsZero() && o.FinishedAt != nil {
 			h.turn = o.FinishedAt.Time
 		}

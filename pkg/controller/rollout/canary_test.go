@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
+)
+
+// TestCanary: as many hosts as canary says get a change before the others, and only what was tried on that many keeps others from it: a
+// template that somebody has reverted leaves none of them with the one that was tried, and a change of one host waits for nobody.
+func TestCanary(t *testing.T) {
+	const canaries, hosts = 2, 5
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid", Generation: 3}}
+	pool.Status.ObservedGeneration = 3
+	pool.Spec.UpdateStrategy.RollingUpdate.Canary = new(intstr.FromInt32(canaries))
+	pool.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("100%"))
+	named := func(template string) string {
+		pool.Spec.Template.NodeLabels = map[string]string{"template": template}
+		name, err := revision.NameOf(pool, document.Payload{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	first, second := named("first"), named("second")
+	// A host that got something with a revision of its pool a while ago, and one that lacks what it is to have, for a while.
+	got := func(of string, ago time.Duration) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.PoolRevision = of
+			op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain)
+			op.Revision, op.FinishedAt = i.Status.CurrentRevision, at(-ago)
+			i.Status.Operation = &op
+		}
+	}
+	lacks := func(of string, since time.Duration) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			got(of, 100*time.Hour)(i)
+			i.Status.DesiredRevision = "r3"
+			condition(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, -since)(i)
+		}
+	}
+	for _, tt := range []struct {
+		name             string
+		current, update  string
+		unseen           bool // the controller of pools has not seen the newest template
+		hosts            [hosts]func(*v1alpha1.WindowsInstance)
+		started, waiting int
+	}{
+		{name: "a new template reaches as many", current: first, update: second, started: canaries, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
+		}},
+		{name: "and no further ones", current: first, update: second, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			got(second, time.Minute), got(second, time.Minute), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
+		}},
+		{name: "not even those that were away meanwhile", current: first, update: second, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			got(second, time.Hour), got(second, time.Hour), lacks(first, time.Minute), lacks(first, time.Minute), lacks(first, time.Minute),
+		}},
+		{name: "all of them get back what all worked with", current: first, update: first, started: 3, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(second, time.Hour), lacks(second, time.Hour), lacks(second, time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour),
+		}},
+		{name: "before it is known what the newest template is", current: first, update: first, unseen: true, started: 0, waiting: 3, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(second, time.Hour), lacks(second, time.Hour), lacks(second, time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour),
+		}},
+		{name: "those that worked with the other one for a moment as well", current: first, update: first, started: canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Minute), lacks(first, time.Minute), got(first, 100*time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour),
+		}},
+		{name: "a change of the cluster reaches as many", current: first, update: first, started: canaries, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
+		}},
+		{name: "and no further ones", current: first, update: first, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			got(first, 30*time.Minute), got(first, 50*time.Minute), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Minute),
+		}},
+		{name: "a change of one host waits for none", current: first, update: first, started: 1, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), got(first, 2*time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour),
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				of := pool.DeepCopy()
+				of.Status.CurrentRevision, of.Status.UpdateRevision = tt.current, tt.update
+				if tt.unseen {
+					of.Generation++
+				}
+				says := map[string]v1alpha1.ChangeImpact{}
+				f := newScheduled(t, says, of)
+				f.Disruptions, f.clock = hosts, clocktesting.NewFakePassiveClock(testNow)
+				for n, edit := range tt.hosts {
+					i := works(edit)
+					i.Name = string(rune('a' + n))
+					i.Status.Node = &v1alpha1.NodeReference{Name: i.Name}
+					says[i.Name] = v1alpha1.ImpactDrain
+					for _, object := range append(nodesOf([]client.Object{i}), i) {
+						if err := f.client.Create(t.Context(), object); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				f.pass()
+				f.pass()
+				started := 0
+				for n := range hosts {
+					if f.operation(string(rune('a' + n))).Active() {
+						started++
+					}
+				}
+				waiting := 0
+				for key, why := range f.last.waits {
+					if waiting++; why.kind != waitsForCanary {
+						t.Errorf("%s waits for %q", key.Name, f.WaitsFor(key))
+					}
+				}
+				if text := f.blockedBy(poolKey{"ns", "p"}).text; started != tt.started || waiting != tt.waiting || (waiting > 0) != strings.Contains(text, "2 of pool p are updated first, and they are.") {
+					t.Errorf("%d are updated and %d wait, want %d and %d: %q", started, waiting, tt.started, tt.waiting, text)
+				}
+			})
+		})
+	}
+}
