@@ -25,6 +25,8 @@ const (
 	askTimeout = 4 * time.Minute
 	// askAgain is after how long a host is asked again that did not say it.
 	askAgain = time.Minute
+	// planPatience is for how long it may be so until nobody knows when it ends: not for a host that is away for a moment.
+	planPatience = 3 * time.Minute
 
 	laneAsk workpool.Lane = "ask"
 )
@@ -52,6 +54,8 @@ type answer struct {
 	impact        v1alpha1.ChangeImpact
 	err           string
 	at            time.Time
+	// failing is since when it did not say it.
+	failing time.Time
 }
 
 func newAsker(impact ImpactFunc) *asker {
@@ -79,6 +83,12 @@ func (a *asker) ask(instance *v1alpha1.WindowsInstance) {
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()
+			if before := a.answers[key]; got.err != "" {
+				got.failing = got.at
+				if before.err != "" && before.uid == got.uid && before.current == got.current && before.next == got.next {
+					got.failing = before.failing
+				}
+			}
 			a.answers[key] = got
 		},
 		Ended: a.notify,
@@ -110,6 +120,18 @@ func (a *asker) answer(i *v1alpha1.WindowsInstance, now time.Time) (impact v1alp
 		return "", got.err, again
 	}
 	return "", "", again
+}
+
+// failing returns why a host did not say what its update costs when it was asked last, also while it is asked again, and since when that is
+// so. Empty: it did, or was not asked.
+func (a *asker) failing(i *v1alpha1.WindowsInstance) (why string, since time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	got := a.answers[client.ObjectKeyFromObject(i)]
+	if got.uid != i.UID || got.current != i.Status.CurrentRevision || got.next != i.Status.DesiredRevision {
+		return "", time.Time{}
+	}
+	return got.err, got.failing
 }
 
 // keep forgets the hosts that are not to be updated.

@@ -436,7 +436,7 @@ func (p *pass) askOthers() {
 	})
 	asked := map[string]int{}
 	for _, h := range p.unknown {
-		p.wait(h, reason{kind: waitsForPlan, text: h.unknown})
+		p.wait(h, h.waitsForPlan(p.now))
 		switch namespace := h.key.Namespace; {
 		case h.unknown != "":
 			p.later(h.askAgain)
@@ -445,6 +445,11 @@ func (p *pass) askOthers() {
 			p.ask = append(p.ask, h.key)
 		}
 	}
+}
+
+// waitsForPlan is why a host is not updated that has not said what that costs.
+func (h *host) waitsForPlan(now time.Time) reason {
+	return reason{kind: waitsForPlan, text: cmp.Or(h.unknown, h.failing), stuck: h.failing != "" && now.Sub(h.failingSince) >= planPatience}
 }
 
 // next is the candidate that gets what it needs now, -1 if there is none. Those that cannot have it are out of

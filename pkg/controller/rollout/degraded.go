@@ -92,8 +92,9 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
 	}
 	var broken []*host
-	var helpless, forgotten, harmless, lack, stop []string
-	var isBroken int // with those that failed
+	var helpless, forgotten, harmless, lack, stop, undetermined []string
+	var missing string // what is said of the first of those
+	var isBroken int   // with those that failed
 	for _, i := range instances {
 		h := newHost(i)
 		if h.leaving {
@@ -113,6 +114,11 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		}
 		if h.broken == nil && h.failed != nil {
 			harmless = append(harmless, i.Name)
+		}
+		if h.lacksInputs != "" {
+			if undetermined = append(undetermined, i.Name); i.Name == slices.Min(undetermined) {
+				missing = h.lacksInputs
+			}
 		}
 		switch u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install; {
 		case stopsUpdates(i, install):
@@ -138,6 +144,10 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 			text += fmt.Sprintf(" No further host is updated or restarted while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures).", most)
 		}
 		list = append(list, trouble{v1alpha1.ReasonHostsBroken, text + " " + findOut(names)})
+	}
+	if len(undetermined) > 0 {
+		list = append(list, trouble{v1alpha1.ReasonInputsMissing, fmt.Sprintf("Something is missing or wrong that these hosts are configured with, so that they stay as they are: %s. Of %s is said: %s",
+			words.Enumerate(slices.Sorted(slices.Values(undetermined)), maxFailed), slices.Min(undetermined), missing)})
 	}
 	if len(helpless) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation has tried everything, and the Nodes of these hosts are not ready: %s. %s",

@@ -118,6 +118,9 @@ type host struct {
 	// impact is what that costs. Empty: not known yet. unknown says why it cannot be found out now.
 	impact  v1alpha1.ChangeImpact
 	unknown string
+	// failing is why it could not say it when it was asked last, and failingSince since when that is so. Empty: it could, or was not asked.
+	failing      string
+	failingSince time.Time
 	// askAgain is when a host that could not say it is asked again, in the past if it is again its turn. Zero: it was not asked yet.
 	askAgain time.Time
 
@@ -144,6 +147,8 @@ type host struct {
 	// unfit is what keeps it from what its pool wants of it, and unfitFrom from when on that is so. Empty: nothing does.
 	unfit     waitKind
 	unfitFrom time.Time
+	// lacksInputs is what its condition says if it cannot be worked out what it is to have. Empty: it can be.
+	lacksInputs string
 	// retried: it could not be configured, and is again by itself.
 	retried bool
 	// uncordon: its Node is as ready as it was before the restart that left it cordoned, and uncordonDue from when on it
@@ -166,7 +171,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		busy:    op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates && !uncordoned(op),
 		removes: op.Active() && op.Type == v1alpha1.OperationRemove,
 		updated: isUpdated(i) || hasJustGot(status), holds: holds(op), repairs: op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure,
-		restarted: status.LastRestart(), givesWay: status.GivesWay(),
+		lacksInputs: inputsMissing(status), restarted: status.LastRestart(), givesWay: status.GivesWay(),
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()

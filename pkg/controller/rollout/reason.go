@@ -56,6 +56,7 @@ const (
 	waitsForUnpause waitKind = "Unpause"
 	waitsForLogin   waitKind = "Login"
 	waitsForFitness waitKind = "Fitness"
+	waitsForInputs  waitKind = "Inputs"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -71,6 +72,8 @@ type reason struct {
 	text string
 	// removal: the host waits to be removed.
 	removal bool
+	// stuck: what is usually over soon has lasted for a while.
+	stuck bool
 	// back: what would end the wait would also roll out again what was rolled back.
 	back bool
 	// upkeep: the host has what its pool rolls out, and waits for what [upkeep] says.
@@ -89,7 +92,7 @@ func upkeep(cause v1alpha1.OperationCause) bool {
 
 // same says whether two hosts wait for the same.
 func (r reason) same(other reason) bool {
-	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.removal == other.removal && r.back == other.back && slices.Equal(r.hosts, other.hosts)
+	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.removal == other.removal && r.stuck == other.stuck && r.back == other.back && slices.Equal(r.hosts, other.hosts)
 }
 
 // describe says what is waited for, and what can be done, to those who may read what is in a namespace.
@@ -154,6 +157,8 @@ func (r reason) describe(in poolKey) string {
 		return "It cannot be logged in to, so that it is neither updated nor restarted. Find out why: kubectl windows check NAME -n " + in.namespace
 	case waitsForFitness:
 		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
+	case waitsForInputs:
+		return "It stays as it is. " + r.text
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time, or on as many as --max-disruptive-operations says if that is more.", r.beingChanged(in), maxRestarts)
 	case waitsForRenewals:
@@ -217,7 +222,7 @@ func (r reason) lasts() bool {
 		}
 		return steady > r.most
 	}
-	return r.kind.lasts() || r.kind == waitsForPool && !slices.ContainsFunc(r.hosts, (*host).inHand)
+	return r.stuck || r.kind.lasts() || r.kind == waitsForPool && !slices.ContainsFunc(r.hosts, (*host).inHand)
 }
 
 // lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.

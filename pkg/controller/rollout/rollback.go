@@ -241,7 +241,7 @@ func heldBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	return back != nil && !back.ByPerson() && (i.Status.PoolRevision != back.Revision || back.Broke(i.Name))
 }
 
-// hasOfPool says whether the host of an instance has what the hosts of its pool are to have.
+// hasOfPool says whether the host of an instance has what the hosts of its pool are to have, as far as that can be worked out.
 func hasOfPool(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
-	return isUpdated(i) && !heldBack(i, back) && (!back.ByPerson() || i.Status.PoolRevision == back.To)
+	return isUpdated(i) && inputsMissing(&i.Status) == "" && !heldBack(i, back) && (!back.ByPerson() || i.Status.PoolRevision == back.To)
 }

@@ -230,6 +230,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
 				h.impact = cost
 			}
+			h.failing, h.failingSince = s.asker.failing(instance)
 			wanted.Insert(h.key)
 		}
 		if pool := byName[h.pool]; pool != nil {

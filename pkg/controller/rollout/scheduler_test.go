@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -330,6 +331,38 @@ func TestScheduleWithoutAnAnswer(t *testing.T) {
 		}
 		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "" {
 			t.Errorf("it waits for %q", got.text)
+		}
+	})
+}
+
+// TestScheduleWithoutInputs: while nobody knows what hosts are to have, or hosts cannot say what that costs, their pool does not say that it
+// goes on, nor that it is done: not for a moment only, and also while they are asked again.
+func TestScheduleWithoutInputs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+		named := func(name string) *v1alpha1.WindowsInstance {
+			return edited(works(undetermined), func(i *v1alpha1.WindowsInstance) {
+				i.Name, i.Status.Node = name, &v1alpha1.NodeReference{Name: name}
+				meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate).LastTransitionTime = metav1.Now()
+			})
+		}
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"b": v1alpha1.ImpactDrain}, pool, named("a"), edited(named("b"), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }))
+		f.refuses = errors.New("ConfigMap x is missing")
+		for began := time.Now(); time.Since(began) < 10*time.Minute; {
+			again := f.pass().RequeueAfter
+			got, since := f.blockedBy(poolKey{"ns", "p"}), time.Since(began)
+			if stuck := since >= planPatience; got.stays != (since >= awayPatience) || stuck && got.moves || strings.Contains(got.text, "a: It stays as it is. The desired configuration of the host cannot be worked out: ConfigMap x is missing.") != got.stays ||
+				strings.Contains(got.text, "b: What the update costs is not known: ConfigMap x is missing.") != (since > 0) {
+				t.Fatalf("after %s: %+v", since, got)
+			}
+			<-time.After(again)
+		}
+		f.refuses = nil
+		<-time.After(askAgain)
+		f.pass()
+		f.pass()
+		if got := f.blockedBy(poolKey{"ns", "p"}); f.operation("b") == nil || strings.Contains(got.text, "b: ") {
+			t.Errorf("b has %+v, %+v", f.operation("b"), got)
 		}
 	})
 }

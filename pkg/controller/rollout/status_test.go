@@ -51,6 +51,14 @@ func updateFailed(i *v1alpha1.WindowsInstance) {
 	i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdateFailed})
 }
 
+// undetermined has nobody know what a host is to have.
+func undetermined(i *v1alpha1.WindowsInstance) {
+	i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonInputsMissing, LastTransitionTime: *at(-time.Minute),
+		Message: "The desired configuration of the host cannot be worked out: ConfigMap x is missing.",
+	})
+}
+
 func deleting(i *v1alpha1.WindowsInstance) {
 	now := metav1.NewTime(time.Unix(1, 0))
 	i.DeletionTimestamp, i.Finalizers = &now, []string{"x"}
@@ -229,6 +237,7 @@ func TestUpdating(t *testing.T) {
 		{"a person restarts one", false, runs(v1alpha1.OperationReboot, ""), holdup{}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonAllUpdated},
 		{"one waits for its turn", false, outdated, holdup{text: "b waits", moves: true}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateInProgress},
 		{"one waits for somebody", false, outdated, holdup{text: "b waits", stays: true}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateBlocked},
+		{"what it is to have cannot be worked out", false, edited(ready("b"), undetermined), holdup{}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateOutstanding},
 		{"one waits to be removed", false, ready("b"), holdup{text: "c waits"}, v1alpha1.ReasonAllUpdated, v1alpha1.ReasonAllUpdated},
 		{"the pool is paused", true, outdated, holdup{}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonPaused},
 		{"one cannot be updated", false, outdated, holdup{}, v1alpha1.ReasonUpdateOutstanding, v1alpha1.ReasonUpdateOutstanding},
@@ -315,6 +324,10 @@ func TestDegradedByHosts(t *testing.T) {
 		{
 			"updates of Windows fail", v1alpha1.WindowsNodePoolSpec{WindowsUpdates: v1alpha1.PoolWindowsUpdates{Install: v1alpha1.InstallSecurity}}, []*v1alpha1.WindowsInstance{named("b", lacks), named("a")},
 			v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on more than 0 hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: b. Find out why: kubectl windows describe b -n ns",
+		},
+		{
+			"what hosts are to have cannot be worked out", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("c", undetermined), named("b", undetermined), named("a")}, v1alpha1.ReasonInputsMissing,
+			"Something is missing or wrong that these hosts are configured with, so that they stay as they are: b, c. Of b is said: The desired configuration of the host cannot be worked out: ConfigMap x is missing.",
 		},
 		{"that nobody wants", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", lacks)}, v1alpha1.ReasonAsExpected, ""},
 	} {

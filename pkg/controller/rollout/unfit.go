@@ -33,6 +33,9 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		status.ObservedGeneration != i.Generation:
 		return "", time.Time{}
 	}
+	if inputsMissing(status) != "" {
+		return waitsForInputs, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate).LastTransitionTime.Add(awayPatience)
+	}
 	restart := pool != nil && pool.Spec.Restarts.After != nil && !pool.Spec.Restarts.After.After(now) && status.Node != nil && status.LastRestart().Before(pool.Spec.Restarts.After.Time)
 	if !restart && status.CurrentRevision != "" && status.CurrentRevision == status.DesiredRevision {
 		return "", time.Time{}
@@ -54,6 +57,15 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		from = c.LastTransitionTime.Add(awayPatience)
 	}
 	return waitsForFitness, from
+}
+
+// inputsMissing is what the condition of a host that is configured says if it cannot be worked out what it is to have: what was desired before
+// stays desired, so that it may look up to date. Empty: it can be.
+func inputsMissing(status *v1alpha1.WindowsInstanceStatus) string {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Reason == v1alpha1.ReasonInputsMissing {
+		return c.Message
+	}
+	return ""
 }
 
 // wentDownBy is since when the Node of a host is not ready as its instance says.
@@ -106,7 +118,7 @@ func (p *pass) idle() {
 		case h.unfitFrom.After(p.now):
 			p.later(h.unfitFrom)
 		default:
-			p.wait(h, reason{kind: h.unfit})
+			p.wait(h, reason{kind: h.unfit, text: h.lacksInputs})
 		}
 	}
 }

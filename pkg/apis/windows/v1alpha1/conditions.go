@@ -151,7 +151,7 @@ const (
 	ReasonConfigurationFailed = "ConfigurationFailed"
 	// ReasonKubeletCertificateUnusable (Configured=False): the kubelet has no client certificate that it can use, and the host will join again.
 	ReasonKubeletCertificateUnusable = "KubeletCertificateUnusable"
-	// ReasonInputsMissing (Configured=False, UpToDate=Unknown): something in the cluster that hosts are configured with is missing or wrong.
+	// ReasonInputsMissing (Configured=False, UpToDate=Unknown; of a pool Degraded=True): something in the cluster that hosts are configured with is missing or wrong.
 	ReasonInputsMissing = "InputsMissing"
 	// ReasonForeignNode (Configured=Unknown, UpToDate=Unknown): others made the host a node, and it is left to them.
 	ReasonForeignNode = "ForeignNode"
