@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/words"
@@ -30,6 +31,8 @@ type situation struct {
 	// active have operations that change them and do not wait, troubled are broken, or down, or could not be updated. away are out of service, or broken
 	// and back in service. getting have what they are to have, or get something.
 	active, troubled, broken, away, down, getting []string
+	// settles: something else is wanted since a moment ago.
+	settles bool
 	// downloads says whether updates of Windows are downloaded, or wait, in its namespace.
 	downloads func() bool
 	works     bool // on one of them something is done, also on those that leave
@@ -87,7 +90,9 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 	})
 	s.policy = policyOf(p.object, int(max(s.Replicas, s.Desired)))
 	s.Unavailable = s.Desired - s.Ready
-	s.AllUpdated = have == s.Desired
+	seen := c.reconciler.seen[types.NamespacedName{Namespace: p.object.Namespace, Name: p.object.Name}]
+	s.settles = seen.changed && time.Since(seen.at) < settleTime
+	s.AllUpdated = have == s.Desired && !s.settles
 	return s
 }
 
@@ -144,7 +149,7 @@ func (c *cluster) agrees(p *simulatedPool) situation {
 		}
 	}
 	switch updating := is(v1alpha1.ConditionUpdating); {
-	case len(s.active) > 0 && !updating, len(s.active) == 0 && updating && (s.Paused || len(waiting) == 0):
+	case len(s.active) > 0 && !updating, len(s.active) == 0 && updating && (s.Paused || len(waiting) == 0 && !s.settles):
 		c.t.Fatalf("%s: pool %s says that it is being updated: %v; active are %v, and %d wait", time.Now(), p.object.Name, updating, s.active, len(waiting))
 	}
 	switch degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); {

@@ -178,6 +178,8 @@ type holdup struct {
 	kind waitKind
 	// upkeep: what the latter wait for is no part of a rollout.
 	upkeep bool
+	// settles: what the pool has was changed a moment ago, so that its hosts may not know of it.
+	settles bool
 	// updates: some wait because updates of Windows could not be installed on others.
 	updates bool
 }

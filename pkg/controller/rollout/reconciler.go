@@ -45,10 +45,13 @@ type Reconciler struct {
 	seen map[types.NamespacedName]revisionSeen
 }
 
-// revisionSeen is since when a pool has a template.
+// revisionSeen is since when a pool has a template, unless somebody has undone it, and to what.
 type revisionSeen struct {
-	revision string
-	at       time.Time
+	revision, undo string
+	at             time.Time
+	// changed: it had another one before, so that what its hosts say may be about that for a moment. When the process began to look at
+	// the pool, they knew already.
+	changed bool
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -76,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if revisionErr != nil {
 		revision = pool.Status.UpdateRevision // the rest is told all the same
 	}
-	settles := r.settles(req.NamespacedName, revision)
+	settles, changed := r.settles(pool, revision)
 	to := ""
 	if settles == 0 {
 		if to, err = r.goesBackTo(ctx, pool, revision); err != nil {
@@ -91,7 +94,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if back == nil {
 		back, again = rollback(pool, instances, revision, to, r.now())
 	}
-	status := computeStatus(pool, instances, r.blockedBy(poolKey{pool.Namespace, pool.Name}), back, refused, unkept, r.now())
+	held := r.blockedBy(poolKey{pool.Namespace, pool.Name})
+	held.settles = changed && settles > 0
+	status := computeStatus(pool, instances, held, back, refused, unkept, r.now())
 	for _, i := range instances {
 		again = sooner(again, settlesIn(i, r.now()))
 	}
@@ -170,13 +175,19 @@ func allWorkWith(instances []*v1alpha1.WindowsInstance, revision string, now tim
 // settleTime is after what time the hosts of a pool know that its template was changed, so that what they say is about that.
 const settleTime = 10 * time.Second
 
-// settles says how long it is until then. 0: it is so.
-func (r *Reconciler) settles(pool types.NamespacedName, revision string) time.Duration {
+// settles says how long it is until then, and whether they had another one before. 0: it is so.
+func (r *Reconciler) settles(pool *v1alpha1.WindowsNodePool, revision string) (left time.Duration, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
-	if seen := r.seen[pool]; seen.revision != revision {
-		r.seen[pool] = revisionSeen{revision, now}
+	now, key, undo := r.now(), client.ObjectKeyFromObject(pool), ""
+	if asked := pool.Undo(revision); asked != nil {
+		undo = asked.To
 	}
-	return max(0, settleTime-now.Sub(r.seen[pool].at))
+	seen, known := r.seen[key]
+	if seen.revision != revision || seen.undo != "" && undo == "" {
+		seen = revisionSeen{revision: revision, at: now, changed: known || revision != pool.Status.UpdateRevision}
+	}
+	seen.undo = undo
+	r.seen[key] = seen
+	return max(0, settleTime-now.Sub(seen.at)), seen.changed
 }

@@ -140,6 +140,70 @@ func TestReconcile(t *testing.T) {
 	}
 }
 
+// TestReconcileAfterAChange: a pool whose template was changed is not updated because its hosts have what they had: they learn of it a moment later.
+// A change that costs nothing is over soon after that, and one who begins to look at the pool changes nothing of what is known.
+func TestReconcileAfterAChange(t *testing.T) {
+	f, before, _ := undonePool(t)
+	look := func() (updated metav1.ConditionStatus, generation int64) {
+		t.Helper()
+		key, pool := client.ObjectKey{Namespace: "ns", Name: "p"}, &v1alpha1.WindowsNodePool{}
+		if _, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.client.Get(t.Context(), key, pool); err != nil {
+			t.Fatal(err)
+		}
+		c, updating := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdated), meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionUpdating)
+		if updating != (c.Status == metav1.ConditionFalse) {
+			t.Errorf("it is being updated: %v, and Updated is %+v", updating, c)
+		}
+		return c.Status, c.ObservedGeneration - pool.Generation
+	}
+	change := func(edit func(*v1alpha1.WindowsNodePool)) {
+		t.Helper()
+		pool := &v1alpha1.WindowsNodePool{}
+		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "p"}, pool); err != nil {
+			t.Fatal(err)
+		}
+		edit(pool)
+		pool.Generation++
+		if err := f.client.Update(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settles := func(what string) {
+		t.Helper()
+		for _, after := range []time.Duration{0, gatherTime, settleTime - gatherTime} {
+			f.time = f.time.Add(after)
+			want := metav1.ConditionFalse
+			if after > gatherTime {
+				want = metav1.ConditionTrue
+			}
+			if got, behind := look(); got != want || behind != 0 {
+				t.Errorf("%s: Updated is %s of a generation %d older, want %s", what, got, behind, want)
+			}
+		}
+	}
+	f.seen = map[types.NamespacedName]revisionSeen{} // another process
+	if got, _ := look(); got != metav1.ConditionTrue {
+		t.Errorf("a process begins, and Updated is %s", got)
+	}
+	f.time = f.time.Add(settleTime)
+	change(func(pool *v1alpha1.WindowsNodePool) { pool.Spec.UpdateStrategy.Type = v1alpha1.OnRequest })
+	if got, behind := look(); got != metav1.ConditionTrue || behind != 0 {
+		t.Errorf("the strategy was changed, and Updated is %s", got)
+	}
+	change(func(pool *v1alpha1.WindowsNodePool) { pool.Spec.Template.NodeLabels = map[string]string{"a": "b"} })
+	settles("another template")
+	change(func(pool *v1alpha1.WindowsNodePool) { pool.Spec.Template.NodeLabels = nil })
+	settles("the same as before")
+	f.undoes(&v1alpha1.PoolUndo{Revision: f.pass().Status.UpdateRevision, To: before, RequestedBy: "alice", RequestedAt: new(metav1.NewTime(f.time))})
+	workWith(t, f.client, before, "a", "b")
+	f.pass()
+	change(func(pool *v1alpha1.WindowsNodePool) { pool.Spec.UpdateStrategy.RollingUpdate.Undo = nil })
+	settles("what was undone")
+}
+
 // workWith has instances say that their hosts work with a revision of their pool.
 func workWith(t *testing.T, c client.Client, revision string, names ...string) {
 	t.Helper()

@@ -67,7 +67,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	troubles, lacking := troublesOfHosts(pool, instances, failed, held, now)
 	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troubles...), outdated, lacking)
 	paused := pausedCondition(pool)
-	updated := updatedCondition(pool, current, staying, back)
+	updated := updatedCondition(pool, current, staying, back, held.settles)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)
 	for i := range status.Conditions {
 		status.Conditions[i].ObservedGeneration = pool.Generation
@@ -80,8 +80,9 @@ func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 	return instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
-// updatedCondition says whether all hosts have what is desired.
-func updatedCondition(pool *v1alpha1.WindowsNodePool, current, of int32, back *v1alpha1.PoolRollback) metav1.Condition {
+// updatedCondition says whether all hosts have what is desired. settles: that was changed a moment ago. Whoever waits for the condition after that
+// must not be told that it is done because the hosts have what they had.
+func updatedCondition(pool *v1alpha1.WindowsNodePool, current, of int32, back *v1alpha1.PoolRollback, settles bool) metav1.Condition {
 	if back.ByPerson() {
 		c := metav1.Condition{
 			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUndone,
@@ -91,6 +92,12 @@ func updatedCondition(pool *v1alpha1.WindowsNodePool, current, of int32, back *v
 			c.Status, c.Message = metav1.ConditionTrue, message.ConditionMessage("All hosts of the pool have gone back. "+unpins(pool, back))
 		}
 		return c
+	}
+	if settles && current == of {
+		return metav1.Condition{
+			Type: v1alpha1.ConditionUpdated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdateOutstanding,
+			Message: "What the pool has was changed a moment ago; what its hosts lack of that is about to be known.",
+		}
 	}
 	if current == of {
 		return metav1.Condition{
