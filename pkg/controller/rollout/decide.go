@@ -189,7 +189,7 @@ func (p *pass) consider(h *host) {
 	case h.unconfirmed:
 		p.wait(h, p.unconfirmed(h))
 	case h.update && h.due.After(p.now):
-		p.waitUntil(h, h.due, "The update is tried again", "")
+		p.waitUntil(h, h.due, updateRetried, "")
 	case h.update && h.impact == "":
 		p.unknown = append(p.unknown, h)
 	case h.update:
@@ -521,6 +521,9 @@ func compareBools(a, b bool) int {
 
 // keeps says what keeps a candidate from being disturbed now. Its kind is empty if nothing does.
 func (p *pass) keeps(c candidate) reason {
+	if why := p.keptByUpdate(c); why.kind != "" {
+		return why
+	}
 	if why := p.keptByPolicy(c); why.kind != "" {
 		return why
 	}
@@ -552,6 +555,36 @@ func (p *pass) keeps(c candidate) reason {
 	}
 	return reason{}
 }
+
+// retriedSoon is how long, at the most, a restart that somebody asked for waits for an update that is tried again.
+const retriedSoon = 10 * time.Minute
+
+// keptByUpdate has a host wait that is to be restarted because somebody asked for it, until it has got the update that it is to get: nobody has
+// it disturbed twice, and in a pool of the type OnRequest it is not asked for the update once it was restarted. The restart does not wait for
+// what keeps the update for nobody knows how long.
+func (p *pass) keptByUpdate(c candidate) reason {
+	if !c.start || c.cause != v1alpha1.CauseRestartRequested || !c.update {
+		return reason{}
+	}
+	var why reason
+	switch h := c.host; {
+	case h.due.After(p.now.Add(retriedSoon)):
+		return reason{}
+	case h.due.After(p.now):
+		return reason{kind: waitsForTime, at: h.due, text: updateRetried}
+	case h.impact == "":
+		why = h.waitsForPlan(p.now)
+	default:
+		why = p.keeps(candidate{host: h, impact: h.impact, start: true}) // nothing: it goes first
+	}
+	if why.lasts() {
+		return reason{}
+	}
+	return why
+}
+
+// updateRetried is what a host waits for whose update failed.
+const updateRetried = "The update is tried again"
 
 // awayBeside are the hosts of its pool for whose sake a host that works may have to wait. A broken one that takes pods, because somebody has
 // uncordoned its Node, waits for no others like it, which would wait for it as well.

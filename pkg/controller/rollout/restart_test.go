@@ -4,10 +4,12 @@
 package rollout
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -199,6 +201,59 @@ func TestRemedyOf(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Remediation: tt.policy}}
 			if got := remedyOf(works(tt.edit...), pool); got.action != tt.want.action || got.tried != tt.want.tried || got.forgotten != tt.want.forgotten || !got.due.Equal(tt.want.due) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestRestartWithItsUpdate: a host that somebody wants restarted gets its update first, also in a pool that updates hosts on request only. It
+// is restarted without it where nobody knows when the update comes.
+func TestRestartWithItsUpdate(t *testing.T) {
+	const drains, asked = v1alpha1.ImpactDrain, v1alpha1.CauseRestartRequested
+	cannotSay := func(since time.Duration) func(*host) {
+		return func(h *host) {
+			h.impact, h.unknown, h.askAgain, h.failing, h.failingSince = "", "it is off.", testNow.Add(time.Minute), "it is off.", testNow.Add(-since)
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		impact v1alpha1.ChangeImpact
+		edit   func(*host)
+		canary *intstr.IntOrString
+		beside []host
+		// starts says whether something is begun on the host, and with what cause. waits is what it waits for otherwise.
+		starts bool
+		cause  v1alpha1.OperationCause
+		waits  string
+	}{
+		{name: "it is updated", impact: drains, starts: true},
+		{name: "it is updated at no cost", impact: v1alpha1.ImpactNone, starts: true},
+		{name: "it is up to date", edit: isUpToDate, starts: true, cause: asked},
+		{name: "it was not asked yet", waits: "The host is asked what its update costs."},
+		{name: "it could not say it a moment ago", edit: cannotSay(time.Minute), waits: "What the update costs is not known: it is off."},
+		{name: "and is asked again", edit: func(h *host) {
+			cannotSay(time.Minute)(h)
+			h.unknown = ""
+		}, waits: "What the update costs is not known: it is off."},
+		{name: "it has not been able to say it for long", edit: cannotSay(planPatience), starts: true, cause: asked},
+		{name: "another one is updated first", impact: v1alpha1.ImpactRestart, beside: []host{outdated("b", "", changing(slotRestart))}, waits: "one host of pool p is updated first: b."},
+		{name: "the update is tried again soon", impact: drains, edit: func(h *host) { h.due = testNow.Add(retriedSoon) }, waits: "The update is tried again at"},
+		{name: "and not soon", impact: drains, edit: func(h *host) { h.due = testNow.Add(retriedSoon + time.Second) }, starts: true, cause: asked},
+		{name: "the canaries are updated", impact: drains, canary: new(intstr.FromInt32(1)), beside: []host{outdated("b", "", isUpToDate)}, starts: true, cause: asked},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.Type, s.RollingUpdate.Canary = v1alpha1.OnRequest, tt.canary })
+			h := outdated("a", tt.impact, func(h *host) { h.restart = asked })
+			if tt.edit != nil {
+				tt.edit(&h)
+			}
+			hosts := append([]host{h}, tt.beside...)
+			d := decide(state{hosts: hosts, pools: map[poolKey]policy{h.pool: policyOf(pool, len(hosts))}, disruptions: 1, now: testNow})
+			if starts := len(d.start) == 1 && d.start[0].cause == tt.cause; starts != tt.starts || len(d.start) > 1 {
+				t.Errorf("started are %+v", d.start)
+			}
+			if got := d.waits[h.key].describe(h.pool); !strings.Contains(got, tt.waits) || !tt.starts && got == "" {
+				t.Errorf("it waits for %q, want %q", got, tt.waits)
 			}
 		})
 	}
