@@ -25,8 +25,9 @@ type Policy interface {
 	// Postponed says whether that may last, as it is more than other hosts: the window of the pool has closed, or a host of it
 	// is broken.
 	Postponed(key types.NamespacedName) bool
-	// Yields says whether the host of an instance, whose operation gives way, is to get another configuration now, which needs no drain.
-	Yields(key types.NamespacedName) bool
+	// Yields says what is to be done to the host of an instance now, for which its operation ends that waits, or that downloads updates of
+	// Windows. Empty: nothing is.
+	Yields(key types.NamespacedName) string
 	// Awaited says whether the host is out of service while hosts of other namespaces wait for that to end.
 	Awaited(key types.NamespacedName) bool
 }
@@ -40,9 +41,6 @@ const updatesWait = 4 * time.Hour
 
 // withdrawnInterval is how often it is asked whether the pool still wants the updates that a host waits with.
 const withdrawnInterval = time.Minute
-
-// goesFirst is why an operation gives way.
-const goesFirst = "the host gets another configuration, which needs no drain."
 
 // supersededInterval is how often it is asked whether a host that waits for its removal is still to be removed.
 const supersededInterval = time.Minute
@@ -135,8 +133,8 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 		if e.operation().Admitted() {
 			return "", nil
 		}
-		if e.instance.Status.GivesWay() && e.Policy.Yields(e.key) {
-			return "", &withdrawnError{"Not continued, because " + goesFirst + " It is asked for again."}
+		if first := e.Policy.Yields(e.key); first != "" && e.instance.Status.GivesWay() {
+			return "", &withdrawnError{"Not continued, because " + first + " It is asked for again."}
 		}
 		e.yield()
 		if e.clock.Now().Sub(asked) >= certificateInterval {
@@ -247,9 +245,10 @@ func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 			asked = now
 		}
 		waitsFor := e.Policy.WaitsFor(e.key)
+		first := e.Policy.Yields(e.key)
 		switch {
-		case e.Policy.Yields(e.key):
-			return notInstalled("First, " + goesFirst), nil
+		case first != "":
+			return notInstalled("First, " + first), nil
 		case meta.IsStatusConditionFalse(e.instance.Status.Conditions, v1alpha1.ConditionConfigured):
 			return notInstalled("First, the host has to be configured again."), nil
 		case e.Policy.Postponed(e.key):

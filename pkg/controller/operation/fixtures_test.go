@@ -568,8 +568,8 @@ type passes struct {
 	*rollout.Scheduler
 	// awaited has other namespaces wait.
 	awaited atomic.Bool
-	// yields has another configuration be wanted.
-	yields atomic.Bool
+	// yields has something else be done first. Nil: nothing is.
+	yields atomic.Pointer[string]
 }
 
 func (p *passes) WaitsFor(key types.NamespacedName) string {
@@ -579,8 +579,11 @@ func (p *passes) WaitsFor(key types.NamespacedName) string {
 	return p.Scheduler.WaitsFor(key)
 }
 
-func (p *passes) Yields(key types.NamespacedName) bool {
-	return p.yields.Load() || p.Scheduler.Yields(key)
+func (p *passes) Yields(key types.NamespacedName) string {
+	if why := p.yields.Load(); why != nil {
+		return *why
+	}
+	return p.Scheduler.Yields(key)
 }
 
 func (p *passes) Awaited(key types.NamespacedName) bool {

@@ -32,7 +32,10 @@ const (
 func (e *execution) downloadUpdates(ctx context.Context) (result, error) {
 	e.yield()
 	a, err := e.attempt(ctx, api.ActionDownload, downloaded, "Downloading updates of Windows")
+	first, yields := errors.AsType[*yieldsError](err)
 	switch {
+	case yields: // what the host has by then stays there
+		return result{enough: true, message: "The updates of Windows were not waited for, and are not installed now. First, " + first.why}, nil
 	case err != nil:
 		return result{}, err
 	case a.Error != "":
@@ -99,9 +102,15 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 	request := api.UpdatesRequest{ID: op.ID, Action: action, Scope: api.UpdateScope(op.Reboot.InstallUpdates), Retry: !op.ByController()}
 	began := op.FindStep(e.current).StartedAt.Time
 	var last *api.UpdateAttempt
-	var refused error
+	var refused error       // ends it
 	var unnoticed time.Time // since when it answers, and has not begun
 	err := e.waitUntil(ctx, e.deadline(began, timeout), doing+".", func(ctx context.Context) (string, error) {
+		if action == api.ActionDownload && op.Cause == v1alpha1.CauseWindowsUpdates {
+			if first := e.Policy.Yields(e.key); first != "" {
+				refused = &yieldsError{first}
+				return "", nil
+			}
+		}
 		a, err := ask(ctx, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (*api.UpdateAttempt, error) {
 			return e.Hosts.Updates(ctx, e.instance, request)
 		})
@@ -141,6 +150,11 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 	}
 	return last, nil
 }
+
+// yieldsError ends the download of updates of Windows for something that is to be done to the host first.
+type yieldsError struct{ why string }
+
+func (e *yieldsError) Error() string { return e.why }
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 

@@ -354,7 +354,8 @@ func TestUpdatesDoNotWaitForever(t *testing.T) {
 		{"the window closes", withdraw(func(p *v1alpha1.WindowsNodePool) {
 			p.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 0 29 2 *", DurationSeconds: 60}
 		}), "The window of pool p opens at"},
-		{"it is to get another configuration", func(f *fixture) { f.policy.yields.Store(true) }, "First, the host gets another configuration, which needs no drain."},
+		{"it is to get another configuration", func(f *fixture) { f.policy.yields.Store(new("the host gets another configuration.")) }, "First, the host gets another configuration."},
+		{"its Node is repaired", func(f *fixture) { f.policy.yields.Store(new("the Node is not ready, and is repaired.")) }, "First, the Node is not ready, and is repaired."},
 		{"it has to join again", func(f *fixture) {
 			f.edit(func(i *v1alpha1.WindowsInstance) {
 				meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKubeletCertificateUnusable})
@@ -425,6 +426,29 @@ func TestUpdatesCanceledAtTheEnd(t *testing.T) {
 		f.reconcile(r)
 		if op := f.waitForEnd(); !strings.Contains(op.Message, "Updates were installed, and the Node has been taken care of.") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
+
+// TestDownloadGivesWay: a host whose Node is not ready is not kept from its repair by a download, which may take hours.
+func TestDownloadGivesWay(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "by the controller", func(t *testing.T) {
+		f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful))), inPool("p"), becauseOf(v1alpha1.CauseWindowsUpdates)), updated())
+		f.host.updates.silent = true
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("it to download", func() bool {
+			return strings.HasPrefix(f.get().Status.Operation.Message, "Downloading updates of Windows.")
+		})
+		f.policy.yields.Store(new("the Node is not ready, and is repaired."))
+		began := time.Now()
+		op := f.waitForEnd()
+		if op.Phase != v1alpha1.OperationSucceeded || !strings.HasSuffix(op.Message, "are not installed now. First, the Node is not ready, and is repaired.") || time.Since(began) > time.Minute {
+			t.Errorf("after %s it is %s: %s", time.Since(began), op.Phase, op.Message)
+		}
+		if f.node().Spec.Unschedulable || f.drain.runs > 0 || f.host.restarts() > 0 {
+			t.Errorf("cordoned %v, %d drains, %d restarts", f.node().Spec.Unschedulable, f.drain.runs, f.host.restarts())
 		}
 	})
 }

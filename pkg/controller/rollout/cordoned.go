@@ -73,7 +73,7 @@ func nodeReady(node *corev1.Node) bool {
 // after the other would be lost to its pool. Who requested one expects that it ends with the uncordon, so that this follows, too, if the
 // host was only not back in time.
 func cameBack(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (ok bool, due time.Time) {
-	if node == nil || !workable(i, pool) {
+	if node == nil || !repairable(i, pool) {
 		return false, time.Time{}
 	}
 	// What the mark says, and not the record of the operation, which may have left the history since.

@@ -68,8 +68,8 @@ type decision struct {
 	ready sets.Set[types.NamespacedName]
 	// awaited are hosts that have a slot which hosts of other namespaces wait for.
 	awaited sets.Set[types.NamespacedName]
-	// yields are hosts whose operation waits and ends, so that they get another configuration, which needs no drain.
-	yields sets.Set[types.NamespacedName]
+	// yields are hosts whose operation ends, as it waits or prepares for something that may take hours, and why.
+	yields map[types.NamespacedName]string
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
 	held, waiting int
 	// again is when to decide again at the latest. Zero: when something changes.
@@ -103,8 +103,12 @@ func decide(s state) decision {
 			if h.waitsWith == v1alpha1.CauseWindowsUpdates {
 				p.ready.Insert(h.key)
 			}
-			p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
-			p.giveWay(h)
+			if !p.giveWayToRepair(h) {
+				p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
+				p.giveWay(h)
+			}
+		case h.prepares && !h.unconfirmed: // it waits for nothing
+			p.giveWayToRepair(h)
 		default:
 			p.consider(h)
 		}
@@ -161,8 +165,31 @@ func (p *pass) giveWay(h *host) {
 	case h.impact == "":
 		p.ask = append(p.ask, h.key)
 	case slotOf(h.impact) != slotDisruption && p.keeps(candidate{host: h, impact: h.impact, start: true}).kind == "":
-		p.yields.Insert(h.key)
+		p.yields[h.key] = "the host gets another configuration, which needs no drain."
 	}
+}
+
+// giveWayToRepair ends what the controller wants of a host anyway, and what the host may wait for, or download for, for hours, if nothing keeps
+// it from being repaired meanwhile, or its Node from being uncordoned. It says whether that ends.
+func (p *pass) giveWayToRepair(h *host) bool {
+	c, due, why := candidate{host: h, start: true}, time.Time{}, ""
+	switch {
+	case h.remedy.action != "":
+		c.impact, c.cause, due, why = h.remedy.impact(), v1alpha1.CauseNodeNotReady, h.remedy.due, "the Node is not ready, and is repaired."
+	case h.uncordon:
+		c.impact, c.cause, due, why = v1alpha1.ImpactNone, v1alpha1.CauseCameBack, h.uncordonDue, "the Node is ready again, which a restart that failed had left cordoned, and is uncordoned."
+	default:
+		return false
+	}
+	if due.After(p.now) {
+		p.later(due)
+		return false
+	}
+	if p.keeps(c).kind != "" {
+		return false
+	}
+	p.yields[h.key] = why
+	return true
 }
 
 // considerRemoval lets a host go whose removal was confirmed, and has others wait for their slot.
@@ -194,10 +221,13 @@ func (p *pass) consider(h *host) {
 		p.unknown = append(p.unknown, h)
 	case h.update:
 		p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
-	case h.heldBack && !h.prepares: // one that prepares for updates of Windows waits for nothing
+	case h.heldBack:
 		p.wait(h, reason{kind: waitsForResume})
-	case h.keeps && !h.prepares:
+	case h.keeps:
 		p.wait(h, reason{kind: waitsForPrograms})
+	}
+	if h.uncordon && !h.uncordonDue.After(p.now) { // before an annotation of the Node has the host configured again, which may wait for long
+		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseCameBack})
 	}
 	switch {
 	case h.renew && h.renewDue.After(p.now):
@@ -224,7 +254,6 @@ func (p *pass) consider(h *host) {
 	case h.uncordon && h.uncordonDue.After(p.now):
 		p.waitUntil(h, h.uncordonDue, "Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready", v1alpha1.CauseCameBack)
 	case h.uncordon:
-		p.queue = append(p.queue, candidate{host: h, impact: v1alpha1.ImpactNone, start: true, cause: v1alpha1.CauseCameBack})
 	case h.restart != "" && h.restartDue.After(p.now):
 		p.later(h.restartDue)
 		if what := h.toRestart(); what != "" {
@@ -323,7 +352,7 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, told: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: sets.New[types.NamespacedName](), ready: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, told: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
 		if t := p.turns[key.namespace]; policy.removed.After(t) {

@@ -179,8 +179,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 			h.waits = v1alpha1.ImpactDrain
 		}
 	}
-	if op.Active() && op.Cause == v1alpha1.CauseWindowsUpdates && h.holds == slotNone && !uncordoned(op) {
-		h.prepares = true
+	if h.prepares = prepares(op); h.prepares {
 		if runs(op, v1alpha1.StepWaitForSlot) && op.Node != nil {
 			h.waits, h.waitsWith = v1alpha1.ImpactReboot, op.Cause
 		}
@@ -307,6 +306,11 @@ func downloads(op *v1alpha1.Operation) bool {
 	}
 	slot := op.FindStep(v1alpha1.StepWaitForSlot) // which is over at once
 	return len(op.Steps) == 0 || slot != nil && !slot.Ended()
+}
+
+// prepares says whether an operation downloads updates of Windows, or waits for its slot with them.
+func prepares(op *v1alpha1.Operation) bool {
+	return op.Active() && op.Cause == v1alpha1.CauseWindowsUpdates && holds(op) == slotNone && !uncordoned(op)
 }
 
 // uncordoned says whether the Node takes pods again, whatever the operation still does.

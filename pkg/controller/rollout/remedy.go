@@ -29,7 +29,7 @@ type remedy struct {
 
 // remedyOf says what is to be done about the host of an instance, because its Node is not ready.
 func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remedy {
-	if pool == nil || pool.Spec.Remediation == nil || !workable(i, pool) {
+	if pool == nil || pool.Spec.Remediation == nil || !repairable(i, pool) {
 		return remedy{}
 	}
 	policy := *pool.Spec.Remediation.DeepCopy()

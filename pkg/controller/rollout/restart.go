@@ -89,12 +89,23 @@ func restartWith(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, up
 	return cause, due
 }
 
-// workable says whether the controller may do something to the host of an instance by itself: it made it a node,
-// can log in to it, is not to leave it alone, and nobody has begun to release it.
+// workable says whether the controller may do something to the host of an instance by itself, and nothing is done to it now.
 func workable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
+	return !i.Status.Operation.Active() && manageable(i, pool)
+}
+
+// repairable says whether the controller may do something to the host of an instance by itself without which that stays out of service: nothing
+// is done to it now, or nothing but what may take hours and ends for that.
+func repairable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
+	return (!i.Status.Operation.Active() || i.Status.GivesWay() || prepares(i.Status.Operation)) && manageable(i, pool)
+}
+
+// manageable says whether the host of an instance is one that the controller may do something to: it made it a node, can log in to it, is not to
+// leave it alone, and nobody has begun to release it.
+func manageable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
 	status := &i.Status
 	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
-	return i.DeletionTimestamp.IsZero() && status.KeptOff() == nil && !status.Operation.Active() && object.PausedBy(i, pool) == "" &&
+	return i.DeletionTimestamp.IsZero() && status.KeptOff() == nil && object.PausedBy(i, pool) == "" &&
 		status.Node != nil && status.MayHaveChangedHost() && status.ReleaseBegunBy() == nil && configured != nil && configured.Reason != v1alpha1.ReasonNotManaged &&
 		status.ObservedGeneration == i.Generation && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
 }

@@ -107,11 +107,12 @@ func (s *Scheduler) Postponed(key types.NamespacedName) bool {
 	return waits && s.last.ready.Has(key) && why.kind.lasts()
 }
 
-// Yields says whether the host of an instance, whose operation gives way, is to get another configuration now, which needs no drain.
-func (s *Scheduler) Yields(key types.NamespacedName) bool {
+// Yields says what is to be done to the host of an instance now, for which its operation ends that waits, or that downloads updates of
+// Windows. Empty: nothing is.
+func (s *Scheduler) Yields(key types.NamespacedName) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last.yields.Has(key)
+	return s.last.yields[key]
 }
 
 // Awaited says whether the host of an instance has a slot that hosts of other namespaces wait for.

@@ -150,11 +150,21 @@ func (f *scheduled) operation(name string) *v1alpha1.Operation {
 
 func (f *scheduled) operationIn(namespace, name string) *v1alpha1.Operation {
 	f.t.Helper()
-	var i v1alpha1.WindowsInstance
-	if err := f.client.Get(f.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, &i); err != nil {
+	return f.getIn(namespace, name).Status.Operation
+}
+
+func (f *scheduled) get(name string) *v1alpha1.WindowsInstance {
+	f.t.Helper()
+	return f.getIn("ns", name)
+}
+
+func (f *scheduled) getIn(namespace, name string) *v1alpha1.WindowsInstance {
+	f.t.Helper()
+	i := &v1alpha1.WindowsInstance{}
+	if err := f.client.Get(f.t.Context(), types.NamespacedName{Namespace: namespace, Name: name}, i); err != nil {
 		f.t.Fatal(err)
 	}
-	return i.Status.Operation
+	return i
 }
 
 // needsUpdate is a Node of pool p that works with r1 and is to have r2.

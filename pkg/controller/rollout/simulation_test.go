@@ -372,6 +372,9 @@ func (s *simulated) pass() decision {
 			s.giveUp(h)
 		}
 	}
+	for key := range d.yields {
+		s.giveUp(byKey[key])
+	}
 	for _, key := range d.ask {
 		byKey[key].impact = s.costs[key]
 	}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestGiveWayToRepair: what the controller wants of a host anyway, and what may take hours before it disturbs the host, keeps it neither from being
+// repaired nor its Node from being uncordoned.
+func TestGiveWayToRepair(t *testing.T) {
+	const repaired, uncordoned = "the Node is not ready, and is repaired.", "and is uncordoned."
+	operation := func(cause v1alpha1.OperationCause, running string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			op := &v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning, Origin: v1alpha1.OriginController, Cause: cause, Node: &v1alpha1.OperationNode{Name: "a"}, RequestedAt: *at(-2 * time.Hour)}
+			if configures(cause) {
+				op.Type, op.Revision, op.AdmittedImpact, op.Impact = v1alpha1.OperationReconfigure, "r2", v1alpha1.ImpactNone, v1alpha1.ImpactDrain
+			}
+			for _, name := range []string{v1alpha1.StepDownloadUpdates, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon} {
+				state := v1alpha1.StepPending
+				if name == running {
+					state = v1alpha1.StepRunning
+				}
+				op.Steps = append(op.Steps, v1alpha1.OperationStep{Name: name, State: state})
+			}
+			i.Status.Operation = op
+		}
+	}
+	const updates, renewal, waits = v1alpha1.CauseWindowsUpdates, v1alpha1.CauseVersionChanged, v1alpha1.StepWaitForSlot
+	goesDown := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour)
+	remediated := &v1alpha1.PoolRemediation{}
+	down, ready := newNode("a", "", corev1.ConditionFalse), newNode("a", "", corev1.ConditionTrue)
+	left := cordonedNode(byController)
+	left.UID = ""
+	for _, tt := range []struct {
+		name        string
+		remediation *v1alpha1.PoolRemediation
+		node        *corev1.Node
+		edit        []func(*v1alpha1.WindowsInstance)
+		want        string
+	}{
+		{"updates of Windows wait", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, waits)}, repaired},
+		{"they are downloaded", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, v1alpha1.StepDownloadUpdates)}, repaired},
+		{"its Node is drained for them", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, v1alpha1.StepCordon), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.AdmittedImpact = v1alpha1.ImpactReboot }}, ""},
+		{"what an annotation asks for waits", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(renewal, waits)}, repaired},
+		{"a restart runs", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(v1alpha1.CauseRestartPending, v1alpha1.StepCordon)}, ""},
+		{"the Node is ready", remediated, ready, []func(*v1alpha1.WindowsInstance){operation(updates, waits)}, ""},
+		{"nobody wants it repaired", nil, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, waits)}, ""},
+		{"a restart left it cordoned", nil, left, []func(*v1alpha1.WindowsInstance){operation(updates, waits)}, uncordoned},
+		{"which an annotation asks something of", nil, left, []func(*v1alpha1.WindowsInstance){operation(renewal, waits)}, uncordoned},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+				pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 14 * * *", DurationSeconds: 60}
+				pool.Spec.Remediation = tt.remediation
+				f := newScheduled(t, nil, pool, works(tt.edit...), tt.node.DeepCopy())
+				now, key := clocktesting.NewFakePassiveClock(testNow), types.NamespacedName{Namespace: "ns", Name: "a"}
+				f.clock = now
+				for _, after := range []time.Duration{0, maxPause, 2 * maxPause} { // it looks at the Node for a while
+					now.SetTime(testNow.Add(after))
+					f.pass()
+				}
+				if got := f.Yields(key); !strings.HasSuffix(got, tt.want) || got != "" && tt.want == "" {
+					t.Errorf("it yields to %q, want %q", got, tt.want)
+				}
+				if op := f.operation("a"); op.ID != "op-1" || configures(op.Cause) && op.Admitted() {
+					t.Errorf("it has %+v", op)
+				}
+				// Once it has ended, that is done first.
+				i := f.get("a")
+				i.Status.Operation.Phase, i.Status.Operation.FinishedAt = v1alpha1.OperationCanceled, new(metav1.NewTime(now.Now()))
+				if err := f.client.Status().Update(t.Context(), i); err != nil {
+					t.Fatal(err)
+				}
+				f.pass()
+				if op := f.operation("a"); tt.want != "" && (!op.Active() || op.Cause != map[string]v1alpha1.OperationCause{repaired: v1alpha1.CauseNodeNotReady, uncordoned: v1alpha1.CauseCameBack}[tt.want]) {
+					t.Errorf("next it has %+v", op)
+				}
+			})
+		})
+	}
+}
+
+// TestUncordonBeforeRenewal: a Node that takes no pods, because a restart failed, does not wait for what an annotation asks for.
+func TestUncordonBeforeRenewal(t *testing.T) {
+	h := outdated("a", "", isUpToDate, func(h *host) { h.cordoned, h.uncordon, h.renew = true, true, true })
+	d := decide(state{hosts: []host{h}, disruptions: 1, now: testNow, pools: map[poolKey]policy{}})
+	if len(d.start) != 1 || d.start[0].cause != v1alpha1.CauseCameBack {
+		t.Errorf("started are %+v", d.start)
+	}
+}
