@@ -505,7 +505,12 @@ func TestRolloutUndo(t *testing.T) {
 		{"with a reason", "undo p --reason=broken", worked("p-1", "p-4"), all, `"reason":"broken"`, "goes back to revision 1\n"},
 		{"by its number", "undo p --to-revision=1 --dry-run", worked("p-1", "p-2"), all, `"to":"p-1"`, "windowsnodepool/p goes back to revision 1 (server dry run)\n"},
 		{"of a release that recorded one only", "undo p", nil, all, `"to":"p-1"`, "goes back to revision 1\n"},
-		{"once more", "undo p", pinned, all, `"to":"p-1"`, "goes back to revision 1\n"},
+		{"once more", "undo p", pinned, all, "", "windowsnodepool/p is undone already. Pinned to revision 2 (p-2) by bob. To go back further, to revision 1: kubectl windows rollout undo p -n hosts --to-revision=1"},
+		{"further", "undo p --to-revision=1", pinned, all, `"to":"p-1"`, "goes back to revision 1\n"},
+		{"once more, and nothing worked before", "undo p", func(p *v1alpha1.WindowsNodePool) {
+			pinned(p)
+			p.Status.WorkedRevisions = []string{"p-2"}
+		}, all, "", "windowsnodepool/p is undone already, and has no revision before that all its hosts worked with. Pinned to revision 2 (p-2) by bob."},
 		{"while an earlier one is rolled out again", "undo p", func(p *v1alpha1.WindowsNodePool) {
 			worked("p-1", "p-4", "p-2")(p)
 			p.Status.CurrentRevision = "p-2"

@@ -42,6 +42,8 @@ maxUnavailable and window of the pool; canary does not hold them up. What comes 
 does not go back, nor does the kubelet to a version that does not suit the API server. Hosts that can get the earlier programs
 neither from their own disk nor from windows-controller are named, and keep what they have.
 
+While a pool is pinned so, only --to-revision has its hosts go back further: whoever repeats the command does not want that.
+
 The pool is pinned so until spec.template or the payload changes. To end it before: kubectl windows rollout resume POOL.`,
 		Example: `  kubectl windows rollout undo windows-instances --reason='pods cannot mount volumes'
   kubectl windows rollout undo windows-instances --to-revision=3`,
@@ -49,7 +51,7 @@ The pool is pinned so until spec.template or the payload changes. To end it befo
 		ValidArgsFunction: e.completePool,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args[0]) },
 	}
-	cmd.Flags().Int64Var(&o.revision, "to-revision", 0, "The revision to go back to, one that all hosts had. 0: the last before the one that they are to have now.")
+	cmd.Flags().Int64Var(&o.revision, "to-revision", 0, "The revision to go back to, one that all hosts had. 0: the last before the one that they are to have now, unless the pool is pinned.")
 	cmd.Flags().StringVar(&o.reason, "reason", "", "Why, for people. It is shown as long as the pool is pinned.")
 	addDryRun(cmd, &o.dryRun, "none, or server: the API checks the request, and nothing is changed.")
 	return cmd
@@ -94,7 +96,7 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 	}
 	asked := pool.Spec.UpdateStrategy.RollingUpdate.Undo
 	ctx, cancel := context.WithTimeoutCause(ctx, undoAnswered, &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf(
-		"windows-controller has not answered yet; see what it does: kubectl windows rollout status %s -n %s", pool.Name, pool.Namespace)})
+		"the request is recorded, so that it need not be repeated, and windows-controller has not answered yet; see what it does: kubectl windows rollout status %s -n %s", pool.Name, pool.Namespace)})
 	defer cancel()
 	for {
 		back := pool.RolledBack(pool.Status.UpdateRevision)
@@ -133,7 +135,8 @@ func (o *rolloutUndo) repeats(pool *v1alpha1.WindowsNodePool, to string) bool {
 	return known != nil && known.Revision == pool.Status.UpdateRevision && known.To == to && known.Reason == o.reason && !pool.RolledBack(known.Revision).ByPerson()
 }
 
-// undoTo is the revision that a pool is to go back to. 0 is the last before the one that its hosts are to have now.
+// undoTo is the revision that a pool is to go back to. 0 is the last before the one that its hosts are to have now, unless the pool is
+// pinned.
 func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
 	now, worked := pool.Status.UpdateRevision, pool.Status.WorkedRevisions
 	if len(worked) == 0 {
@@ -155,9 +158,18 @@ func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevisio
 			worked = append(slices.Clone(worked), current) // a pin may have gone back past others
 		}
 		for _, name := range slices.Backward(worked) {
-			if at := slices.IndexFunc(revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name }); at >= 0 {
+			at := slices.IndexFunc(revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name })
+			switch {
+			case at < 0:
+			case back.ByPerson(): // who repeats a request that was answered late must not take the pool back past that
+				return nil, fmt.Errorf("windowsnodepool/%s is undone already. %s To go back further, to revision %d: kubectl windows rollout undo %[1]s -n %[4]s --to-revision=%[3]d",
+					pool.Name, back.Message, revisions[at].Revision, pool.Namespace)
+			default:
 				return &revisions[at], nil
 			}
+		}
+		if back.ByPerson() {
+			return nil, fmt.Errorf("windowsnodepool/%s is undone already, and has no revision before that all its hosts worked with. %s", pool.Name, back.Message)
 		}
 		return nil, fmt.Errorf("windowsnodepool/%s has no earlier revision that all its hosts worked with: kubectl windows rollout history %s -n %s", pool.Name, pool.Name, pool.Namespace)
 	}
