@@ -30,7 +30,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // cluster has the objects of a fleet, a [Scheduler] that reads and writes them, and a [Reconciler] that keeps the status of the pools. Its

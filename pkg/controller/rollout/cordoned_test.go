@@ -13,7 +13,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 const byController = "op-1 Reboot (asked for by windows-controller)"
