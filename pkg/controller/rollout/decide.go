@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -133,16 +134,7 @@ func decide(s state) decision {
 		return true
 	})
 	p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool { return granted.Has(c.host) }) // one thing at a time
-	// One after the other, as each grant counts for those after it.
-	for len(p.queue) > 0 {
-		next := p.next()
-		if next < 0 {
-			break
-		}
-		granted := p.queue[next]
-		p.grant(granted)
-		p.queue = slices.DeleteFunc(p.queue, func(c candidate) bool { return c.host == granted.host })
-	}
+	p.serve()
 	p.idle()
 	for key, why := range p.waits {
 		if kind := p.tells(key, why); kind != "" {
@@ -347,6 +339,8 @@ type sum struct {
 	unready int
 	// lack are the hosts on which updates of Windows failed after their Nodes were drained for them.
 	lack []*host
+	// window says whether the window of the pool is open, and when to ask again. It is found out once for all hosts.
+	window func() (open bool, again time.Time)
 }
 
 func newPass(s state) *pass {
@@ -363,7 +357,7 @@ func newPass(s state) *pass {
 		h := &p.hosts[i]
 		of := p.sums[h.pool]
 		if of == nil {
-			of = &sum{}
+			of = &sum{window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
 			p.sums[h.pool] = of
 		}
 		of.size++
@@ -481,40 +475,21 @@ func (h *host) waitsForPlan(now time.Time) reason {
 	return reason{kind: waitsForPlan, text: cmp.Or(h.unknown, h.failing), stuck: h.failing != "" && now.Sub(h.failingSince) >= planPatience}
 }
 
-// next is the candidate that gets what it needs now, -1 if there is none. Those that cannot have it are out of
-// the queue, and why is noted.
-func (p *pass) next() int {
-	best := -1
-	kept := p.queue[:0]
-	for _, c := range p.queue {
-		if why := p.keeps(c); why.kind != "" {
-			why.upkeep = upkeep(c.cause)
-			// What it waits for with its update is said first, and what can be done about it before a time that has to come.
-			if known, waits := p.waits[c.key]; !waits || known.kind == waitsForTime {
-				p.wait(c.host, why)
-			}
-			if slotOf(c.impact) == slotDisruption {
-				p.waiting++
-			}
-			c.unremedied = c.unremedied || c.cause == v1alpha1.CauseNodeNotReady && why.kind.lasts()
-			continue
-		}
-		kept = append(kept, c)
-		if best < 0 || p.compare(c, kept[best]) < 0 {
-			best = len(kept) - 1
-		}
-	}
-	p.queue = kept
-	return best
-}
-
-// compare says which of two candidates is first: what has begun, then those of the namespace whose turn it is, and of these what
-// somebody asked for, what is broken, and the oldest.
+// compare says which of two candidates is first: what has begun, then those of the namespace whose turn it is, and of these as
+// compareInLine says.
 func (p *pass) compare(a, b candidate) int {
 	return cmp.Or(
 		compareBools(a.takesTurns(), b.takesTurns()),
 		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
 		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
+		compareInLine(a, b),
+	)
+}
+
+// compareInLine says which of two candidates of a namespace is first, whatever has been granted before: what somebody asked for, what is
+// broken, and the oldest.
+func compareInLine(a, b candidate) int {
+	return cmp.Or(
 		-compareBools(a.byPerson, b.byPerson),
 		-compareBools(a.cause == v1alpha1.CauseNodeNotReady, b.cause == v1alpha1.CauseNodeNotReady),
 		compareBroken(a.host, b.host),
@@ -690,7 +665,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return reason{kind: waitsForCanary, most: policy.canary}
 	}
 	if policy.window != nil {
-		open, again := policy.window.At(p.now)
+		open, again := of.window()
 		p.later(again)
 		if !open {
 			return reason{kind: waitsForWindow, at: again}
@@ -753,14 +728,15 @@ func (p *pass) grant(c candidate) {
 
 // describeAwaited finds the hosts that have slots which hosts of other namespaces wait for.
 func (p *pass) describeAwaited() {
+	waiting := sets.New[string]() // namespaces
 	for key, why := range p.waits {
-		if why.kind != waitsForCluster {
-			continue
+		if why.kind == waitsForCluster {
+			waiting.Insert(key.Namespace)
 		}
-		for _, h := range p.held {
-			if h.key.Namespace != key.Namespace {
-				p.awaited.Insert(h.key)
-			}
+	}
+	for _, h := range p.held {
+		if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.key.Namespace) {
+			p.awaited.Insert(h.key)
 		}
 	}
 }

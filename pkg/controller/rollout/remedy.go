@@ -32,12 +32,12 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 	if pool == nil || pool.Spec.Remediation == nil || !repairable(i, pool) {
 		return remedy{}
 	}
-	policy := *pool.Spec.Remediation.DeepCopy()
-	v1alpha1.SetDefaults_PoolRemediation(&policy)
 	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
 	if c == nil || c.Status == metav1.ConditionTrue || c.Reason != v1alpha1.ReasonNodeNotReady {
 		return remedy{}
 	}
+	policy := *pool.Spec.Remediation.DeepCopy()
+	v1alpha1.SetDefaults_PoolRemediation(&policy)
 	due, before := c.LastTransitionTime.Time, c.LastTransitionTime.Time
 	tried := sets.New[v1alpha1.PoolRemediationAction]()
 	var restartDue time.Time

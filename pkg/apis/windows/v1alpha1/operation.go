@@ -77,7 +77,7 @@ func (p BlockedPod) String() string {
 // Operations are all operations of the instance that are known, the newest first. They are
 // those of the status, and no copies.
 func (s *WindowsInstanceStatus) Operations() []*Operation {
-	var out []*Operation
+	out := make([]*Operation, 0, 1+len(s.History))
 	if s.Operation != nil {
 		out = append(out, s.Operation)
 	}
