@@ -72,7 +72,8 @@ test-e2e: ## Run the tests of the whole system and of what it is tested with.
 	hack/test.sh e2e
 
 .PHONY: test-all
-test-all: ## Run the tests of the whole system, on all platforms of OpenShift.
+test-all: ## Run the tests of the whole system, on all platforms of OpenShift, and simulate 10,000 hosts.
+	go test -trimpath -count=1 -timeout 30m -run '^TestSimulatedFleet$$' ./pkg/controller/rollout -fleet.hosts=10000
 	E2E_PLATFORMS=all TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
 
 .PHONY: fuzz

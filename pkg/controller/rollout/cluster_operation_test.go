@@ -53,7 +53,7 @@ func (c *cluster) proceed(m *member) bool {
 	case m.next.IsZero() || m.next.After(time.Now()):
 		return false
 	}
-	m.next = time.Now().Add(time.Duration(1+c.draw("takes", 120)) * time.Second)
+	m.next = c.after(c.takes())
 	if op.Phase == v1alpha1.OperationPending {
 		c.editOperation(m, func(op *v1alpha1.Operation) {
 			op.Phase, op.StartedAt = v1alpha1.OperationRunning, new(metav1.Now())
@@ -76,9 +76,17 @@ func (c *cluster) proceed(m *member) bool {
 	return true
 }
 
+// takes is how long a step takes.
+func (c *cluster) takes() time.Duration {
+	if c.pace.step > 0 { // most steps end with the one before
+		return max(0, time.Duration(c.draw("takes", 4)-2)) * c.pace.step
+	}
+	return time.Duration(1+c.draw("takes", 120)) * time.Second
+}
+
 // record records an operation of somebody else than the scheduler.
 func (c *cluster) record(m *member, op *v1alpha1.Operation) {
-	m.next = time.Now().Add(time.Second)
+	m.next = c.after(time.Second)
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
 		if err := i.Status.Record(op); err != nil {
 			c.t.Fatal(err)
@@ -132,7 +140,7 @@ func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
 }
 
 // fails says whether one of n things goes wrong.
-func (c *cluster) fails(n int) bool { return !c.well && c.draw("fails", n) == 0 }
+func (c *cluster) fails(n int) bool { return !c.well && c.draw("fails", n*max(1, c.pace.luck)) == 0 }
 
 // do does a step.
 func (c *cluster) do(m *member, name string) {
@@ -221,11 +229,12 @@ func (c *cluster) apply(m *member) {
 	}
 	m.has = op.Revision
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
-		i.Status.CurrentRevision, i.Status.PoolRevision = op.Revision, c.nameOf[op.Revision]
-		if op.Revision == i.Status.DesiredRevision {
-			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevisionCurrent})
+		if name := c.nameOf[op.Revision]; name != i.Status.PoolRevision {
+			i.Status.PoolRevision, i.Status.PreviousPoolRevision = name, i.Status.PoolRevision
 		}
+		i.Status.CurrentRevision = op.Revision
 	})
+	c.desire(m)
 	c.setReady(m, !m.down)
 	c.end(m, v1alpha1.StepApply)
 }

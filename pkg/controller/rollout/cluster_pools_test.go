@@ -45,6 +45,11 @@ type simulatedPool struct {
 	told bool
 }
 
+// rolledBack is the rollback of what the hosts of a pool were to have. Nil: they are to have it.
+func (p *simulatedPool) rolledBack() *v1alpha1.PoolRollback {
+	return p.object.RolledBack(p.object.Status.UpdateRevision)
+}
+
 // startReconciler has a controller of pools begin, which looks at all of them.
 func (c *cluster) startReconciler() {
 	cl := clusterClient{c: c}
@@ -52,7 +57,13 @@ func (c *cluster) startReconciler() {
 		client: cl, applier: &apply.Applier{Client: cl, Live: cl, FieldManager: fieldManager}, now: time.Now, blockedBy: c.scheduler.blockedBy,
 		recorder: &record.FakeRecorder{}, seen: map[types.NamespacedName]revisionSeen{},
 	}
-	c.scheduler.changed = func(_ context.Context, key types.NamespacedName) { c.pool(key).woken = true }
+	c.scheduler.changed = func(_ context.Context, key types.NamespacedName) {
+		if p := c.pool(key); c.pace.rest > 0 {
+			c.gather(p)
+		} else {
+			p.woken = true
+		}
+	}
 	for _, p := range c.pools {
 		p.woken, p.due = true, time.Time{}
 	}
@@ -68,7 +79,9 @@ func (c *cluster) pool(key types.NamespacedName) *simulatedPool {
 }
 
 // gather has the status of a pool computed in a moment, as one of its hosts has changed.
-func (c *cluster) gather(p *simulatedPool) { p.due = earlier(p.due, time.Now().Add(gatherTime)) }
+func (c *cluster) gather(p *simulatedPool) {
+	p.due = earlier(p.due, time.Now().Add(max(gatherTime, c.pace.rest)))
+}
 
 // reconcile computes the status of a pool, and says whether that was due.
 func (c *cluster) reconcile(p *simulatedPool) bool {
@@ -190,9 +203,13 @@ func (w clusterStatus) Apply(_ context.Context, obj runtime.ApplyConfiguration, 
 	if err := json.Unmarshal(data, &status); err != nil {
 		return err
 	}
+	before := p.rolledBack()
 	w.c.editPool(p, func(pool *v1alpha1.WindowsNodePool) {
 		status.RecentRemovals = pool.Status.RecentRemovals
 		pool.Status = status
 	})
+	if !equality.Semantic.DeepEqual(before, p.rolledBack()) {
+		w.c.desireAll(p)
+	}
 	return nil
 }

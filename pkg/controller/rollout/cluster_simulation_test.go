@@ -45,7 +45,7 @@ func simulateCluster(t *rapid.T) {
 		c := &cluster{t: t, draw: func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }}
 		c.disruptions = 1 + c.draw("disruptions", 4)
 		for n := range 1 + c.draw("pools", 3) {
-			c.addPool(n, 1+c.draw("size", 5))
+			c.addPool(n, 1+c.draw("size", 5), 2)
 		}
 		c.begin()
 		defer func() { c.stop() }() // it is another one by then
@@ -58,9 +58,9 @@ func simulateCluster(t *rapid.T) {
 	})
 }
 
-// addPool adds a pool with hosts, which are to be updated.
-func (c *cluster) addPool(n, size int) {
-	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d", n%2), Name: fmt.Sprintf("p%d", n), UID: types.UID(fmt.Sprint(n)), Generation: 1}}
+// addPool adds a pool with hosts, which are to be updated, in one of some namespaces.
+func (c *cluster) addPool(n, size, namespaces int) {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d", n%namespaces), Name: fmt.Sprintf("p%d", n), UID: types.UID(fmt.Sprint(n)), Generation: 1}}
 	pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
 	c.givePolicy(pool)
 	p := &simulatedPool{object: pool}
@@ -92,7 +92,8 @@ func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
 // begin has the controller begin on the eve of the day when the clocks of Europe change.
 func (c *cluster) begin() {
 	slices.SortFunc(c.members, func(a, b *member) int { return compareKeys(a.key, b.key) })
-	c.byKey, c.kept, c.nameOf = map[types.NamespacedName]*member{}, map[types.NamespacedName]*appsv1.ControllerRevision{}, map[string]string{}
+	c.byKey, c.kept = map[types.NamespacedName]*member{}, map[types.NamespacedName]*appsv1.ControllerRevision{}
+	c.nameOf, c.wantedAs = map[string]string{}, map[string]string{}
 	for _, m := range c.members {
 		c.byKey[m.key] = m
 		c.count(m)
@@ -128,7 +129,7 @@ func (c *cluster) want(p *simulatedPool) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p.wanted, c.nameOf[revision] = revision, name
+	p.wanted, c.nameOf[revision], c.wantedAs[name] = revision, name, revision
 	for _, m := range p.members {
 		if m.instance == nil {
 			continue
@@ -137,11 +138,36 @@ func (c *cluster) want(p *simulatedPool) {
 		if m.says = m.costs; c.draw("differs", 8) == 0 { // it finds out more when it is done
 			m.says = pick(c, "says", impacts...)
 		}
-		c.edit(m, func(i *v1alpha1.WindowsInstance) {
-			i.Status.DesiredRevision = revision
-			meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRevisionOutdated})
-		})
+		c.desire(m)
 	}
+}
+
+// desireAll writes it of all hosts of a pool.
+func (c *cluster) desireAll(p *simulatedPool) {
+	for _, m := range p.members {
+		if m.instance != nil {
+			c.desire(m)
+		}
+	}
+}
+
+// desire writes what the controller of instances says of what a host is to have: what its pool wants, or what it goes back to.
+func (c *cluster) desire(m *member) {
+	want := m.in.wanted
+	if name := desired.BackTo(m.instance, m.in.object, c.nameOf[want]); name != "" {
+		want = c.wantedAs[name]
+	}
+	upToDate := metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevisionCurrent}
+	if m.instance.Status.CurrentRevision != want {
+		upToDate.Status, upToDate.Reason = metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated
+	}
+	if known := meta.FindStatusCondition(m.instance.Status.Conditions, upToDate.Type); m.instance.Status.DesiredRevision == want && known != nil && known.Status == upToDate.Status {
+		return
+	}
+	c.edit(m, func(i *v1alpha1.WindowsInstance) {
+		i.Status.DesiredRevision = want
+		meta.SetStatusCondition(&i.Status.Conditions, upToDate)
+	})
 }
 
 func (c *cluster) any() *member { return c.members[c.draw("host", len(c.members))] }
@@ -210,15 +236,7 @@ var clusterActions = map[string]func(*cluster){
 			})
 		}
 	},
-	"there are updates of Windows": func(c *cluster) {
-		for _, m := range c.anyPool().members {
-			if m.instance != nil && len(m.instance.Status.WindowsUpdates.Failed) == 0 {
-				c.edit(m, func(i *v1alpha1.WindowsInstance) {
-					i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now()), Pending: 2, Security: 1}
-				})
-			}
-		}
-	},
+	"there are updates of Windows": func(c *cluster) { c.findUpdates(c.anyPool()) },
 	"a person asks for an update": func(c *cluster) {
 		m := c.any()
 		if m.instance == nil || m.instance.Status.Operation.Active() || !m.instance.DeletionTimestamp.IsZero() || m.node == nil {
@@ -277,6 +295,17 @@ var clusterActions = map[string]func(*cluster){
 	"the answer to a write is lost": func(c *cluster) { c.loses = true },
 }
 
+// findUpdates has the hosts of a pool find updates of Windows.
+func (c *cluster) findUpdates(p *simulatedPool) {
+	for _, m := range p.members {
+		if m.instance != nil && len(m.instance.Status.WindowsUpdates.Failed) == 0 {
+			c.edit(m, func(i *v1alpha1.WindowsInstance) {
+				i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now()), Pending: 2, Security: 1}
+			})
+		}
+	}
+}
+
 func (c *cluster) makeNode(m *member) {
 	m.down = false
 	c.version++
@@ -302,7 +331,7 @@ func (c *cluster) settle() {
 		}
 		c.comesUp(m)
 	}
-	c.run(time.Minute) // also if nothing is left to be done, the pools have to say so
+	c.run(time.Minute + 5*c.pace.rest) // also if nothing is left to be done, the pools have to say so
 	// A window opens each day, and what has failed is tried again within two.
 	for version, quiet := c.version, 0; quiet < 3*24 && !c.over(); quiet++ {
 		c.run(time.Hour)
@@ -310,6 +339,7 @@ func (c *cluster) settle() {
 			version, quiet = c.version, 0
 		}
 	}
+	c.run(5 * c.pace.rest) // until the pools have said it
 	for _, m := range c.members {
 		if m.instance != nil {
 			c.explained(m)
@@ -341,6 +371,8 @@ func (c *cluster) isUpToPeople(m *member) bool {
 		return u.Type == v1alpha1.OnRequest
 	case waitsForCanary:
 		return u.RollingUpdate.Canary != nil
+	case waitsForResume:
+		return m.in.rolledBack() != nil
 	}
 	return false
 }

@@ -37,15 +37,17 @@ import (
 type cluster struct {
 	t rapid.TB
 	// draw returns a number from 0 to n-1.
-	draw        func(what string, n int) int
+	draw func(what string, n int) int
+	// pace is how finely time goes by.
+	pace        clusterPace
 	disruptions int
 	pools       []*simulatedPool
 	members     []*member
 	byKey       map[types.NamespacedName]*member
 	version     int
-	// kept has the ControllerRevisions, and nameOf has their names by what hosts are to have with them.
-	kept   map[types.NamespacedName]*appsv1.ControllerRevision
-	nameOf map[string]string
+	// kept has the ControllerRevisions, and nameOf has their names by what hosts are to have with them, which wantedAs has by their names.
+	kept             map[types.NamespacedName]*appsv1.ControllerRevision
+	nameOf, wantedAs map[string]string
 	// disturbed counts the members that are drained or restarted.
 	disturbed int
 	// well: from now on nothing breaks.
@@ -58,8 +60,9 @@ type cluster struct {
 	asked    bool
 	answered atomic.Bool
 	due      time.Time
-	// rests: it rests, so that what it says may be about what was.
-	rests bool
+	// rests: it rests, so that what it says may be about what was. passed is when the last pass was.
+	rests  bool
+	passed time.Time
 	// cached has the instances as the cache has them. Nil: as they are.
 	cached []*v1alpha1.WindowsInstance
 	// loses: the answer of the API server to the next write is lost.
@@ -89,6 +92,16 @@ type member struct {
 	failed, broke bool
 	// counted is what the sums have of it.
 	counted standing
+}
+
+// clusterPace is how finely time goes by. Zero: as it may in a real cluster.
+type clusterPace struct {
+	// step: the controller of operations goes on at multiples of it only, with all hosts together. Zero: when something is done.
+	step time.Duration
+	// rest is how long it takes at least between two passes of the scheduler, and from a change of a host to the status of its pool.
+	rest time.Duration
+	// luck is how many times as rarely something goes wrong. Zero: as often.
+	luck int
 }
 
 // standing is what counts of a member.
@@ -121,7 +134,7 @@ func (c *cluster) start() {
 		}
 		c.scheduler, c.reconciler = nil, nil
 	}
-	c.asked = true
+	c.asked, c.passed = true, time.Time{}
 }
 
 // updateOfMember is what the controller of instances says about updates, as far as it matters here.
@@ -138,7 +151,11 @@ func updateOfMember(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool,
 
 // pass makes one pass, and has all hosts answer that were asked.
 func (c *cluster) pass() {
-	c.asked, c.due, c.rests = false, time.Time{}, c.scheduler.pace.rest(time.Now()) > 0
+	if c.rests = c.scheduler.pace.rest(time.Now()) > 0; time.Since(c.passed) < c.pace.rest {
+		c.asked, c.due, c.rests = false, c.passed.Add(c.pace.rest), true
+		return
+	}
+	c.asked, c.due, c.passed = false, time.Time{}, time.Now()
 	result, err := c.scheduler.Reconcile(context.Background(), reconcile.Request{})
 	synctest.Wait()
 	switch {
@@ -146,9 +163,20 @@ func (c *cluster) pass() {
 		c.t.Fatal(err)
 	case err != nil:
 		c.asked = true
+	case c.pace.step > 0 && result.RequeueAfter == maxPause/2: // nothing was missed
+		c.due = c.scheduler.last.again
 	case result.RequeueAfter > 0:
 		c.due = time.Now().Add(result.RequeueAfter)
 	}
+}
+
+// after is when something is done that takes as long.
+func (c *cluster) after(d time.Duration) time.Time {
+	done := time.Now().Add(d)
+	if step := c.pace.step; step > 0 && d > 0 && !done.Truncate(step).Equal(done) {
+		return done.Truncate(step).Add(step)
+	}
+	return done
 }
 
 // run lets time go by. A controller that is there does what it is woken for, and nothing else.
@@ -466,7 +494,7 @@ func (w clusterStatus) Update(_ context.Context, obj client.Object, _ ...client.
 	}
 	w.c.judge(m, i)
 	w.c.store(m, i.DeepCopy())
-	m.next = time.Now().Add(time.Second)
+	m.next = w.c.after(time.Second)
 	if w.c.loses {
 		w.c.loses = false
 		return errLost

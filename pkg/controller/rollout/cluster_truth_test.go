@@ -37,11 +37,14 @@ type situation struct {
 	downloads func() bool
 	works     bool // on one of them something is done, also on those that leave
 	policy    policy
+	// window says whether that of the pool is open, and when to ask again.
+	window func() (open bool, again time.Time)
 }
 
 func (c *cluster) situationOf(p *simulatedPool) situation {
 	s := situation{counts: counts{Generation: p.object.Generation, Paused: p.object.Spec.Paused, BlockedBy: c.scheduler.blockedBy(poolKey{p.object.Namespace, p.object.Name}).text}}
 	var have int32
+	back := p.rolledBack()
 	for _, m := range p.members {
 		if m.instance == nil {
 			continue
@@ -49,7 +52,8 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		name, op, stays := m.key.Name, m.instance.Status.Operation, m.instance.DeletionTimestamp.IsZero()
 		s.Replicas++
 		s.works = s.works || op.Active()
-		if m.has == p.wanted {
+		updated := m.has == p.wanted && !heldBack(m.instance, back)
+		if updated {
 			s.Updated++
 		}
 		if m.has == p.wanted || op.Active() && op.Type == v1alpha1.OperationReconfigure {
@@ -66,7 +70,7 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 			continue
 		}
 		s.Desired++
-		if m.has == p.wanted {
+		if updated {
 			have++
 		}
 		if m.ready() {
@@ -89,6 +93,7 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		})
 	})
 	s.policy = policyOf(p.object, int(max(s.Replicas, s.Desired)))
+	s.window = sync.OnceValues(func() (bool, time.Time) { return s.policy.window.At(time.Now()) })
 	s.Unavailable = s.Desired - s.Ready
 	seen := c.reconciler.seen[types.NamespacedName{Namespace: p.object.Namespace, Name: p.object.Name}]
 	s.settles = seen.changed && time.Since(seen.at) < settleTime
@@ -105,7 +110,7 @@ func (c *cluster) audit(all bool) {
 		return
 	}
 	for _, p := range c.pools {
-		if p.woken || !all && !p.told || !p.due.IsZero() && time.Until(p.due) <= gatherTime { // it is about to say something else
+		if p.woken || !all && !p.told || !p.due.IsZero() && time.Until(p.due) <= max(gatherTime, c.pace.rest) { // it is about to say something else
 			continue
 		}
 		p.told = false
@@ -153,7 +158,7 @@ func (c *cluster) agrees(p *simulatedPool) situation {
 		c.t.Fatalf("%s: pool %s says that it is being updated: %v; active are %v, and %d wait", time.Now(), p.object.Name, updating, s.active, len(waiting))
 	}
 	switch degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); {
-	case is(v1alpha1.ConditionDegraded) && len(s.troubled) == 0:
+	case is(v1alpha1.ConditionDegraded) && len(s.troubled) == 0 && p.rolledBack() == nil:
 		c.t.Fatalf("%s: pool %s is degraded, and no host is: %+v", time.Now(), p.object.Name, degraded)
 	case !is(v1alpha1.ConditionDegraded) && len(s.broken) > len(s.down):
 		c.t.Fatalf("%s: pool %s is not degraded, and an update broke %v: %+v", time.Now(), p.object.Name, s.broken, degraded)
@@ -166,14 +171,14 @@ func (c *cluster) agrees(p *simulatedPool) situation {
 
 // justified says whether what a host is said to wait for is true.
 func (c *cluster) justified(m *member, why reason, s *situation) bool {
-	now, policy := time.Now(), &s.policy
+	policy := &s.policy
 	switch why.kind {
 	case waitsForPlan:
 		return m.instance.Status.DesiredRevision != m.instance.Status.CurrentRevision
 	case waitsForRequest:
 		return policy.onRequest
 	case waitsForWindow:
-		open, again := policy.window.At(now)
+		open, again := s.window()
 		return !open && why.at.Equal(again)
 	case waitsForCanary:
 		return why.most == policy.canary && len(s.getting) >= policy.canary
@@ -196,9 +201,11 @@ func (c *cluster) justified(m *member, why reason, s *situation) bool {
 	case waitsForPerson, waitsForMemory:
 		return m.node != nil && !m.ready()
 	case waitsForTime:
-		return why.at.After(now)
+		return why.at.After(time.Now())
 	case waitsForRepair:
 		return slices.Contains(s.troubled, m.key.Name)
+	case waitsForResume:
+		return heldBack(m.instance, m.in.rolledBack())
 	case waitsForFitness:
 		return m.node == nil || m.has != m.in.wanted
 	}
@@ -210,26 +217,30 @@ func (c *cluster) tells(p *simulatedPool) {
 	s, status := c.agrees(p), &p.object.Status
 	var wait []string
 	for _, m := range p.members {
-		if m.instance != nil && !c.done(m) {
+		if m.instance != nil && (!c.done(m) || heldBack(m.instance, p.rolledBack())) {
 			wait = append(wait, m.key.Name)
 		}
 	}
 	slices.Sort(wait)
-	if len(wait) == 0 && status.BlockedBy != "" || len(wait) > 0 && !strings.HasPrefix(status.BlockedBy, words.Enumerate(wait, maxNamed)+": ") {
+	if len(wait) == 0 && status.BlockedBy != "" || len(wait) > 0 && !strings.HasPrefix(status.BlockedBy, words.Enumerate(wait, max(maxNamed, fitting(wait, maxListed)))+": ") {
 		c.t.Fatalf("pool %s is blocked by %q, and %v wait", p.object.Name, status.BlockedBy, wait)
 	}
 	u := p.object.Spec.UpdateStrategy
-	asks, more := strings.Contains(status.BlockedBy, "(spec.updateStrategy.type)"), strings.Contains(status.BlockedBy, "spec.updateStrategy.rollingUpdate.canary")
-	if len(wait) > 0 && (asks == more || asks && u.Type != v1alpha1.OnRequest || more && u.RollingUpdate.Canary == nil) {
+	says := func(text string) bool { return strings.Contains(status.BlockedBy, text) }
+	asks, more, resume := says("(spec.updateStrategy.type)"), says("spec.updateStrategy.rollingUpdate.canary"), says("(status.rolledBack)")
+	if len(wait) > 0 && (number(asks)+number(more)+number(resume) != 1 || asks && u.Type != v1alpha1.OnRequest || more && u.RollingUpdate.Canary == nil || resume && p.rolledBack() == nil) {
 		c.t.Fatalf("pool %s with %+v is blocked by %q", p.object.Name, u, status.BlockedBy)
 	}
 	phase := v1alpha1.PoolReady
-	if s.Unavailable > 0 {
+	switch {
+	case p.rolledBack() != nil:
+		phase = v1alpha1.PoolDegraded
+	case s.Unavailable > 0:
 		phase = v1alpha1.PoolProgressing
 	}
 	newest := c.nameOf[p.wanted]
 	// An operation that has found out that it costs more may wait for what keeps those that have none.
-	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdating) != (len(s.active) > 0) || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) ||
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdating) != (len(s.active) > 0) || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) != (p.rolledBack() != nil) ||
 		status.Phase != phase || status.UpdateRevision != newest || (status.CurrentRevision == newest) != s.AllUpdated {
 		c.t.Fatalf("pool %s has rest, all updated: %v, to %s, and its status is %+v", p.object.Name, s.AllUpdated, newest, status)
 	}
