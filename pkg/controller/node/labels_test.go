@@ -19,7 +19,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // TestLabels: it is known which labels a Node is to have before they are written, and they are those that are written then.

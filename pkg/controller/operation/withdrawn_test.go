@@ -18,7 +18,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 func becauseOf(cause v1alpha1.OperationCause) change {
