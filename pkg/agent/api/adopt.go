@@ -55,6 +55,10 @@ type Adoption struct {
 	Imported string `json:"imported,omitempty"`
 }
 
+// FormerTrees are those of [Adoption.Whole] that earlier releases have requested as [Adoption.Trees], so that hosts which they adopted have a
+// record of each file in them.
+func FormerTrees() []string { return []string{`C:\k\wicd-certs`, `C:\var\log\wicd`} }
+
 // AdoptionPlan is what the first update of a host would do once it is adopted.
 type AdoptionPlan struct {
 	// Plan of the update. Nil: the host cannot be adopted, or could not be updated then.

@@ -346,6 +346,41 @@ func TestAdoptMuch(t *testing.T) {
 	}
 }
 
+// TestAdoptedMuchBefore: what an earlier release has recorded file by file, however much that is, is one thing to remove for this one.
+func TestAdoptedMuchBefore(t *testing.T) {
+	for name, update := range map[string]bool{"updated": true, "removed": false} {
+		t.Run(name, func(t *testing.T) {
+			f, first, _, before := othersHost(t)
+			a := adoption()
+			a.Trees = append(a.Trees, api.FormerTrees()...)
+			for _, directory := range a.Trees[1:] {
+				f.files[fold(directory)], f.files[fold(directory)+`\link`] = fakeFile{Directory: true}, fakeFile{Link: true}
+				for n := range 300 {
+					f.files[fmt.Sprintf(`%s\%d.pem`, fold(directory), n)] = fakeFile{Content: "secret"}
+				}
+			}
+			if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: a, Bundle: first}); r.Outcome != api.OutcomeApplied {
+				t.Fatalf("adopted: %+v", r)
+			}
+			plan, err := engineOf(f).Plan(t.Context(), &first)
+			if err != nil || len(plan.Items) > 100 {
+				t.Errorf("the update has %d items, %v", len(plan.Items), err)
+			}
+			if update {
+				converge(t, f, first)
+				f.check(t, first)
+				if _, there := f.files[`c:\k\wicd-certs`]; there {
+					t.Error("it is there")
+				}
+			}
+			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || len(r.Changed) > 100 {
+				t.Fatalf("cleanup: %s %s, %d changes", r.Outcome, r.Error, len(r.Changed))
+			}
+			f.checkClean(t, before)
+		})
+	}
+}
+
 // ending is a host on which the manager writes until it has ended.
 type ending struct{ *fake }
 

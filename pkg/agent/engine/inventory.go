@@ -229,6 +229,7 @@ func openStore(s System) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", inventoryPath, err)
 	}
+	inv.compact()
 	return &store{system: s, inventory: inv, written: content}, nil
 }
 
