@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -350,6 +351,45 @@ func TestAdoptedNetworkIsOurs(t *testing.T) {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	f.checkClean(t, before)
+}
+
+// TestAdoptedWithOneNetwork: a host of which an earlier release has recorded only the network of pods loses the one below it as well, when it
+// is removed after an update. Where the adoption has recorded none, they are those of others.
+func TestAdoptedWithOneNetwork(t *testing.T) {
+	for name, tt := range map[string]struct {
+		none bool
+		left []string
+	}{
+		"one":  {false, nil},
+		"none": {true, []string{"base", "net"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, first, second, _ := othersHost(t)
+			f.networks["base"] = true
+			adopted, a := first, adoption()
+			if tt.none {
+				adopted, a.NetworkService = second, "" // earlier releases did not ask for it
+			}
+			if r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: a, Bundle: adopted}); r.Outcome != api.OutcomeApplied {
+				t.Fatalf("adopted: %+v", r)
+			}
+			hns := *first.Document.HNS
+			hns.Networks = []string{"base", "net"}
+			first.Document.HNS = &hns
+			converge(t, f, first)
+			done := len(f.log)
+			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+				t.Fatalf("cleanup: %+v", r)
+			}
+			if left := slices.Sorted(maps.Keys(f.networks)); !slices.Equal(left, tt.left) {
+				t.Errorf("these networks are left: %v", left)
+			}
+			removed := slices.DeleteFunc(f.log[done:], func(call string) bool { return !strings.HasPrefix(call, "RemoveHNSNetwork") })
+			if len(removed) != 2-len(tt.left) {
+				t.Errorf("removed %v", removed)
+			}
+		})
+	}
 }
 
 // TestAdoptKeepsTheNetwork: a host whose pods are connected by a service that it would lose is left alone, whatever the document expects of

@@ -27,7 +27,20 @@ func (a *application) claim() error {
 		}
 		a.Generated[fold(path)] = path
 	}
+	a.claimAdoptedNetworks()
 	return a.save()
+}
+
+// claimAdoptedNetworks records all networks of the document that a host has which was adopted with one of them, and not updated since: earlier
+// releases have recorded only that which pods are connected to. The same program has made them all.
+func (a *application) claimAdoptedNetworks() {
+	if a.NodeName == "" || len(a.Networks) == 0 {
+		return
+	}
+	networks, _ := hnsNames(&a.bundle.Document)
+	recorded := slices.DeleteFunc(slices.Clone(a.Networks), func(name string) bool { return containsFold(networks, name) })
+	networks = slices.DeleteFunc(networks, func(name string) bool { return !containsFold(a.Networks, name) && !a.seen.networks[fold(name)] })
+	a.Networks = append(recorded, networks...) // in the order in which they are removed
 }
 
 // wantsGenerated reports whether a document uses a path that programs created, or something
