@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
@@ -90,6 +91,9 @@ func (f *Flags) Validate() []error {
 func (f *Flags) Open(ctx context.Context) (*payload.Set, error) {
 	if f.Payload == "" {
 		return nil, nil //nolint:nilnil // no payload is an ordinary answer
+	}
+	if err := payload.RemoveLeftovers(f.PayloadCache); err != nil {
+		klog.FromContext(ctx).Error(err, "Something stays in the cache of the payload")
 	}
 	set, err := payload.OpenSet(ctx, f.Payload, payload.Options{CacheDir: f.PayloadCache})
 	if err != nil {

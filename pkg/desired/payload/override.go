@@ -99,7 +99,7 @@ func (p *Payload) download(ctx context.Context, f *File, path string) (err error
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("downloading the override from %s: %s", from, response.Status)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".download-")
+	tmp, err := os.CreateTemp(filepath.Dir(path), downloadPrefix)
 	if err != nil {
 		return fmt.Errorf("storing the override: %w", err)
 	}

@@ -36,7 +36,7 @@ var ErrNoFile = errors.New("the payload has no such file")
 type Options struct {
 	// CacheDir is an existing directory that keeps what was downloaded because of
 	// overrides, by digest, and what has to be unpacked from an image. Several processes
-	// may share it. Empty: a temporary directory that Close removes.
+	// may share it; see [RemoveLeftovers] for what those leave in it that are killed. Empty: a temporary directory that Close removes.
 	CacheDir string
 	// Client downloads overrides. Nil: http.DefaultClient. A download from a server that is too slow
 	// ends with an error.
@@ -54,8 +54,9 @@ type Payload struct {
 	dir     string
 	options Options
 
-	mu     sync.Mutex
-	tmpDir string // made when first needed
+	mu      sync.Mutex
+	tmpDir  string   // made when first needed
+	tmpLock *os.File // says that tmpDir is in use; nil: it does not
 	// overrides are the locks of overrides, by digest.
 	overrides map[string]chan struct{}
 }
@@ -112,11 +113,11 @@ func (p *Payload) tempDir() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.tmpDir == "" {
-		dir, err := os.MkdirTemp(p.options.CacheDir, "payload-")
+		dir, lock, err := makeUnpackedDir(p.options.CacheDir)
 		if err != nil {
-			return "", fmt.Errorf("making a temporary directory: %w", err)
+			return "", err
 		}
-		p.tmpDir = dir
+		p.tmpDir, p.tmpLock = dir, lock
 	}
 	return p.tmpDir, nil
 }
@@ -125,9 +126,16 @@ func (p *Payload) tempDir() (string, error) {
 func (p *Payload) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	dir := p.tmpDir
-	p.tmpDir = ""
-	return os.RemoveAll(dir) // "" is nothing
+	dir, lock := p.tmpDir, p.tmpLock
+	p.tmpDir, p.tmpLock = "", nil
+	if dir == "" {
+		return nil
+	}
+	err := removeUnpacked(dir)
+	if lock != nil {
+		err = errors.Join(err, lock.Close())
+	}
+	return err
 }
 
 // Open opens the effective content of a file: that of its override if it has one, which is then
