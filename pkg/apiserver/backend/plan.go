@@ -91,7 +91,7 @@ func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInst
 		return slices.Concat([]v1alpha1.PlannedChange{ofAdoption(nil)}, changes), nil
 	}
 	if instance.Status.Node == nil {
-		return nil, apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), instance.Name, errors.New("the host is no Node, so there is nothing to take over; it is configured as any other host is"))
+		return nil, apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), instance.Name, agentclient.ErrNothingToAdopt)
 	}
 	// What the update takes away depends on that the host has a configuration by then. The version of WMCO only tells one that was adopted before.
 	adopted := instance.DeepCopy()
@@ -113,8 +113,8 @@ func (h *Hosts) PlanAdoption(ctx context.Context, instance *v1alpha1.WindowsInst
 
 // unadoptable is the error about a host that has answered that it cannot be adopted, so that trying again does not help. Nil: it has not.
 func unadoptable(name string, err error) error {
-	if refused, ok := errors.AsType[*agentclient.Error](err); ok && refused.Step == agentclient.StepRefused {
-		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, fmt.Errorf("the host cannot be taken over: %w", refused.Err))
+	if refused := agentclient.AdoptionRefused(err); refused != nil {
+		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, refused)
 	}
 	return nil
 }

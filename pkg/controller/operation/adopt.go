@@ -62,8 +62,8 @@ func (e *execution) planAdoption(ctx context.Context, request *api.AdoptRequest)
 	plan, err := ask(ctx, e.clock, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
 		return e.Hosts.PlanAdoption(ctx, e.instance, request)
 	})
-	if refused, ok := errors.AsType[*agentclient.Error](err); ok && refused.Step == agentclient.StepRefused {
-		return nil, fmt.Errorf("the host cannot be taken over: %w", refused.Err)
+	if refused := agentclient.AdoptionRefused(err); refused != nil {
+		return nil, refused
 	}
 	if err != nil {
 		return nil, e.blame(ctx, "the host does not return a plan", err)
@@ -93,7 +93,7 @@ func describeTaken(plan *api.Plan, built *document.Result) (text string) {
 // nodeOfOthers returns the Node of a host that we have not configured.
 func (e *execution) nodeOfOthers(ctx context.Context) (*corev1.Node, error) {
 	if e.operation().Node == nil {
-		return nil, errors.New("the host is no Node, so there is nothing to take over; it is configured as any other host is")
+		return nil, agentclient.ErrNothingToAdopt
 	}
 	name := e.operation().Node.Name
 	node, err := e.readNode(ctx, name)
@@ -148,7 +148,7 @@ func (e *execution) adopt(ctx context.Context) (result, error) {
 	case err != nil:
 		return result{}, err
 	case done.Outcome == api.OutcomeFailed:
-		return result{}, fmt.Errorf("the host cannot be taken over: %s", done.Error)
+		return result{}, agentclient.NotAdoptable(errors.New(done.Error))
 	}
 	// From now on it is the host of this instance. One that was only half adopted is nobody's: it is not configured by itself.
 	if err := e.update(ctx, func(op *v1alpha1.Operation) { op.HostChanged = true }); err != nil {
