@@ -142,7 +142,7 @@ func (e *evaluation) desired() {
 // while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
 func (e *evaluation) configured() {
 	const condition = v1alpha1.ConditionConfigured
-	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
+	last, attempt := e.status.NewestOperation(v1alpha1.OperationReconfigure), e.status.NewestAttempt(v1alpha1.OperationReconfigure)
 	current, cannotReport := e.status.CurrentRevision, e.cannotReport()
 	switch {
 	case !e.managed:
@@ -155,8 +155,8 @@ func (e *evaluation) configured() {
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
 	case e.halfReleased():
 		e.releaseBegun(condition)
-	case last.BrokenOff() && !e.foreign() && !e.unharmed():
-		e.configurationFailed(last)
+	case attempt.BrokenOff() && !e.foreign() && !e.unharmed():
+		e.configurationFailed(attempt)
 	case e.waitsFor != "" && current == "" && !e.ofWMCO():
 		e.wait(condition)
 	case e.foreign():
@@ -206,7 +206,10 @@ func (e *evaluation) keepConfigured() {
 func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
 	const condition = v1alpha1.ConditionConfigured
 	outcome := "failed"
-	if last.Phase == v1alpha1.OperationCanceled {
+	switch {
+	case last.Withdrawn():
+		outcome = "was ended by the controller"
+	case last.Phase == v1alpha1.OperationCanceled:
 		outcome = "was canceled by " + orUnknown(last.CancelRequestedBy)
 	}
 	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+

@@ -114,6 +114,14 @@ func TestEvaluateConfigured(t *testing.T) {
 	adopted.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationAdopt, Phase: v1alpha1.OperationSucceeded, RequestedAt: adopted.Status.Operation.RequestedAt}
 	canceled := reconfigured(t, revision2, v1alpha1.OperationCanceled)
 	canceled.Status.Operation.CancelRequestedBy = "bob"
+	neverSetUp := reconfigured(t, "", v1alpha1.OperationCanceled)
+	neverSetUp.Status.Operation.CancelRequestedBy = "bob"
+	withdrawn := reconfigured(t, "", v1alpha1.OperationCanceled)
+	withdrawnSince := reconfigured(t, "", v1alpha1.OperationFailed)
+	withdrawnSince.Status.History = []v1alpha1.Operation{*withdrawnSince.Status.Operation}
+	withdrawnSince.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationCanceled, Message: "Not begun, because spec.paused is true."}
+	ofBackup := reconfigured(t, "", v1alpha1.OperationCanceled)
+	ofBackup.Status.Operation.HostChanged, ofBackup.Status.Operation.Message = true, "It comes from a backup"
 	tooOld := reconfigured(t, revision2, v1alpha1.OperationFailed)
 	tooOld.Status.Operation.Revision = "3333333333333333"
 	current := reconfigured(t, revision1, v1alpha1.OperationFailed)
@@ -289,8 +297,14 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, nil, v1alpha1.InstanceFailed},
 		{"an update failed half way, and one has succeeded since", snapshot{instance: repairedSince, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/UpdateFailed", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
-		{"canceled", snapshot{instance: reconfigured(t, "", v1alpha1.OperationCanceled), observation: setUpWith("", "")},
-			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, v1alpha1.InstanceFailed},
+		{"canceled", snapshot{instance: neverSetUp, observation: setUpWith("", "")},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by bob"}, v1alpha1.InstanceFailed},
+		{"the controller did not want it any more", snapshot{instance: withdrawn, observation: setUpWith("", "")},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"is about to be configured"}, v1alpha1.InstanceConnected},
+		{"it failed, and the controller did not want the next one any more", snapshot{instance: withdrawnSince, observation: setUpWith("", "")},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start."}, v1alpha1.InstanceFailed},
+		{"half way, in a backup", snapshot{instance: ofBackup, observation: setUpWith("", "")},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 was ended by the controller: It comes from a backup."}, v1alpha1.InstanceFailed},
 		{"inputs are missing", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: missing},
 			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{missing.Error()}, v1alpha1.InstanceFailed},
 		{"inputs cannot be read", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: errors.New("read tcp 10.128.0.5:45321->172.30.0.1:443: connection reset")},

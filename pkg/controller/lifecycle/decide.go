@@ -201,7 +201,7 @@ func Retried(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool,
 		return false
 	}
 	last := status.NewestOperation(v1alpha1.OperationReconfigure)
-	return last == nil || last.Phase != v1alpha1.OperationCanceled
+	return last == nil || last.Phase != v1alpha1.OperationCanceled || last.Withdrawn()
 }
 
 // lacks says why the host is to be configured, nil if it is not to be, or cannot be at the moment.

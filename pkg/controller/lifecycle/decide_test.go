@@ -141,7 +141,10 @@ func hostChanged(o *v1alpha1.Operation) { o.HostChanged = true }
 // notBegun is an operation that was recorded and not begun.
 func notBegun(o *v1alpha1.Operation) { o.StartedAt = nil }
 
-func canceling(o *v1alpha1.Operation) { o.CancelRequestedAt = ago(time.Second) }
+// canceling is an operation that somebody cancels, or has canceled.
+func canceling(o *v1alpha1.Operation) {
+	o.CancelRequestedAt, o.CancelRequestedBy = ago(time.Second), "bob"
+}
 
 // at is an operation whose steps ended in that state, in the given one.
 func at(step string, state v1alpha1.OperationStepState) func(*v1alpha1.Operation) {
@@ -465,7 +468,8 @@ func TestRetried(t *testing.T) {
 		}), nil, false},
 		{"inputs are missing", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonInputsMissing), once), nil, false},
 		{"it runs", newInstance(held, failedCondition, ops(op(reconfigure, running, 0), op(reconfigure, failed, time.Minute))), nil, false},
-		{"somebody has canceled it", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 10*time.Second))), nil, false},
+		{"somebody has canceled it", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 10*time.Second, canceling))), nil, false},
+		{"the controller did not want it any more", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 10*time.Second), op(reconfigure, failed, time.Minute))), nil, true},
 		{"it works, and is to be updated", newInstance(has(revision2), held, func(i *v1alpha1.WindowsInstance) {
 			i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
 		}, once), nil, false},
@@ -582,7 +586,8 @@ func TestDecideToRemove(t *testing.T) {
 		{"failed a while ago", was(ops(op(remove, failed, 30*time.Second))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"is tried again: It did"}},
 		{"failed three times", was(ops(dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 1m50s, Removed=False/RemovalFailed, pending", nil},
 		{"failed many times", was(ops(dirty, dirty, dirty, dirty, dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 9m50s, Removed=False/RemovalFailed, pending", nil},
-		{"canceled", was(ops(op(remove, canceled, 0))), snapshot{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"was canceled by"}},
+		{"canceled", was(ops(op(remove, canceled, 0, canceling))), snapshot{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"operation remove-1 was canceled by bob."}},
+		{"the controller did not begin it, in a pause", was(ops(op(remove, canceled, 0))), snapshot{}, "Nothing, tell RemovalFailed, again in 30s, Removed=False/RemovalFailed, pending", []string{"could not be cleaned: It did what it did. It is tried again"}},
 
 		{"the namespace goes", was(), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Namespace ns is being deleted: the host is left as it is", "An instance with the address", "takes it over without disturbing it"}},
 		{"the namespace goes, paused", was(), snapshot{terminating: true, paused: "spec.paused"}, "Release, tell HostLeft", nil},

@@ -23,7 +23,7 @@ type standing struct {
 
 // newStanding sums up what was decided about an instance.
 func newStanding(decided snapshot, a action) standing {
-	failed := func(t v1alpha1.OperationType) bool { return decided.instance.Status.NewestOperation(t).BrokenOff() }
+	failed := func(t v1alpha1.OperationType) bool { return decided.instance.Status.NewestAttempt(t).BrokenOff() }
 	if !decided.instance.DeletionTimestamp.IsZero() {
 		return standing{removalWaits: a.pending, removalFailed: decided.held() && failed(v1alpha1.OperationRemove)}
 	}
@@ -43,9 +43,9 @@ func newStandings(registerer prometheus.Registerer) *standings {
 		promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return s.count(is) })
 	}
 	gauge("windows_instance_configurations_waiting", "Hosts that are to be configured, for the first time or again, and are not yet.", func(s standing) bool { return s.configurationWaits })
-	gauge("windows_instance_configurations_failed", "Hosts whose last operation to configure them failed or was canceled.", func(s standing) bool { return s.configurationFailed })
+	gauge("windows_instance_configurations_failed", "Hosts whose last operation to configure them failed, or was canceled by somebody.", func(s standing) bool { return s.configurationFailed })
 	gauge("windows_instance_removals_waiting", "Hosts whose instance was deleted, and that are to be cleaned and are not yet.", func(s standing) bool { return s.removalWaits })
-	gauge("windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them failed or was canceled.", func(s standing) bool { return s.removalFailed })
+	gauge("windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them failed, or was canceled by somebody.", func(s standing) bool { return s.removalFailed })
 	return s
 }
 

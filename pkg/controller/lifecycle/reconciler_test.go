@@ -547,6 +547,9 @@ func TestMetrics(t *testing.T) {
 		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, []string{"windows_instance_configurations_waiting"}},
 		{"failed", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), snapshot{},
 			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
+		{"failed, and the next attempt was not wanted", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, canceled, 0), op(reconfigure, failed, time.Minute))), snapshot{},
+			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
+		{"not wanted for a while", newInstance(has(revision2), held, ops(op(reconfigure, canceled, 0), op(reconfigure, succeeded, time.Hour))), snapshot{}, []string{"windows_instance_configurations_waiting"}},
 		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{},
 			[]string{"windows_instance_removals_failed", "windows_instance_removals_waiting"}},
 	} {

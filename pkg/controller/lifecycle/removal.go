@@ -205,7 +205,7 @@ func (s snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 	if !s.hasEnded(last) {
 		return time.Time{}
 	}
-	if last.Phase == v1alpha1.OperationCanceled {
+	if last.Phase == v1alpha1.OperationCanceled && !last.Withdrawn() {
 		return last.FinishedAt.Add(removeBackoff.Cap) // somebody does not want it now
 	}
 	return last.FinishedAt.Add(backoff.After(removeBackoff, attempts(&s.instance.Status, last)))
@@ -230,7 +230,7 @@ func (s snapshot) unknownKey() bool {
 
 // failure is why an operation ended without success.
 func failure(o *v1alpha1.Operation) string {
-	if o.Phase == v1alpha1.OperationCanceled {
+	if o.Phase == v1alpha1.OperationCanceled && !o.Withdrawn() {
 		return fmt.Sprintf("operation %s was canceled by %s.", o.ID, o.CancelRequestedBy)
 	}
 	return message.Cause(o.Message)

@@ -1556,7 +1556,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have others: it has ended when it has finishedAt.\n\nPossible enum values:\n - `\"Canceled\"` means that a user ended the operation; the message describes in what state the host was left.\n - `\"Failed\"` means that the operation ended without success; the message explains why and what to do.\n - `\"Pending\"` means that the operation is recorded and has not started.\n - `\"Running\"` means that the operation is running.\n - `\"Succeeded\"` means that the operation did what was requested.",
+							Description: "How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have others: it has ended when it has finishedAt.\n\nPossible enum values:\n - `\"Canceled\"` means that a user ended the operation, or the controller one that was no longer wanted; the message describes in what state the host was left.\n - `\"Failed\"` means that the operation ended without success; the message explains why and what to do.\n - `\"Pending\"` means that the operation is recorded and has not started.\n - `\"Running\"` means that the operation is running.\n - `\"Succeeded\"` means that the operation did what was requested.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

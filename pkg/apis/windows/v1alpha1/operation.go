@@ -170,6 +170,20 @@ func (o *Operation) Withdrawn() bool {
 	return o != nil && o.Phase == OperationCanceled && o.CancelRequestedAt == nil && o.CancelRequestedBy == ""
 }
 
+// NewestAttempt is the newest operation of a type, without those that were withdrawn before they changed the host: these were no attempt, and
+// are recorded again. Nil: none is known since the host was released.
+func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
+	for _, o := range s.Operations() {
+		switch {
+		case o.Type == t && (!o.Withdrawn() || o.MayHaveChangedHost()):
+			return o
+		case o.HostReleased:
+			return nil
+		}
+	}
+	return nil
+}
+
 // MaxHistory is how many operations an instance keeps besides the newest; see
 // status.history. Of an instance with that many, those before are not known.
 const MaxHistory = 10

@@ -71,7 +71,7 @@ const (
 	OperationSucceeded OperationPhase = "Succeeded"
 	// OperationFailed means that the operation ended without success; the message explains why and what to do.
 	OperationFailed OperationPhase = "Failed"
-	// OperationCanceled means that a user ended the operation; the message describes in what state the host was left.
+	// OperationCanceled means that a user ended the operation, or the controller one that was no longer wanted; the message describes in what state the host was left.
 	OperationCanceled OperationPhase = "Canceled"
 )
 
