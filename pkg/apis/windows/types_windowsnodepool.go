@@ -185,6 +185,12 @@ type PoolRemoval struct {
 	Confirmed bool
 }
 
+// PoolConfirmedRemovals stands for hosts whose removal somebody has confirmed.
+type PoolConfirmedRemovals struct {
+	Count  int32
+	Digest string
+}
+
 // PoolRollback says that a pool does not roll out a revision, because that broke hosts or somebody has undone it.
 type PoolRollback struct {
 	Revision        string
@@ -211,6 +217,7 @@ type WindowsNodePoolStatus struct {
 	RolledBack          *PoolRollback
 	BlockedBy           string
 	RecentRemovals      []PoolRemoval
+	ConfirmedRemovals   *PoolConfirmedRemovals
 	Conditions          []metav1.Condition
 }
 

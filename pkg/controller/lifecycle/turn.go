@@ -33,6 +33,8 @@ const (
 type turn struct {
 	// remember is what the pool is to remember before it begins. Nil: nothing more than it does.
 	remember []v1alpha1.PoolRemoval
+	// remaining is what else was confirmed, and is not in remember.
+	remaining *v1alpha1.PoolConfirmedRemovals
 	// confirmed: the confirmation on the pool is used for it.
 	confirmed bool
 	// why it may not, for people. Empty: it may.
@@ -59,21 +61,41 @@ func turnOf(limit ration.Limit, instance *v1alpha1.WindowsInstance, pool *v1alph
 	}
 	r := limit.Decide(q.Request, pool.Status.RecentRemovals, now)
 	record := r.Find(instance)
+	// A confirmation is for all that waited, also for those that the pool had no space for. Whoever was deleted after them comes after them.
+	covered := confirm.Covered(pool, r.Fresh)
+	waiting := r.Waiting[min(len(covered), len(r.Waiting)):]
+	waits, confirmed := slices.ContainsFunc(waiting, is(instance)), confirm.Covers(pool, waiting)
 	switch {
 	case record != nil && record.Confirmed:
 		return turn{}
-	case slices.ContainsFunc(r.Waiting, is(instance)) && confirm.Covers(pool, r.Waiting):
-		r.Record(now, true, r.Waiting...)
-		return turn{remember: r.Recent, confirmed: true}
-	case slices.ContainsFunc(r.Waiting, is(instance)):
-		return turn{asks: true, refuses: confirm.Given(pool), why: question(limit, pool, r.Waiting)}
+	case waits && confirmed:
+		return begin(&r, instance, r.Waiting, true, now)
+	case slices.ContainsFunc(covered, is(instance)):
+		return begin(&r, instance, covered, false, now)
+	case waits:
+		return turn{asks: true, refuses: confirm.Given(pool), why: question(limit, pool, waiting)}
 	case !slices.ContainsFunc(r.Now, is(instance)):
 		return turn{why: fmt.Sprintf("The removal begins when fewer than %d hosts of the pool are being removed.", ration.AtOnce)}
 	case record != nil:
 		return turn{}
 	}
 	r.Record(now, false, instance)
-	return turn{remember: r.Recent}
+	return turn{remember: r.Recent, remaining: confirm.Remaining(covered)}
+}
+
+// begin has the removal of all that was confirmed begin, as far as the pool can remember it. The rest follows as those before are done.
+func begin(r *ration.Removals, instance *v1alpha1.WindowsInstance, all []*v1alpha1.WindowsInstance, confirmed bool, now time.Time) turn {
+	before := len(r.Recent)
+	r.Record(now, true, all...)
+	left := all[len(r.Recent)-before:]
+	t := turn{confirmed: confirmed}
+	if confirmed || len(r.Recent) > before {
+		t.remember, t.remaining = r.Recent, confirm.Remaining(left)
+	}
+	if slices.ContainsFunc(left, is(instance)) {
+		t.why = fmt.Sprintf("The removal is confirmed. It begins when others have ended: a pool records %d removals at the same time.", ration.MaxRecords)
+	}
+	return t
 }
 
 // removals are the hosts of a pool whose removal this controller decides about.
@@ -172,7 +194,7 @@ func (r *Reconciler) remember(ctx context.Context, pool *v1alpha1.WindowsNodePoo
 		return nil
 	}
 	before := pool.DeepCopy()
-	pool.Status.RecentRemovals = t.remember
+	pool.Status.RecentRemovals, pool.Status.ConfirmedRemovals = t.remember, t.remaining
 	if err := r.client.Status().Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("recording the removal in WindowsNodePool %s: %w", types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}, err)
 	}

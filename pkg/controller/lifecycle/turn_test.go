@@ -282,6 +282,41 @@ func TestOneMoreIsDeleted(t *testing.T) {
 	f.wantRemovals(names...)
 }
 
+// TestConfirmedWithoutSpace: a confirmation is for all that waited, also for those that the pool cannot remember yet, and for nobody who is
+// deleted later.
+func TestConfirmedWithoutSpace(t *testing.T) {
+	names := []string{"h00", "h01", "h02", "h03", "h04"}
+	pool := handMadePool()
+	for n := range ration.MaxRecords - 2 {
+		pool.Status.RecentRemovals = append(pool.Status.RecentRemovals, v1alpha1.PoolRemoval{Name: fmt.Sprint("gone-", n), Time: metav1.NewTime(testNow)})
+	}
+	f := newFixture(t, pool, host(0), host(1), host(2), host(3), host(4), host(5), host(6))
+	f.deleteAll(names...)
+	f.all(names...)
+	f.wantRemovals()
+	f.confirmWith("h03")
+	f.all("h03") // there is space for the first two
+	f.deleteAll("h05")
+	all := []string{"h05", "h04", "h03", "h02", "h01", "h00"}
+	f.all(all...)
+	f.wantRemovals("h00", "h01")
+	removed := func(name string) *metav1.Condition {
+		return meta.FindStatusCondition(f.named(name).Status.Conditions, v1alpha1.ConditionRemoved)
+	}
+	if c := removed("h04"); c.Reason != v1alpha1.ReasonRemoving || !strings.HasPrefix(c.Message, "The removal is confirmed. It begins when others have ended") {
+		t.Errorf("what was confirmed has %+v", c)
+	}
+	if c := removed("h05"); c.Reason != v1alpha1.ReasonConfirmationNeeded || strings.Contains(c.Message, "hosts that wait") {
+		t.Errorf("what was deleted later has %+v", c)
+	}
+	f.clock.Step(time.Hour)
+	f.all(all...)
+	f.wantRemovals(names...)
+	if c := removed("h05"); c.Reason != v1alpha1.ReasonConfirmationNeeded || f.pool().Status.ConfirmedRemovals != nil {
+		t.Errorf("what was deleted later has %+v, and the pool remembers %+v", c, f.pool().Status.ConfirmedRemovals)
+	}
+}
+
 // What confirms other hosts than those that wait, or nothing, is taken off, and an event has the
 // command for those that wait.
 func TestWrongConfirmation(t *testing.T) {

@@ -53,6 +53,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.OperationProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OperationStep"):
 		return &windowsv1alpha1.OperationStepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolConfirmedRemovals"):
+		return &windowsv1alpha1.PoolConfirmedRemovalsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolDrainOptions"):
 		return &windowsv1alpha1.PoolDrainOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolReference"):

@@ -57,6 +57,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.OperationProgress{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_OperationProgress(ref),
 		v1alpha1.OperationStep{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_OperationStep(ref),
 		v1alpha1.PlannedChange{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PlannedChange(ref),
+		v1alpha1.PoolConfirmedRemovals{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_PoolConfirmedRemovals(ref),
 		v1alpha1.PoolDrainOptions{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref),
 		v1alpha1.PoolReference{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PoolReference(ref),
 		v1alpha1.PoolRemediation{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_PoolRemediation(ref),
@@ -1949,6 +1950,38 @@ func schema_pkg_apis_windows_v1alpha1_PlannedChange(ref common.ReferenceCallback
 					},
 				},
 				Required: []string{"kind", "name", "action", "impact"},
+			},
+		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_PoolConfirmedRemovals(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolConfirmedRemovals stands for hosts whose removal somebody has confirmed.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"count": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many hosts of the pool: those that wait to be removed since the earliest times. Required.",
+							Default:     0,
+							Minimum:     ptr.To[float64](1),
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Digest of the names and UIDs of their WindowsInstances, so that the confirmation is for no others. Required.",
+							Default:     "",
+							MaxLength:   ptr.To[int64](64),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"count", "digest"},
 			},
 		},
 	}
@@ -5108,6 +5141,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							},
 						},
 					},
+					"confirmedRemovals": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Hosts whose removal somebody has confirmed together with that of others, and for which recentRemovals has had no space yet. They are recorded there, and removed, as those before them are done. Absent: there are none.",
+							Ref:         ref(v1alpha1.PoolConfirmedRemovals{}.OpenAPIModelName()),
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -5135,7 +5174,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolRemoval{}.OpenAPIModelName(), v1alpha1.PoolRollback{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.PoolConfirmedRemovals{}.OpenAPIModelName(), v1alpha1.PoolRemoval{}.OpenAPIModelName(), v1alpha1.PoolRollback{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 

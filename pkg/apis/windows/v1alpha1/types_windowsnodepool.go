@@ -567,6 +567,18 @@ type PoolRemoval struct {
 	Confirmed bool `json:"confirmed,omitempty"`
 }
 
+// PoolConfirmedRemovals stands for hosts whose removal somebody has confirmed.
+type PoolConfirmedRemovals struct {
+	// How many hosts of the pool: those that wait to be removed since the earliest times. Required.
+	// +k8s:required
+	// +k8s:minimum=1
+	Count int32 `json:"count"`
+	// Digest of the names and UIDs of their WindowsInstances, so that the confirmation is for no others. Required.
+	// +k8s:required
+	// +k8s:maxLength=64
+	Digest string `json:"digest"`
+}
+
 // PoolRollback says that a pool does not roll out a revision, because that broke hosts or somebody has undone it.
 type PoolRollback struct {
 	// Name of the ControllerRevision that is not rolled out. Hosts that work with it keep it, unless somebody has undone it. When
@@ -675,6 +687,11 @@ type WindowsNodePoolStatus struct {
 	// +k8s:listType=atomic
 	// +k8s:maxItems=1024
 	RecentRemovals []PoolRemoval `json:"recentRemovals,omitempty"`
+	// Hosts whose removal somebody has confirmed together with that of others, and for which recentRemovals has had no space yet.
+	// They are recorded there, and removed, as those before them are done. Absent: there are none.
+	// +optional
+	// +k8s:optional
+	ConfirmedRemovals *PoolConfirmedRemovals `json:"confirmedRemovals,omitempty"`
 	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and
 	// a message with what to do.
 	// +optional

@@ -179,6 +179,11 @@ func (in PlannedChange) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolConfirmedRemovals) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolConfirmedRemovals"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolDrainOptions) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolDrainOptions"
 }

@@ -1713,6 +1713,79 @@ func Validate_PlannedChange(
 	return errs
 }
 
+// Validate_PoolConfirmedRemovals validates an instance of PoolConfirmedRemovals according
+// to declarative validation rules in the API schema.
+func Validate_PoolConfirmedRemovals(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolConfirmedRemovals) (errs field.ErrorList) {
+
+	{ // field PoolConfirmedRemovals.Count
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 1); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolConfirmedRemovals) *int32 {
+				return &oldObj.Count
+			})
+		errs = append(errs, fn(fldPath.Child("count"), &obj.Count, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolConfirmedRemovals.Digest
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 64); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolConfirmedRemovals) *string {
+				return &oldObj.Digest
+			})
+		errs = append(errs, fn(fldPath.Child("digest"), &obj.Digest, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_PoolDrainOptions validates an instance of PoolDrainOptions according
 // to declarative validation rules in the API schema.
 func Validate_PoolDrainOptions(
@@ -5534,6 +5607,36 @@ func Validate_WindowsNodePoolStatus(
 				return oldObj.RecentRemovals
 			})
 		errs = append(errs, fn(fldPath.Child("recentRemovals"), obj.RecentRemovals, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsNodePoolStatus.ConfirmedRemovals
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolConfirmedRemovals,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolConfirmedRemovals(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) *PoolConfirmedRemovals {
+				return oldObj.ConfirmedRemovals
+			})
+		errs = append(errs, fn(fldPath.Child("confirmedRemovals"), obj.ConfirmedRemovals, oldVal, oldObj != nil)...)
 	}
 
 	{ // field WindowsNodePoolStatus.Conditions

@@ -21,18 +21,23 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// digestBytes is how much of the digest people have to read.
-const digestBytes = 4
+// digestLength is how much of a digest people have to read.
+const digestLength = 8
 
-// digest stands for a set of instances. An instance that was made again is another one.
+// digest stands for a set of instances, for people.
 func digest(instances []*v1alpha1.WindowsInstance) string {
+	return fullDigest(instances)[:digestLength]
+}
+
+// fullDigest stands for a set of instances. An instance that was made again is another one.
+func fullDigest(instances []*v1alpha1.WindowsInstance) string {
 	lines := make([]string, len(instances))
 	for i, instance := range instances {
 		lines[i] = fmt.Sprintf("%s %s\n", instance.Name, instance.UID)
 	}
 	slices.Sort(lines)
 	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
-	return hex.EncodeToString(sum[:digestBytes])
+	return hex.EncodeToString(sum[:])
 }
 
 // Command is the command that confirms the removal of instances of a pool.
@@ -55,6 +60,25 @@ func Refusal(question string) string {
 // Covers says whether the confirmation on a pool is for the removal of exactly these instances.
 func Covers(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) bool {
 	return len(instances) > 0 && pool.Annotations[v1alpha1.ConfirmRemovalAnnotation] == digest(instances)
+}
+
+// Remaining is what a pool is to remember of a confirmation that is used up: the instances that are to be removed by it and are not recorded
+// yet, in the order in which they are. Nil: there are none.
+func Remaining(instances []*v1alpha1.WindowsInstance) *v1alpha1.PoolConfirmedRemovals {
+	if len(instances) == 0 {
+		return nil
+	}
+	return &v1alpha1.PoolConfirmedRemovals{Count: int32(len(instances)), Digest: fullDigest(instances)}
+}
+
+// Covered returns the first of these instances, which are in the order in which they are removed, if they are exactly those that a pool
+// remembers by [Remaining]. None: the pool remembers none, or one of them is not there any more, or another one among them.
+func Covered(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) []*v1alpha1.WindowsInstance {
+	c := pool.Status.ConfirmedRemovals
+	if c == nil || c.Count < 1 || int(c.Count) > len(instances) || fullDigest(instances[:c.Count]) != c.Digest {
+		return nil
+	}
+	return instances[:c.Count]
 }
 
 // Withdraw takes the confirmation off a pool, and says whether there was one. Call it before what

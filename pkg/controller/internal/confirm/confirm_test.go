@@ -63,6 +63,32 @@ func TestCovers(t *testing.T) {
 	}
 }
 
+// TestCovered: what a pool remembers of a confirmation is for the instances that waited, and for no others.
+func TestCovered(t *testing.T) {
+	pool := poolWith(nil)
+	pool.Status.ConfirmedRemovals = Remaining(instancesOf("b/2 c/3"))
+	for _, tt := range []struct {
+		name, instances string
+		want            int
+	}{
+		{"exactly these", "b/2 c/3", 2},
+		{"others after them", "b/2 c/3 d/4 e/5", 2},
+		{"another one among them", "b/2 bb/4 c/3", 0},
+		{"another one before them", "a/1 b/2 c/3", 0},
+		{"one is away", "c/3 d/4", 0},
+		{"one was made again", "b/2 c/4", 0},
+		{"one is left", "b/2", 0},
+		{"none is left", "", 0},
+	} {
+		if got := Covered(pool, instancesOf(tt.instances)); len(got) != tt.want || len(got) > 0 && got[0].Name != "b" {
+			t.Errorf("%s: %d are covered", tt.name, len(got))
+		}
+	}
+	if pool.Status.ConfirmedRemovals = Remaining(nil); len(Covered(pool, instancesOf("b/2 c/3"))) > 0 || pool.Status.ConfirmedRemovals != nil {
+		t.Error("nothing remains, and some are covered")
+	}
+}
+
 func TestWithdraw(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

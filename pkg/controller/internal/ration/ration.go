@@ -21,8 +21,8 @@ const (
 	// AtOnce is how many hosts are removed at the same time as long as nobody has confirmed
 	// their removal.
 	AtOnce = 3
-	// maxRecords is how many removals the status of a pool holds.
-	maxRecords = 1024
+	// MaxRecords is how many removals the status of a pool holds.
+	MaxRecords = 1024
 )
 
 // Limit is how many hosts of a pool may be removed within a time before somebody confirms it.
@@ -62,6 +62,8 @@ type Removals struct {
 	Later int
 	// Waiting stay until somebody confirms that they are to go.
 	Waiting []*v1alpha1.WindowsInstance
+	// Fresh are all of [Request.Remove] that are not in Recent.
+	Fresh []*v1alpha1.WindowsInstance
 	// Held: the limit would allow what waits.
 	Held bool
 	// Recent is what the pool is to remember, in the order of time. Before the removal of others
@@ -121,6 +123,7 @@ func (l Limit) Decide(q Request, recent []v1alpha1.PoolRemoval, now time.Time) R
 	} else {
 		r.Waiting, r.Held = fresh, allowed && len(fresh) > 0
 	}
+	r.Fresh = fresh
 	r.Now = going[:min(len(going), max(0, AtOnce-len(q.Leaving)+q.Unreached))]
 	r.Later = len(going) - len(r.Now)
 	return r
@@ -149,7 +152,10 @@ func find(recent []v1alpha1.PoolRemoval, instance *v1alpha1.WindowsInstance) *v1
 // Record adds removals to what the pool is to remember, as far as there is space.
 func (r *Removals) Record(now time.Time, confirmed bool, instances ...*v1alpha1.WindowsInstance) {
 	for _, instance := range instances {
-		if r.Find(instance) == nil && len(r.Recent) < maxRecords {
+		if len(r.Recent) >= MaxRecords {
+			return
+		}
+		if r.Find(instance) == nil {
 			r.Recent = append(r.Recent, v1alpha1.PoolRemoval{Name: instance.Name, Time: metav1.NewTime(now).Rfc3339Copy(), Confirmed: confirmed})
 		}
 	}
@@ -188,7 +194,7 @@ func (l Limit) of(hosts int) int {
 		n, _ = intstr.GetScaledValueFromIntOrPercent(&l.Most, hosts, false)
 		n = max(n, 1)
 	}
-	return min(n, maxRecords)
+	return min(n, MaxRecords)
 }
 
 // prune returns the records that count at a time. One of a later time was made while the clock

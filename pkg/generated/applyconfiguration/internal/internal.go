@@ -397,6 +397,17 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolConfirmedRemovals
+  map:
+    fields:
+    - name: count
+      type:
+        scalar: numeric
+      default: 0
+    - name: digest
+      type:
+        scalar: string
+      default: ""
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolDrainOptions
   map:
     fields:
@@ -892,6 +903,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: confirmedRemovals
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolConfirmedRemovals
     - name: currentRevision
       type:
         scalar: string

@@ -51,6 +51,9 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	// a short time, is noticed before all of them are gone. Removals by the Machine API are not
 	// among them. What no longer counts may stay here until the next removal.
 	RecentRemovals []PoolRemovalApplyConfiguration `json:"recentRemovals,omitempty"`
+	// Hosts whose removal somebody has confirmed together with that of others, and for which recentRemovals has had no space yet.
+	// They are recorded there, and removed, as those before them are done. Absent: there are none.
+	ConfirmedRemovals *PoolConfirmedRemovalsApplyConfiguration `json:"confirmedRemovals,omitempty"`
 	// Conditions of the pool: SourceSynced, Updated, Updating, Degraded, Paused. Each has a reason and
 	// a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -170,6 +173,14 @@ func (b *WindowsNodePoolStatusApplyConfiguration) WithRecentRemovals(values ...*
 		}
 		b.RecentRemovals = append(b.RecentRemovals, *values[i])
 	}
+	return b
+}
+
+// WithConfirmedRemovals sets the ConfirmedRemovals field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfirmedRemovals field is set to the value of the last call.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithConfirmedRemovals(value *PoolConfirmedRemovalsApplyConfiguration) *WindowsNodePoolStatusApplyConfiguration {
+	b.ConfirmedRemovals = value
 	return b
 }
 
