@@ -38,9 +38,11 @@ type ocpMachines struct {
 	made int
 }
 
-// Names of MachineSets are as long as they may be, on platforms on which hosts get the names of their Machines. The first host of
-// refusingSetName refuses the key.
-const machineSetName, refusingSetName = "winworker", "winrefuse"
+// machineSetName is as long as it may be, on platforms on which hosts get the names of their Machines. So are refusingSetNames, of each of
+// which the first host refuses the key.
+const machineSetName = "winworker"
+
+var refusingSetNames = [2]string{"winrefuse", "winreject"}
 
 // ofSet is the label of the Machines of a MachineSet.
 const ofSet = "machine.openshift.io/cluster-api-machineset"
@@ -61,7 +63,7 @@ func (m *ocpMachines) create(t *testing.T, replicas int32) {
 // one by a MachineHealthCheck, has the autoscaler add one and remove one, and scales it to nothing. entry is a host that has the key as well.
 func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *siteHost) {
 	t.Helper()
-	replaced := refusingMachine(t, o, p)
+	replaced := refusingMachines(t, o, p)
 	m := &ocpMachines{openShiftSite: o, platform: p, set: machineSetName}
 	m.create(t, 0)
 	m.waitPool(t, 0)
@@ -111,9 +113,10 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	replaced(t)
 }
 
-// refusingMachine makes a Machine whose host refuses the key, as one does whose image has run no user data. The function that it
-// returns waits until the Machine is replaced, which is after five minutes, and the host of the other one is a node.
-func refusingMachine(t *testing.T, o *openShiftSite, p ocpPlatform) func(*testing.T) {
+// refusingMachines makes a Machine of each of two MachineSets, whose hosts refuse the key, as those do whose image has run no user data. The
+// function that it returns waits until both are replaced, which is after five minutes, one after the other, and the hosts of the
+// other ones are nodes.
+func refusingMachines(t *testing.T, o *openShiftSite, p ocpPlatform) func(*testing.T) {
 	t.Helper()
 	if p.PlatformType == configv1.VSpherePlatformType {
 		return func(*testing.T) {} // where another host would have the same key
@@ -121,31 +124,67 @@ func refusingMachine(t *testing.T, o *openShiftSite, p ocpPlatform) func(*testin
 	if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "machine-replacement.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	m := &ocpMachines{openShiftSite: o, platform: p, set: refusingSetName, made: 50}
-	m.create(t, 1)
-	machine, address := m.next(t)
 	theirs, _ := newPEM(t)
-	host, err := winhost.Start(t.Context(), winhost.Options{Address: address.String(), Port: 22, User: p.user, AuthorizedKeys: []ssh.PublicKey{theirs.PublicKey()}})
-	if err != nil {
-		t.Fatal(err)
+	var sets [2]*ocpMachines
+	var machines [2]*machinev1beta1.Machine
+	for i, name := range refusingSetNames {
+		m := &ocpMachines{openShiftSite: o, platform: p, set: name, made: 50 + 10*i}
+		m.create(t, 1)
+		machine, address := m.next(t)
+		host, err := winhost.Start(t.Context(), winhost.Options{Address: address.String(), Port: 22, User: p.user, AuthorizedKeys: []ssh.PublicKey{theirs.PublicKey()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = host.Close() })
+		m.giveAddress(t, machine, address)
+		sets[i], machines[i] = m, machine
 	}
-	t.Cleanup(func() { _ = host.Close() })
-	m.giveAddress(t, machine, address)
+	isGone := func(t *testing.T, i int) error {
+		t.Helper()
+		return mustBeGone(o.client.Get(t.Context(), client.ObjectKeyFromObject(machines[i]), &machinev1beta1.Machine{}))
+	}
 	return func(t *testing.T) {
 		t.Helper()
-		eventually(t, "the Machine is deleted", func() error {
-			return mustBeGone(m.client.Get(t.Context(), client.ObjectKeyFromObject(machine), &machinev1beta1.Machine{}))
-		})
-		eventually(t, "an event says why", func() error {
-			events, err := m.Kube.CoreV1().Events(machine.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=MachineDeleted,involvedObject.name=" + machine.Name})
-			if err == nil && len(events.Items) != 1 {
-				err = fmt.Errorf("there are %d events", len(events.Items))
+		first, second := 0, 1
+		eventually(t, "one of the Machines is deleted", func() error {
+			err := isGone(t, first)
+			if err != nil && isGone(t, second) == nil {
+				first, second, err = second, first, nil
 			}
 			return err
 		})
-		m.bring(t)
-		m.waitPool(t, 1)
+		o.waitMachineEvent(t, machines[first], "MachineDeleted", "The Machine is deleted, so that its MachineSet makes another one.")
+		o.waitMachineEvent(t, machines[second], "MachineDeletionRestricted", "Machine "+machines[first].Name+" of ", "One Machine of the cluster is replaced at a time")
+		if isGone(t, second) == nil {
+			t.Error("both Machines are deleted before the host of another one has come")
+		}
+		sets[first].bring(t)
+		eventually(t, "the other Machine is deleted", func() error { return isGone(t, second) })
+		sets[second].bring(t)
+		for _, m := range sets {
+			m.waitPool(t, 1)
+		}
 	}
+}
+
+// waitMachineEvent waits for an event of a Machine with a reason, which says all of want.
+func (o *openShiftSite) waitMachineEvent(t *testing.T, machine *machinev1beta1.Machine, reason string, want ...string) {
+	t.Helper()
+	eventually(t, "an event says why", func() error {
+		events, err := o.Kube.CoreV1().Events(machine.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.name=" + machine.Name})
+		if err != nil {
+			return err
+		}
+		var messages []string
+		for i := range events.Items {
+			message := events.Items[i].Message
+			if mustHave(message, want...) == nil {
+				return nil
+			}
+			messages = append(messages, message)
+		}
+		return fmt.Errorf("%s says %q, want %q", machine.Name, messages, want)
+	})
 }
 
 // scale scales the pool of the MachineSet, as people do.
@@ -200,12 +239,9 @@ func (m *ocpMachines) next(t *testing.T) (*machinev1beta1.Machine, netip.Addr) {
 func (m *ocpMachines) bring(t *testing.T) *siteHost {
 	t.Helper()
 	machine, address := m.next(t)
-	node := m.platform.node(machine.Name, m.made)
-	h := m.newHost(t, machine.Namespace, m.computer(machine.Name), winhost.Options{
-		Address: address.String(), Port: 22, User: m.platform.user, Metadata: winhost.Metadata{Cloud: m.platform.cloud, Hostname: node},
-	})
-	h.name = machine.Name
+	h := m.start(t, machine, address, winhost.Options{})
 	m.giveAddress(t, machine, address)
+	node := m.platform.node(machine.Name, m.made)
 	h.mustBeNode(t, m.openShiftSite, node)
 	service, err := h.theirs(t).Service(wmco.KubeletService)
 	if err != nil || service == nil {
@@ -214,6 +250,16 @@ func (m *ocpMachines) bring(t *testing.T) *siteHost {
 	for _, argument := range m.platform.kubelet {
 		mustSay(t, service.Settings.CommandLine, strings.ReplaceAll(argument, "%s", node))
 	}
+	return h
+}
+
+// start starts the host of the Machine that came last, which the Machine does not say yet.
+func (m *ocpMachines) start(t *testing.T, machine *machinev1beta1.Machine, address netip.Addr, o winhost.Options) *siteHost {
+	t.Helper()
+	o.Address, o.Port, o.User = address.String(), 22, m.platform.user
+	o.Metadata = winhost.Metadata{Cloud: m.platform.cloud, Hostname: m.platform.node(machine.Name, m.made)}
+	h := m.newHost(t, machine.Namespace, m.computer(machine.Name), o)
+	h.name = machine.Name
 	return h
 }
 

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,94 +23,91 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
-	"github.com/openshift/windows-instance-api/test/winhost/opensshd"
 )
 
 const (
-	// rotatedHosts is how many hosts TestRotateFleet has. The last refusingHosts of them refuse the new key, and
-	// bastionHosts, these among them, are behind a bastion.
-	rotatedHosts, refusingHosts, bastionHosts = 50, 3, 15
+	// rotatedHosts is how many hosts TestRotateFleet has. The last refusingHosts of them refuse the new key. rotatedMachines are those of
+	// Machines, two of these among them, and are behind a bastion; the others are those of entries.
+	rotatedHosts, refusingHosts, rotatedMachines = 50, 3, 20
+	// The host of late comes when half of the others have the new key.
+	late = rotatedHosts - refusingHosts - 1
 	// The sshd of one takes keys from another file, that of the next one rejects the new key, and the disk of the last one is full.
 	elsewhere, rejecting, full = rotatedHosts - 3, rotatedHosts - 2, rotatedHosts - 1
-	// firstRotated is how many hosts have a new key before others get it.
-	firstRotated = 3
-	// edgePool is the pool of the hosts behind the bastion.
-	edgePool = "edge"
 	// theirKeys is where sshd of Windows takes the keys of administrators from, and otherKeys where one of the hosts does.
 	theirKeys, otherKeys = `C:\ProgramData\ssh\administrators_authorized_keys`, `C:\ProgramData\keys`
 )
+
+// ofMachine says whether a host is that of a Machine.
+func ofMachine(i int) bool { return i > late+2-rotatedMachines && i != elsewhere }
 
 // slowly is how hosts answer, so that each step takes a moment.
 var slowly = winhost.Fault{Latency: 50 * time.Millisecond}
 
 // rotatedFleet is a fleet that gets another key.
 type rotatedFleet struct {
-	*system.System
-	hosts   []winhost.Host
+	*openShiftSite
+	machines *ocpMachines
+	hosts    []*siteHost
+	// numbers are those of the hosts, by the names of their instances.
+	numbers map[string]int
 	was, is ssh.Signer
 	// asked is how many requests about its keys each host had had when the programs were started.
 	asked []int
+	// comes has the host of late come.
+	comes func(*testing.T)
 }
 
-// TestRotateFleet gives the hosts of a fleet, of which some are behind a bastion, another key, and kills both programs at each step
-// of that. Three hosts refuse the key, each in its own way. At every moment each host accepts a key of which there is a copy.
+// TestRotateFleet gives the nodes of a cluster of OpenShift another key, those of a MachineSet behind a bastion and those of the
+// ConfigMap, and kills both programs at each step of that. Three hosts refuse the key, each in its own way. At every moment each host
+// accepts a key of which there is a copy, and new Machines get the one that the Secret has. Nothing else happens to hosts and Machines.
 func TestRotateFleet(t *testing.T) {
 	t.Parallel()
-	is, pem := newPEM(t)
-	isNew := func(key ssh.PublicKey) bool { return bytes.Equal(key.Marshal(), is.PublicKey().Marshal()) }
-	fleet, err := winhost.NewFleet(t.Context(), winhost.FleetOptions{Count: rotatedHosts, Customize: func(i int, o *winhost.Options) {
-		switch i {
-		case elsewhere:
-			o.InProcess.KeysFile = otherKeys
-		case rejecting:
-			o.InProcess.Rejects = isNew
-		}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := fleet.Close(); err != nil {
-			t.Errorf("closing the hosts: %v", err)
-		}
-	})
-	f := &rotatedFleet{
-		System: startSystem(t, system.Options{PrivateKey: fleet.PrivateKey, ControllerArgs: []string{"--leader-elect=false", "--recheck-interval=2s", "--probe-timeout=20s"}}),
-		hosts:  fleet.Hosts, was: fleet.Signer, is: is, asked: make([]int, rotatedHosts),
-	}
-	f.connect(t)
+	f, pem := newRotatedFleet(t)
 	f.watchHosts(t)
 	f.watchCopies(t)
-	for i, h := range f.hosts {
-		setFault(t, h, winhost.Fault{Latency: slowly.Latency, DiskFull: i == full})
+	mayChange := f.watchUserData(t)
+	var subjects []subject
+	for i, h := range f.hosts[:rotatedHosts-refusingHosts] {
+		if i != late {
+			subjects = append(subjects, h.subject())
+		}
 	}
-	f.pauseRefusing(t, true) // three that fail before others have the key would stop it
+	mustStay, machines := undisturbed(t, subjects...), f.machines.uids(t)
+	for i, h := range f.hosts {
+		setFault(t, h.host, winhost.Fault{Latency: slowly.Latency, DiskFull: i == full})
+	}
 
+	mayChange()
 	replaceKey(t, f.System, pem)
 	added := func(k hostKeys) bool { return k.both() && k.asked == 1 }
 	for _, step := range []keyStep{
+		{name: "new Machines get the new key", at: f.inUserData},
 		{name: "there is a copy of the new key", at: f.copied},
 		{name: "a host has both keys", at: f.found(added), is: f.still(hostKeys.both)},
 		{name: "a host has proven that it accepts the new key", at: f.proven(added), is: f.still(hostKeys.both)},
 		{name: "a host has lost the former key", at: f.unrecorded, is: func(t *testing.T, i int) bool { return !f.recorded(t).Has(i) }},
 		{name: "a host is recorded to have the new key", at: f.atLeast(1)},
 		{name: "half of the hosts are", at: f.atLeast(rotatedHosts / 2)},
-		{name: "all are but those that refuse it", at: f.atLeast(rotatedHosts - refusingHosts)},
 	} {
 		f.killAt(t, step)
-		if f.recorded(t).Len() >= firstRotated {
-			f.pauseRefusing(t, false)
-		}
 	}
+	f.comes(t)
+	f.killAt(t, keyStep{name: "all are but those that refuse it", at: f.atLeast(rotatedHosts - refusingHosts)})
 	f.waitRotated(t)
+	mustStay.mustHold(t)
+	f.hosts[late].waitReady(t)
+	if now := f.machines.uids(t); now != machines {
+		t.Errorf("for another key the Machines are %s, and were %s", now, machines)
+	}
+	f.replaceMachine(t)
 }
 
 // keyStep is a moment at which both programs are killed.
@@ -138,93 +134,27 @@ func (f *rotatedFleet) killAt(t *testing.T, step keyStep) {
 		})
 		f.Controller.Kill9()
 		f.Server.Kill9()
-		setFault(t, f.hosts[i], slowly)
+		h := f.hosts[i]
+		setFault(t, h.host, slowly)
 		if err := f.Server.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		caught = step.is == nil || step.is(t, i)
-		t.Logf("killed when %s: %s, in time: %t; %d hosts are recorded to have the new key", step.name, rotatedName(i), caught, f.recorded(t).Len())
+		t.Logf("killed when %s: %s, in time: %t; %d hosts are recorded to have the new key", step.name, h.name, caught, f.recorded(t).Len())
 		// Whichever keys it has: people reach it, once kube-apiserver has noticed that windows-apiserver is there again.
-		eventually(t, "a command on "+rotatedName(i)+", when "+step.name, func() error {
-			stdout, stderr, code := plugin(t, f.System, "exec", rotatedName(i), "--", "hostname")
+		eventually(t, "a command on "+h.name+", when "+step.name, func() error {
+			stdout, stderr, code := plugin(t, f.System, "exec", h.name, "-n", h.namespace, "--", "hostname")
 			if code != 0 {
 				return fmt.Errorf("%d %s %s", code, stdout, stderr)
 			}
 			return nil
 		})
 		for i := range f.hosts {
-			f.asked[i] = requestsAboutKeys(f.hosts[i])
+			f.asked[i] = requestsAboutKeys(f.hosts[i].host)
 		}
 		if err := f.Controller.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// connect makes the instances of the hosts, some behind a bastion, and waits until there is a copy of the key that all of them accept.
-func (f *rotatedFleet) connect(t *testing.T) {
-	t.Helper()
-	const jump = "jump"
-	signer, pem := newPEM(t)
-	o := opensshd.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, Config: []string{"ForceCommand /bin/false"}}
-	permitted := "PermitOpen"
-	for _, h := range f.hosts[rotatedHosts-bastionHosts:] {
-		permitted += fmt.Sprintf(" %s:%d", h.Address(), h.Port())
-	}
-	o.Config = append(o.Config, permitted)
-	bastion := opensshd.Start(t, o)
-	lendCredentials(t, f.System, metav1.NamespaceDefault)
-	if _, err := f.Kube.CoreV1().Secrets(metav1.NamespaceDefault).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: jump}, Data: map[string][]byte{"private-key.pem": pem},
-	}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: edgePool}, Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
-	pool.Spec.Template.Bastion = &v1alpha1.Bastion{
-		Address: bastion.Host, Port: int32(bastion.Port), Username: bastion.User, HostKeys: []string{keyLine(bastion.HostKey())}, CredentialsSecretRef: v1alpha1.SecretReference{Name: jump},
-	}
-	if _, err := f.Windows.WindowsV1alpha1().WindowsNodePools(metav1.NamespaceDefault).Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for i, h := range f.hosts {
-		instance := &v1alpha1.WindowsInstance{
-			ObjectMeta: metav1.ObjectMeta{Name: rotatedName(i)},
-			Spec:       v1alpha1.WindowsInstanceSpec{Address: h.Address(), Port: int32(h.Port()), Username: h.User()},
-		}
-		if i >= rotatedHosts-bastionHosts {
-			inPool(edgePool)(&instance.Spec)
-		}
-		if _, err := instances(f.System).Create(t.Context(), instance, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "all hosts are connected, and there is a copy of their key", func() error {
-		connected := 0
-		for _, i := range f.list(t) {
-			if i.Status.Phase == v1alpha1.InstanceConnected && i.Status.Credentials != nil {
-				connected++
-			}
-		}
-		if connected != rotatedHosts {
-			return fmt.Errorf("%d are", connected)
-		}
-		secret, err := f.Kube.CoreV1().Secrets(system.Namespace).Get(t.Context(), host.KeptSecret, metav1.GetOptions{})
-		if err == nil && !hasCopy(secret, f.was) {
-			err = errors.New("there is none")
-		}
-		return err
-	})
-}
-
-// pauseRefusing says whether anything is done about the hosts that refuse the new key.
-func (f *rotatedFleet) pauseRefusing(t *testing.T, paused bool) {
-	t.Helper()
-	for i := rotatedHosts - refusingHosts; i < rotatedHosts; i++ {
-		patch := fmt.Appendf(nil, `{"spec":{"paused":%t}}`, paused)
-		eventually(t, "a host is paused, or not", func() error {
-			_, err := instances(f.System).Patch(t.Context(), rotatedName(i), types.MergePatchType, patch, metav1.PatchOptions{})
-			return err
-		})
 	}
 }
 
@@ -233,7 +163,7 @@ func (f *rotatedFleet) list(t *testing.T) []v1alpha1.WindowsInstance {
 	t.Helper()
 	var list *v1alpha1.WindowsInstanceList
 	eventually(t, "the instances are served", func() (err error) {
-		list, err = instances(f.System).List(t.Context(), metav1.ListOptions{})
+		list, err = f.instances(metav1.NamespaceAll).List(t.Context(), metav1.ListOptions{})
 		return err
 	})
 	return list.Items
@@ -246,7 +176,7 @@ func (f *rotatedFleet) recorded(t *testing.T) sets.Set[int] {
 	for _, i := range f.list(t) {
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent)
 		if c != nil && c.Reason == v1alpha1.ReasonKeyRotated && i.Status.Credentials.KeyFingerprint == ssh.FingerprintSHA256(f.is.PublicKey()) {
-			out.Insert(numberOf(t, i.Name))
+			out.Insert(f.numbers[i.Name])
 		}
 	}
 	return out
@@ -297,7 +227,7 @@ func (f *rotatedFleet) proven(before func(hostKeys) bool) func(*testing.T) (int,
 		if !come {
 			return 0, false
 		}
-		setFault(t, f.hosts[i], winhost.Fault{Latency: slowly.Latency, ExecHang: true, ExecMatch: aboutKeys})
+		setFault(t, f.hosts[i].host, winhost.Fault{Latency: slowly.Latency, ExecHang: true, ExecMatch: aboutKeys})
 		eventually(t, "the former key is to be removed", func() error {
 			if f.keysOf(t, i).asked < 2 {
 				return errors.New("it is not")
@@ -332,7 +262,7 @@ func (k hostKeys) both() bool { return k.was && k.is }
 func (f *rotatedFleet) keysOf(t *testing.T, i int) hostKeys {
 	t.Helper()
 	k := f.acceptedBy(t, i)
-	k.asked = requestsAboutKeys(f.hosts[i]) - f.asked[i]
+	k.asked = requestsAboutKeys(f.hosts[i].host) - f.asked[i]
 	return k
 }
 
@@ -343,7 +273,7 @@ func (f *rotatedFleet) acceptedBy(t *testing.T, i int) hostKeys {
 	if i == elsewhere {
 		path = otherKeys
 	}
-	local, err := f.hosts[i].LocalPath(path)
+	local, err := f.hosts[i].host.LocalPath(path)
 	if err != nil {
 		t.Error(err)
 		return hostKeys{}
@@ -381,7 +311,7 @@ func (f *rotatedFleet) watchHosts(t *testing.T) {
 		for ctx.Err() == nil {
 			for i := range f.hosts {
 				if k := f.acceptedBy(t, i); !k.was && !k.is {
-					t.Errorf("%s accepts none of the keys", rotatedName(i))
+					t.Errorf("%s accepts none of the keys", f.hosts[i].name)
 					return
 				}
 			}
@@ -434,7 +364,7 @@ func (f *rotatedFleet) waitRotated(t *testing.T) {
 		failed := map[int]string{}
 		for _, i := range f.list(t) {
 			if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionCredentialsCurrent); c != nil && c.Reason == v1alpha1.ReasonKeyRotationFailed {
-				failed[numberOf(t, i.Name)] = c.Message
+				failed[f.numbers[i.Name]] = c.Message
 			}
 		}
 		if recorded := f.recorded(t); recorded.Len() != rotatedHosts-refusingHosts || len(failed) != len(said) {
@@ -442,27 +372,22 @@ func (f *rotatedFleet) waitRotated(t *testing.T) {
 		}
 		for i, want := range said { // a try may also end otherwise, on a busy machine
 			if err := mustHave(failed[i], want, "It is tried again, and logged in to as before"); err != nil {
-				return fmt.Errorf("%s: %w", rotatedName(i), err)
+				return fmt.Errorf("%s: %w", f.hosts[i].name, err)
 			}
 		}
-		pool, err := f.Windows.WindowsV1alpha1().WindowsNodePools(metav1.NamespaceDefault).Get(t.Context(), edgePool, metav1.GetOptions{})
-		if err != nil {
+		if err := f.poolSays(t, system.Namespace, sourceName, elsewhere); err != nil {
 			return err
 		}
-		want := fmt.Sprintf("3 hosts could not be given the key, see their condition CredentialsCurrent: %s, %s, %s.", rotatedName(elsewhere), rotatedName(rejecting), rotatedName(full))
-		if c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionCredentialsCurrent); c == nil || c.Message != want {
-			return fmt.Errorf("the pool says %+v", c)
-		}
-		return nil
+		return f.poolSays(t, wmco.MachineAPINamespace, f.machines.set, rejecting, full)
 	})
 	var g errgroup.Group
 	g.SetLimit(8)
 	for i, h := range f.hosts {
-		setFault(t, h, winhost.Fault{DiskFull: i == full}) // with room on its disk, the next try would give it the key
+		setFault(t, h.host, winhost.Fault{DiskFull: i == full}) // with room on its disk, the next try would give it the key
 		refuses := i >= rotatedHosts-refusingHosts
 		g.Go(func() error {
-			if was, is := accepts(t, h, f.was), accepts(t, h, f.is); was != refuses || is == refuses {
-				t.Errorf("%s accepts the former key: %t, the new one: %t", rotatedName(i), was, is)
+			if was, is := accepts(t, h.host, f.was), accepts(t, h.host, f.is); was != refuses || is == refuses {
+				t.Errorf("%s accepts the former key: %t, the new one: %t", h.name, was, is)
 			}
 			return nil
 		})
@@ -477,13 +402,24 @@ func (f *rotatedFleet) waitRotated(t *testing.T) {
 	}
 }
 
-func rotatedName(i int) string { return fmt.Sprintf("rotated-%02d", i) }
-
-func numberOf(t *testing.T, name string) int {
+// poolSays returns nil if a pool names exactly these hosts as those that could not be given the key.
+func (f *rotatedFleet) poolSays(t *testing.T, namespace, name string, failed ...int) error {
 	t.Helper()
-	n, err := strconv.Atoi(strings.TrimPrefix(name, "rotated-"))
+	pool, err := f.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	return n
+	var names []string
+	for _, i := range failed {
+		names = append(names, f.hosts[i].name)
+	}
+	slices.Sort(names)
+	want := fmt.Sprintf("1 host could not be given the key, see its condition CredentialsCurrent: %s.", names[0])
+	if len(names) > 1 {
+		want = fmt.Sprintf("%d hosts could not be given the key, see their condition CredentialsCurrent: %s.", len(names), strings.Join(names, ", "))
+	}
+	if c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionCredentialsCurrent); c == nil || c.Message != want {
+		return fmt.Errorf("pool %s says %+v, want %s", name, c, want)
+	}
+	return nil
 }
