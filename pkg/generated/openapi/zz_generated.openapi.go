@@ -897,8 +897,23 @@ func schema_pkg_apis_windows_v1alpha1_FailedUpdate(ref common.ReferenceCallback)
 					},
 					"retryAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "From when on the controller tries it again, by the clock of the host.",
+							Description: "From when on the controller tries it again, by the clock of the host. It does not try interactive ones.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"step": {
+						SchemaProps: spec.SchemaProps{
+							Description: "The step of the operation in which it failed, for example InstallUpdates. What fails in DownloadUpdates has cost nothing, and keeps updates from no other host of the pool. Empty: it was not tried, or an earlier release tried it.",
+							MaxLength:   ptr.To[int64](64),
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"interactive": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether it may ask questions while it is installed. The controller leaves it to whoever is at the console of the host.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"message": {
@@ -5277,7 +5292,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsUpdatesStatus(ref common.ReferenceC
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Updates of these that could not be installed, the newest first, at most sixteen.",
+							Description: "Updates of these that could not be installed, or that only a person can install, the newest first, at most sixteen.",
 							MaxItems:    ptr.To[int64](16),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

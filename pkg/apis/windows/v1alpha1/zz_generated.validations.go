@@ -698,6 +698,39 @@ func Validate_FailedUpdate(
 	// field FailedUpdate.Security has no validation
 	// field FailedUpdate.RetryAt has no validation
 
+	{ // field FailedUpdate.Step
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 64); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *FailedUpdate) *string {
+				return &oldObj.Step
+			})
+		errs = append(errs, fn(fldPath.Child("step"), &obj.Step, oldVal, oldObj != nil)...)
+	}
+
+	// field FailedUpdate.Interactive has no validation
+
 	{ // field FailedUpdate.Message
 		fn := func(
 			fldPath *field.Path,

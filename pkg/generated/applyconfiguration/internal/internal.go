@@ -116,6 +116,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.FailedUpdate
   map:
     fields:
+    - name: interactive
+      type:
+        scalar: boolean
     - name: message
       type:
         scalar: string
@@ -129,6 +132,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: security
       type:
         scalar: boolean
+    - name: step
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HostKeyStatus
   map:
     fields:

@@ -18,8 +18,13 @@ type FailedUpdateApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// Whether it is a security update.
 	Security *bool `json:"security,omitempty"`
-	// From when on the controller tries it again, by the clock of the host.
+	// From when on the controller tries it again, by the clock of the host. It does not try interactive ones.
 	RetryAt *v1.Time `json:"retryAt,omitempty"`
+	// The step of the operation in which it failed, for example InstallUpdates. What fails in DownloadUpdates has cost nothing, and
+	// keeps updates from no other host of the pool. Empty: it was not tried, or an earlier release tried it.
+	Step *string `json:"step,omitempty"`
+	// Whether it may ask questions while it is installed. The controller leaves it to whoever is at the console of the host.
+	Interactive *bool `json:"interactive,omitempty"`
 	// Why it could not be installed, with the code of Windows.
 	Message *string `json:"message,omitempty"`
 }
@@ -51,6 +56,22 @@ func (b *FailedUpdateApplyConfiguration) WithSecurity(value bool) *FailedUpdateA
 // If called multiple times, the RetryAt field is set to the value of the last call.
 func (b *FailedUpdateApplyConfiguration) WithRetryAt(value v1.Time) *FailedUpdateApplyConfiguration {
 	b.RetryAt = &value
+	return b
+}
+
+// WithStep sets the Step field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Step field is set to the value of the last call.
+func (b *FailedUpdateApplyConfiguration) WithStep(value string) *FailedUpdateApplyConfiguration {
+	b.Step = &value
+	return b
+}
+
+// WithInteractive sets the Interactive field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Interactive field is set to the value of the last call.
+func (b *FailedUpdateApplyConfiguration) WithInteractive(value bool) *FailedUpdateApplyConfiguration {
+	b.Interactive = &value
 	return b
 }
 

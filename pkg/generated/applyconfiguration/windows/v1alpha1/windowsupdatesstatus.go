@@ -23,7 +23,7 @@ type WindowsUpdatesStatusApplyConfiguration struct {
 	Pending *int32 `json:"pending,omitempty"`
 	// How many security updates wait: those that Microsoft classifies so or rates the severity of.
 	Security *int32 `json:"security,omitempty"`
-	// Updates of these that could not be installed, the newest first, at most sixteen.
+	// Updates of these that could not be installed, or that only a person can install, the newest first, at most sixteen.
 	Failed []FailedUpdateApplyConfiguration `json:"failed,omitempty"`
 	// Why the last search failed. Empty: it did not.
 	Message *string `json:"message,omitempty"`
