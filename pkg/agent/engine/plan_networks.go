@@ -24,6 +24,13 @@ func (p *planner) removedNetworks() {
 				"%s; or remove the host, and configure it again to have the network made by another program", name, addProgram))
 		}
 	}
+	if p.seen.remade {
+		for _, name := range networks {
+			if p.seen.networks[fold(name)] && !containsFold(p.inv.Networks, name) {
+				p.conflicts = append(p.conflicts, fmt.Errorf("network %s was made by others, and with another %s, which it would keep: remove the host from the cluster, and add it again", name, p.bundle.Document.HNS.Keep.Name))
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
 		if reason, o := p.removal(endpoints, name); reason != "" && p.seen.endpoints[fold(name)] {
 			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, reason, o)

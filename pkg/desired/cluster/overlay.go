@@ -96,7 +96,7 @@ func (r *reader) checkNetwork(overlay *operatorv1.HybridOverlayConfig) {
 
 // checkPort warns of an overlay whose packets vSphere may take for those of its own.
 func (r *reader) checkPort(overlay *operatorv1.HybridOverlayConfig) error {
-	if port := r.cluster.VXLANPort; r.cluster.Platform != configv1.VSpherePlatformType || port != 0 && port != usualPort {
+	if port := r.cluster.VXLANPort; r.cluster.Platform != configv1.VSpherePlatformType || port != 0 && port != usualPort || len(overlay.HybridClusterNetwork) == 0 {
 		return nil
 	}
 	other, err := json.Marshal(operatorv1.HybridOverlayConfig{HybridClusterNetwork: overlay.HybridClusterNetwork, HybridOverlayVXLANPort: new(uint32(vSpherePort))})
