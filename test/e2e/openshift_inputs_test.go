@@ -562,7 +562,7 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 		})
 	}
 	// The service CA does not leave it in the Secret that nobody wants metrics, so the Service says it.
-	annotation := cluster.MetricsAnnotation
+	annotation := v1alpha1.MetricsAnnotation
 	for _, change := range []string{annotation + "=none", annotation + "-"} {
 		if _, err := o.Kubectl(t.Context(), "annotate", "service", exporterName, "-n", system.Namespace, change); err != nil {
 			t.Fatal(err)

@@ -133,7 +133,7 @@ func TestInputsAreWatched(t *testing.T) {
 		}, ""},
 		{"metrics that nobody wants", func() {
 			w.create(t, &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Namespace: ourNamespace, Name: cluster.ExporterService, Annotations: map[string]string{cluster.MetricsAnnotation: "none"}},
+				ObjectMeta: metav1.ObjectMeta{Namespace: ourNamespace, Name: cluster.ExporterService, Annotations: map[string]string{v1alpha1.MetricsAnnotation: "none"}},
 				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9182}}},
 			})
 		}, ""},

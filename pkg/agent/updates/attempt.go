@@ -56,6 +56,10 @@ func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot st
 	} else {
 		err = fmt.Errorf("the service or the host ended %d times in the middle of it", maxStarts)
 		for _, p := range wanted(known, *request, u.Now()) {
+			if p.Interactive {
+				u.failed(known, p, errInteractive) // it was not begun
+				continue
+			}
 			u.failed(known, p, err)
 		}
 	}
@@ -180,7 +184,7 @@ const (
 func (u *Updater) room(list []*api.Update) error {
 	var files int64
 	for _, p := range list {
-		if !p.Downloaded {
+		if !p.Downloaded && !p.Interactive { // those are not downloaded
 			files = min(most, files+min(most, max(0, p.Bytes)))
 		}
 	}

@@ -181,11 +181,11 @@ func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, ins
 
 // handOver gives all that is known of a host to the instance that has it from now on: which keys
 // are trusted, which machine it is, its Node, its revision, with what of its pool it worked, and what was done to it. Only then
-// is the other one released. What names the host by the other one finds it by [object.FormerInstanceAnnotation].
+// is the other one released. What names the host by the other one finds it by [v1alpha1.FormerInstanceAnnotation].
 func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 	to := s.heir.DeepCopy()
-	if controllerutil.AddFinalizer(to, v1alpha1.HostFinalizer) || to.Annotations[object.FormerInstanceAnnotation] != s.instance.Name {
-		metav1.SetMetaDataAnnotation(&to.ObjectMeta, object.FormerInstanceAnnotation, s.instance.Name)
+	if controllerutil.AddFinalizer(to, v1alpha1.HostFinalizer) || to.Annotations[v1alpha1.FormerInstanceAnnotation] != s.instance.Name {
+		metav1.SetMetaDataAnnotation(&to.ObjectMeta, v1alpha1.FormerInstanceAnnotation, s.instance.Name)
 		if err := r.client.Patch(ctx, to, client.MergeFromWithOptions(s.heir, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("holding instance %s: %w", to.Name, err)
 		}

@@ -22,7 +22,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // testKey is the host key of [newInstance], and otherKey is another one.
@@ -166,7 +165,7 @@ func TestHandOver(t *testing.T) {
 	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionNodeReady); c == nil || c.Reason != v1alpha1.ReasonNodeNotReady || !c.LastTransitionTime.Equal(ago(10*time.Minute)) {
 		t.Errorf("it is not known since when its Node is down: %+v", c)
 	}
-	if former := got.Annotations[object.FormerInstanceAnnotation]; former != old.Name {
+	if former := got.Annotations[v1alpha1.FormerInstanceAnnotation]; former != old.Name {
 		t.Errorf("the instance before was %q", former)
 	}
 	for _, status := range []*v1alpha1.WindowsInstanceStatus{&before, &got.Status} {

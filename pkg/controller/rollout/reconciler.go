@@ -48,6 +48,7 @@ type Reconciler struct {
 // revisionSeen is since when a pool has a template, unless somebody has undone it, and to what.
 type revisionSeen struct {
 	revision, undo string
+	back           bool // it is rolled back, by whomever
 	at             time.Time
 	// changed: it had another one before, so that what its hosts say may be about that for a moment. When the process began to look at
 	// the pool, they knew already.
@@ -183,11 +184,12 @@ func (r *Reconciler) settles(pool *v1alpha1.WindowsNodePool, revision string) (l
 	if asked := pool.Undo(revision); asked != nil {
 		undo = asked.To
 	}
+	back := pool.RolledBack(revision) != nil
 	seen, known := r.seen[key]
-	if seen.revision != revision || seen.undo != "" && undo == "" {
+	if seen.revision != revision || seen.undo != "" && undo == "" || seen.back && !back {
 		seen = revisionSeen{revision: revision, at: now, changed: known || revision != pool.Status.UpdateRevision}
 	}
-	seen.undo = undo
+	seen.undo, seen.back = undo, back
 	r.seen[key] = seen
 	return max(0, settleTime-now.Sub(seen.at)), seen.changed
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -71,7 +70,7 @@ func asNamedNow(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInsta
 			continue
 		}
 		stay[i.Name] = true
-		if former := i.Annotations[object.FormerInstanceAnnotation]; former != "" && !i.CreationTimestamp.Before(&known.Time) {
+		if former := i.Annotations[v1alpha1.FormerInstanceAnnotation]; former != "" && !i.CreationTimestamp.Before(&known.Time) {
 			heirs[former] = i.Name
 		}
 	}

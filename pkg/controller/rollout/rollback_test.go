@@ -100,7 +100,7 @@ func leaves(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Ti
 // represents has an instance come, and represent a host that another one represented before.
 func represents(former string, since time.Time) change {
 	return func(i *v1alpha1.WindowsInstance) {
-		i.CreationTimestamp, i.Annotations = metav1.NewTime(since), map[string]string{object.FormerInstanceAnnotation: former}
+		i.CreationTimestamp, i.Annotations = metav1.NewTime(since), map[string]string{v1alpha1.FormerInstanceAnnotation: former}
 	}
 }
 

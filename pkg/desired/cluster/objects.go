@@ -27,9 +27,6 @@ const (
 	ExporterSecret = "windows-machine-config-operator-tls"
 	// ExporterService is the Service for which the service CA of OpenShift makes that Secret.
 	ExporterService = "windows-exporter"
-	// MetricsAnnotation of it, with the value [noMetrics], says that hosts serve no metrics: in the Secret the service CA removes what it
-	// has not written.
-	MetricsAnnotation = "windows.openshift.io/metrics"
 	// NodeManagerSecret has the credentials of the cloud node manager, as a Secret of type
 	// kubernetes.io/service-account-token. Hosts on Azure need it.
 	NodeManagerSecret = wmco.WICDService

@@ -22,6 +22,7 @@ import (
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -383,9 +384,14 @@ func (r *reader) readExporter(ctx context.Context) error {
 			return err
 		}
 	}
-	if service.Annotations[MetricsAnnotation] == noMetrics {
+	switch value := service.Annotations[v1alpha1.MetricsAnnotation]; value {
+	case "":
+	case noMetrics:
 		r.cluster.NoMetrics = true
 		return nil
+	default:
+		r.warnings = append(r.warnings, fmt.Sprintf("annotation %s of Service %s/%s is %q, which means nothing, so that hosts serve metrics. To have none served: oc annotate service %s -n %s %s=%s --overwrite",
+			v1alpha1.MetricsAnnotation, r.settings.Namespace, ExporterService, value, ExporterService, r.settings.Namespace, v1alpha1.MetricsAnnotation, noMetrics))
 	}
 	data, err := r.secret(ctx, r.settings.Namespace, ExporterSecret)
 	if err != nil {

@@ -1264,7 +1264,7 @@ func TestOtherOperator(t *testing.T) {
 func exporterService(metrics string) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster.ExporterService}}
 	if metrics != "" {
-		s.Annotations = map[string]string{cluster.MetricsAnnotation: metrics}
+		s.Annotations = map[string]string{v1alpha1.MetricsAnnotation: metrics}
 	}
 	return s
 }

@@ -150,6 +150,8 @@ func RegistriesOf(c *Cluster) Registries {
 		if r.denied {
 			continue // as all that have no file
 		}
+		// An ImageContentSourcePolicy has no policy, and stays when it was migrated to an ImageDigestMirrorSet that has one.
+		r.allowContact = slices.DeleteFunc(r.allowContact, func(source string) bool { return slices.Contains(r.neverContact, source) })
 		if causes := slices.Concat(r.neverContact, r.blockedSources); len(causes) > 0 && len(r.allowContact) > 0 {
 			slices.Sort(causes)
 			slices.Sort(r.allowContact)

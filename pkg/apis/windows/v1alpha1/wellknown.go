@@ -20,6 +20,16 @@ const (
 	// object stays until the host is clean, or is abandoned, or its namespace is deleted.
 	// Removing it by hand needs the verb abandon on windowshosts with the name of the instance.
 	HostFinalizer = "windows.openshift.io/host"
+	// FormerInstanceAnnotation is written by windows-controller and names the instance that represented the host before, and has handed it over
+	// because its entry was renamed. What names instances, as a rollback of their pool does, follows it to the new name: without it, that no
+	// longer finds the host.
+	FormerInstanceAnnotation = "windows.openshift.io/former-instance"
+)
+
+// Of the Service windows-exporter in the namespace of windows-controller.
+const (
+	// MetricsAnnotation is written by people, and with the value none says that hosts serve no metrics, on OpenShift. Without it they do.
+	MetricsAnnotation = "windows.openshift.io/metrics"
 )
 
 // Of WindowsInstances and WindowsNodePools.
