@@ -121,3 +121,21 @@ func TestNetworksAreRemadeAfterACrash(t *testing.T) {
 		}
 	}
 }
+
+// TestNetworksOfOthersStay: a network that somebody else has made is not removed for another port, and nothing is done to the host that would
+// leave its pods cut off.
+func TestNetworksOfOthersStay(t *testing.T) {
+	f := newFake()
+	f.files[`c:\k`] = fakeFile{Directory: true}
+	f.networks["net"], f.madeWith = true, "others"
+	converge(t, f, withPort(t, ""))
+	f.strays = append(f.strays, Process{PID: 5, Parent: 4, Path: shimProgram})
+	next := withPort(t, "9898")
+	if _, err := engineOf(f).Plan(t.Context(), &next); err == nil || !strings.Contains(err.Error(), "network net was made by others, and with another --port") {
+		t.Errorf("the plan says %v", err)
+	}
+	engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: next})
+	if f.madeWith != "others" || len(f.strays) != 1 || strings.Contains(f.services["overlay"].Settings.CommandLine, "9898") {
+		t.Errorf("the network was made by %q, containers are %v, the service is %+v", f.madeWith, f.strays, f.services["overlay"])
+	}
+}

@@ -157,6 +157,8 @@ func TestInteractiveUpdate(t *testing.T) {
 	h := newHost(t).withService()
 	asks := offer("1", "One that asks", updates.ClassSecurity)
 	asks.Interactive = true
+	asks.Bytes = 100 << 30 // which are not downloaded
+	h.free = 9 << 30
 	h.offer(asks, offer("2", "Another one", updates.ClassSecurity))
 	mustKnow := func(request string, action api.UpdateAction) {
 		t.Helper()
@@ -186,7 +188,7 @@ func TestInteractiveUpdate(t *testing.T) {
 	if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionInstall, Scope: api.UpdatesSecurity, Retry: true}); !gocmp.Equal(a.Succeeded, []string{"KB502"}) {
 		t.Errorf("install: %+v", a)
 	}
-	asks.Interactive = false
+	asks.Interactive, h.free = false, 0
 	h.offer(asks)
 	h.ask(api.UpdatesRequest{ID: "op-3", Action: api.ActionVerify, Scope: api.UpdatesSecurity})
 	if a := h.ask(api.UpdatesRequest{ID: "op-4", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); !gocmp.Equal(a.Succeeded, []string{"KB501"}) {

@@ -202,6 +202,20 @@ func TestReconcileAfterAChange(t *testing.T) {
 	f.pass()
 	change(func(pool *v1alpha1.WindowsNodePool) { pool.Spec.UpdateStrategy.RollingUpdate.Undo = nil })
 	settles("what was undone")
+	pool := &v1alpha1.WindowsNodePool{}
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "p"}, pool); err != nil {
+		t.Fatal(err)
+	}
+	pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: pool.Status.UpdateRevision, To: before, Time: metav1.NewTime(f.time), Instances: []string{"a"}}
+	if err := f.client.Status().Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	f.time = f.time.Add(settleTime)
+	change(func(pool *v1alpha1.WindowsNodePool) {
+		pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(f.time))
+	})
+	settles("what was rolled back")
 }
 
 // workWith has instances say that their hosts work with a revision of their pool.

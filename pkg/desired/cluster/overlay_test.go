@@ -56,6 +56,12 @@ func TestOverlayWithoutANetwork(t *testing.T) {
 	}) {
 		t.Errorf("the host waits for %v", r.Waiting)
 	}
+	objects = append(replaced(openShiftClusterOn(configv1.VSpherePlatformType), empty), applied(t, *empty.Spec.DeepCopy()))
+	for _, w := range build(t, read(t, withOverlay(), objects), cluster.Host{Instance: instance(), Node: node}).Warnings {
+		if strings.Contains(w, "the VXLAN port") || strings.Contains(w, `"hybridClusterNetwork":null`) {
+			t.Errorf("on vSphere: %q", w)
+		}
+	}
 	warning := slices.IndexFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "has no hybridClusterNetwork") })
 	if warning < 0 {
 		t.Fatalf("warnings %q", r.Warnings)

@@ -1294,6 +1294,7 @@ func TestNoExporter(t *testing.T) {
 		"on OpenShift nobody does": {append(openShiftCluster(), exporterService("none")), "", false, false},
 		"nobody does, without it":  {append(lacking(openShiftCluster(), cluster.ExporterSecret), exporterService("none")), "", false, false},
 		"a Service like others":    {append(openShiftCluster(), exporterService("")), "", false, true},
+		"a value without meaning":  {append(openShiftCluster(), exporterService("off")), "annotation windows.openshift.io/metrics of Service windows/windows-exporter is \"off\", which means nothing", false, true},
 		"the Secret says so, too":  {replaced(openShiftCluster(), none), "", false, false},
 	} {
 		configured := instance()
@@ -1302,11 +1303,11 @@ func TestNoExporter(t *testing.T) {
 		result := build(t, snapshot, cluster.Host{Instance: configured})
 		said := ""
 		for _, w := range result.Warnings {
-			if strings.HasPrefix(w, "Secret ") {
+			if strings.HasPrefix(w, "Secret ") || strings.HasPrefix(w, "annotation ") {
 				said = w
 			}
 		}
-		if !strings.HasPrefix(said, tt.said) || (said == "") != (tt.said == "") || strings.Contains(said, "go on with the certificate that they have") != (tt.said != "") || strings.Contains(said, "hunter2") {
+		if !strings.HasPrefix(said, tt.said) || (said == "") != (tt.said == "") || strings.Contains(said, "go on with the certificate that they have") != strings.HasPrefix(tt.said, "Secret ") || strings.Contains(said, "hunter2") {
 			t.Errorf("%s: %q", name, result.Warnings)
 		}
 		at := slices.IndexFunc(result.Bundle.Document.Services, func(s config.Service) bool { return s.Name == wmco.WindowsExporterService })

@@ -194,6 +194,8 @@ func TestRegistrySources(t *testing.T) {
 			digests: []configv1.ImageDigestMirrors{digests("a.io/x/y", "", "b.io/x/y"), digests("a.io/xy", "", "b.io/xy")},
 			want:    map[string]string{"a.io": f(mirrorOnly, "b.io", "b.io")},
 			says:    []string{"because of a.io/x, which is mirrored, Windows hosts pull from no repository of that registry but from its mirrors", "registry a.io is never contacted because of a.io/x/y; that holds for a.io/xy too, which allows it"}},
+		{name: "a source that may never be contacted, and an older set of it without a policy", digests: []configv1.ImageDigestMirrors{digests("a.io/x", configv1.NeverContactSource, "b.io/x"), digests("a.io/x", "", "b.io/x")},
+			want: map[string]string{"a.io": f(mirrorOnly, "b.io", "b.io")}},
 		{name: "a blocked domain", sources: configv1.RegistrySources{BlockedRegistries: []string{"*.a.io"}}, want: map[string]string{}, says: []string{"blockedRegistries of the Image config: *.a.io holds on Windows hosts for no registry: "}},
 		{name: "a blocked domain with a mirror", sources: configv1.RegistrySources{BlockedRegistries: []string{"*.a.io"}}, tags: []configv1.ImageTagMirrors{tags("x.a.io", "", "b.io")},
 			want: map[string]string{"x.a.io": "server = \"https://b.io/v2\"" + f(byTag, "b.io")}, says: []string{"only for x.a.io"}},
