@@ -389,7 +389,7 @@ func (c *cluster) explained(m *member) {
 		return
 	}
 	if !c.isUpToPeople(m) {
-		c.t.Fatalf("%s waits in vain, %q: %+v %+v", m.key, c.scheduler.WaitsFor(m.key), m.node, m.instance.Status)
+		c.t.Fatalf("%s waits in vain, %q: %+v %+v %+v", m.key, c.scheduler.WaitsFor(m.key), m.node, m.instance.Status, m.instance.Status.Operation)
 	}
 	if c.scheduler.WaitsFor(m.key) == "" || c.scheduler.blockedBy(poolKey{m.key.Namespace, m.instance.Spec.PoolRef.Name}).text == "" {
 		c.t.Fatalf("nobody says what %s waits for", m.key)
