@@ -48,7 +48,7 @@ type Reconciler struct {
 // revisionSeen is since when a pool has a template, unless somebody has undone it, and to what.
 type revisionSeen struct {
 	revision, undo string
-	back           bool // it is rolled back, by whomever
+	back           bool // it is rolled back, and not because somebody has undone it
 	at             time.Time
 	// changed: it had another one before, so that what its hosts say may be about that for a moment. When the process began to look at
 	// the pool, they knew already.
@@ -184,7 +184,8 @@ func (r *Reconciler) settles(pool *v1alpha1.WindowsNodePool, revision string) (l
 	if asked := pool.Undo(revision); asked != nil {
 		undo = asked.To
 	}
-	back := pool.RolledBack(revision) != nil
+	rolledBack := pool.RolledBack(revision)
+	back := rolledBack != nil && !rolledBack.ByPerson()
 	seen, known := r.seen[key]
 	if seen.revision != revision || seen.undo != "" && undo == "" || seen.back && !back {
 		seen = revisionSeen{revision: revision, at: now, changed: known || revision != pool.Status.UpdateRevision}

@@ -210,7 +210,7 @@ func TestReconcileAfterAChange(t *testing.T) {
 	if err := f.client.Status().Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	look()
+	f.pass()
 	f.time = f.time.Add(settleTime)
 	change(func(pool *v1alpha1.WindowsNodePool) {
 		pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(f.time))
