@@ -73,7 +73,7 @@ test-e2e: ## Run the tests of the whole system and of what it is tested with.
 
 .PHONY: test-all
 test-all: ## Run the tests of the whole system, on all platforms of OpenShift, and simulate 10,000 hosts.
-	go test -trimpath -count=1 -timeout 30m -run '^TestSimulatedFleet$$' ./pkg/controller/rollout -fleet.hosts=10000
+	GOGC=400 go test -trimpath -count=1 -timeout 30m -run '^TestSimulatedFleet$$' ./pkg/controller/rollout -fleet.hosts=10000
 	E2E_PLATFORMS=all TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
 
 .PHONY: fuzz

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	fleetHosts = flag.Int("fleet.hosts", 1000, "how many hosts TestSimulatedFleet has")
+	fleetHosts = flag.Int("fleet.hosts", 200, "how many hosts TestSimulatedFleet has")
 	fleetSeed  = flag.Uint64("fleet.seed", 1, "what happens in TestSimulatedFleet")
 )
 
