@@ -192,7 +192,8 @@ func (f *rotatedFleet) watchUserData(t *testing.T) (mayChange func()) {
 func (f *rotatedFleet) replaceMachine(t *testing.T) {
 	t.Helper()
 	m, h := f.machines, f.hosts[rejecting]
-	if err := m.client.Delete(t.Context(), &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name}}); client.IgnoreNotFound(err) != nil {
+	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: h.name}}
+	if err := client.IgnoreNotFound(m.client.Delete(t.Context(), machine)); err != nil {
 		t.Fatal(err)
 	}
 	f.signer = f.is

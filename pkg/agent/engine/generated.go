@@ -40,7 +40,7 @@ func (a *application) claimAdoptedNetworks() {
 	networks, _ := hnsNames(&a.bundle.Document)
 	recorded := slices.DeleteFunc(slices.Clone(a.Networks), func(name string) bool { return containsFold(networks, name) })
 	networks = slices.DeleteFunc(networks, func(name string) bool { return !containsFold(a.Networks, name) && !a.seen.networks[fold(name)] })
-	a.Networks = append(recorded, networks...) // in the order in which they are removed
+	a.Networks = slices.Concat(recorded, networks) // in the order in which they are removed
 }
 
 // wantsGenerated reports whether a document uses a path that programs created, or something

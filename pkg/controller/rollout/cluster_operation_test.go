@@ -79,7 +79,10 @@ func (c *cluster) proceed(m *member) bool {
 // takes is how long a step takes.
 func (c *cluster) takes() time.Duration {
 	if c.pace.step > 0 { // most steps end with the one before
-		return max(0, time.Duration(c.draw("takes", 4)-2)) * c.pace.step
+		if c.draw("takes", 4) == 3 {
+			return c.pace.step
+		}
+		return 0
 	}
 	return time.Duration(1+c.draw("takes", 120)) * time.Second
 }

@@ -65,7 +65,7 @@ func RemoveLeftovers(cacheDir string) error {
 func removeUnused(dir string) error {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil //nolint:nilerr // it is not known whether somebody uses it, or it is not ours
+		return nil // it is not known whether somebody uses it, or it is not ours
 	}
 	defer lock.Close()
 	if !tryLock(lock) {
