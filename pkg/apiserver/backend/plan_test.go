@@ -37,8 +37,8 @@ func TestOfAdoption(t *testing.T) {
 		warnings []string
 		want     string
 	}{
-		"nothing": {nil, "with which goes what WMCO has left."},
-		"two":     {[]string{"the first update takes csi-proxy.exe", "b"}, "has left. Warnings: the first update takes csi-proxy.exe; b."},
+		"nothing": {nil, "and the removal of what WMCO left, wait for the next update."},
+		"two":     {[]string{"the first update takes csi-proxy.exe", "b"}, "wait for the next update. Warnings: the first update takes csi-proxy.exe; b."},
 	} {
 		got := ofAdoption(tt.warnings)
 		if got.Kind != "Service" || got.Name != wmco.WICDService || got.Action != "Delete" || got.Impact != v1alpha1.ImpactNone || !strings.HasSuffix(got.Message, tt.want) {

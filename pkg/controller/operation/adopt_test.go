@@ -51,7 +51,7 @@ func TestAdopt(t *testing.T) {
 		"its certificate has expired": {set: func(f *fixture, _ *scriptedConfiguration) {
 			f.host.certificate = &api.KubeletCertificate{Problem: api.CertificateExpired}
 		}, want: "cannot be taken over as it is"},
-		"others made it": {set: func(f *fixture, _ *scriptedConfiguration) { f.annotate(nil) }, want: "to configure it anew: kubectl windows reconfigure win-1 -n windows-hosts"},
+		"others made it": {set: func(f *fixture, _ *scriptedConfiguration) { f.annotate(nil) }, want: "to configure it all the same: kubectl windows reconfigure win-1 -n windows-hosts"},
 		"only the host says that it is of WMCO": {set: func(f *fixture, _ *scriptedConfiguration) {
 			f.annotate(nil)
 			f.host.services = append(f.host.services, api.Service{Name: wmco.WICDService})
@@ -140,14 +140,14 @@ func TestAdoptOnceMore(t *testing.T) {
 		before []v1alpha1.Operation // the oldest first
 		want   bool
 	}{
-		"it broke off":                     {[]v1alpha1.Operation{broke}, true},
-		"and was refused once more":        {[]v1alpha1.Operation{broke, refused}, true},
-		"and the host was drained":         {[]v1alpha1.Operation{broke, {ID: "drain", Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationSucceeded, StartedAt: began}}, true},
-		"it was refused":                   {[]v1alpha1.Operation{refused}, false},
-		"of another Node":                  {[]v1alpha1.Operation{attempt(v1alpha1.StepAdopt, func(op *v1alpha1.Operation) { op.Node.UID = "other" })}, false},
-		"it was completed":                 {[]v1alpha1.Operation{attempt(v1alpha1.StepAdopt, func(op *v1alpha1.Operation) { op.Phase, op.HostChanged = v1alpha1.OperationSucceeded, true })}, false},
-		"and the host was configured anew": {[]v1alpha1.Operation{broke, {ID: "reconfigure", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, StartedAt: began, HostChanged: true}}, false},
-		"and the host was released":        {[]v1alpha1.Operation{broke, {ID: "release", Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationSucceeded, StartedAt: began, HostReleased: true}}, false},
+		"it broke off":                      {[]v1alpha1.Operation{broke}, true},
+		"and was refused once more":         {[]v1alpha1.Operation{broke, refused}, true},
+		"and the host was drained":          {[]v1alpha1.Operation{broke, {ID: "drain", Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationSucceeded, StartedAt: began}}, true},
+		"it was refused":                    {[]v1alpha1.Operation{refused}, false},
+		"of another Node":                   {[]v1alpha1.Operation{attempt(v1alpha1.StepAdopt, func(op *v1alpha1.Operation) { op.Node.UID = "other" })}, false},
+		"it was completed":                  {[]v1alpha1.Operation{attempt(v1alpha1.StepAdopt, func(op *v1alpha1.Operation) { op.Phase, op.HostChanged = v1alpha1.OperationSucceeded, true })}, false},
+		"and the host was configured again": {[]v1alpha1.Operation{broke, {ID: "reconfigure", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, StartedAt: began, HostChanged: true}}, false},
+		"and the host was released":         {[]v1alpha1.Operation{broke, {ID: "release", Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationSucceeded, StartedAt: began, HostReleased: true}}, false},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			instance := newInstance(v1alpha1.Operation{Type: v1alpha1.OperationAdopt})
@@ -166,7 +166,7 @@ func TestAdoptOnceMore(t *testing.T) {
 			if tt.want != (op.Phase == v1alpha1.OperationSucceeded) || tt.want != (f.host.adopted != nil) {
 				t.Errorf("it is %s: %s, adopted %+v", op.Phase, op.Message, f.host.adopted)
 			}
-			if !tt.want && !strings.Contains(op.Message, "to configure it anew: kubectl windows reconfigure win-1") {
+			if !tt.want && !strings.Contains(op.Message, "to configure it all the same: kubectl windows reconfigure win-1") {
 				t.Errorf("it is refused: %s", op.Message)
 			}
 		})

@@ -163,8 +163,12 @@ func (e *execution) failedUpdates(a *api.UpdateAttempt) error {
 	if !slices.ContainsFunc(a.Failures, func(f api.UpdateFailure) bool { return !f.Interactive }) {
 		return fmt.Errorf("updates of Windows could not be installed: %s", listFailed(a))
 	}
-	return fmt.Errorf("updates of Windows could not be installed: %s. Those that ask no questions are tried again a day later, or when somebody asks (kubectl windows reboot %s -n %s --install-updates=%s)",
-		listFailed(a), e.key.Name, e.key.Namespace, a.Request.Scope)
+	which := "They"
+	if slices.ContainsFunc(a.Failures, func(f api.UpdateFailure) bool { return f.Interactive }) {
+		which = "Those that ask no questions"
+	}
+	return fmt.Errorf("updates of Windows could not be installed: %s. %s are tried again a day later, or when somebody asks (kubectl windows reboot %s -n %s --install-updates=%s)",
+		listFailed(a), which, e.key.Name, e.key.Namespace, a.Request.Scope)
 }
 
 func describeFailed(a *api.UpdateAttempt) string {

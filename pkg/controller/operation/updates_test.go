@@ -109,6 +109,9 @@ func TestUpdates(t *testing.T) {
 		{"only a person can install what waits", func(h *scriptedHost) {
 			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 1, Failures: []api.UpdateFailure{{Name: kb, Interactive: true, Error: "it may ask questions"}}}
 		}, v1alpha1.OperationFailed, "Updates of Windows could not be installed: " + kb + ": it may ask questions. The host was not restarted.", 0, 0},
+		{"none can be downloaded, and only a person can install one", func(h *scriptedHost) {
+			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 2, Failures: append([]api.UpdateFailure{{Name: "KB2", Interactive: true, Error: "it may ask questions"}}, failed...)}
+		}, v1alpha1.OperationFailed, "HRESULT 0x80073712. Those that ask no questions are tried again a day later", 0, 0},
 		{"one cannot be installed", func(h *scriptedHost) {
 			h.updates.ends[api.ActionDownload] = api.UpdateAttempt{Total: 2, Succeeded: []string{kb, "KB2"}}
 			h.updates.ends[api.ActionInstall] = api.UpdateAttempt{Total: 2, Succeeded: []string{"KB2"}, Failures: failed, RebootRequired: true}
