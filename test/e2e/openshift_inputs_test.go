@@ -447,7 +447,6 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 			said: []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
 		},
 		deleted[configv1.Image](t, o, "Image.config.openshift.io"),
-		deletedObject(t, o, object[mcfgv1.MachineConfigPool](t, o, "worker"), "MachineConfigPool worker does not exist, which each cluster of OpenShift has"),
 		deleted[configv1.Network](t, o, "Network"),
 	})
 	// Only a host that has another authority than pods have can lose it.
