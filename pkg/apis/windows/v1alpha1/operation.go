@@ -90,9 +90,14 @@ func (s *WindowsInstanceStatus) Operations() []*Operation {
 // NewestOperation is the newest operation of a type, nil if none is known. Those before the host was released do not count:
 // they say nothing of what others have made of it since.
 func (s *WindowsInstanceStatus) NewestOperation(t OperationType) *Operation {
+	return s.newest(func(o *Operation) bool { return o.Type == t })
+}
+
+// newest is the newest operation that counts, nil if none is known since the host was released.
+func (s *WindowsInstanceStatus) newest(counts func(*Operation) bool) *Operation {
 	for _, o := range s.Operations() {
 		switch {
-		case o.Type == t:
+		case counts(o):
 			return o
 		case o.HostReleased:
 			return nil
@@ -173,15 +178,7 @@ func (o *Operation) Withdrawn() bool {
 // NewestAttempt is the newest operation of a type, without those that were withdrawn before they changed the host: these were no attempt, and
 // are recorded again. Nil: none is known since the host was released.
 func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
-	for _, o := range s.Operations() {
-		switch {
-		case o.Type == t && (!o.Withdrawn() || o.MayHaveChangedHost()):
-			return o
-		case o.HostReleased:
-			return nil
-		}
-	}
-	return nil
+	return s.newest(func(o *Operation) bool { return o.Type == t && (!o.Withdrawn() || o.MayHaveChangedHost()) })
 }
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
