@@ -372,17 +372,13 @@ func updatesText(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdat
 
 // updatesOutstanding is how many updates of Windows that its pool wants a host lacks, and which others could not be installed.
 func updatesOutstanding(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.WindowsUpdatesInstall) (waiting int, failed []string) {
-	if u == nil || install == "" || install == v1alpha1.InstallNone {
+	if u == nil {
 		return 0, nil
-	}
-	waiting = int(u.Pending)
-	if install == v1alpha1.InstallSecurity {
-		waiting = int(u.Security)
 	}
 	for _, f := range u.FailedOf(install) {
 		failed = append(failed, f.Name)
 	}
-	return max(0, waiting-len(failed)), failed
+	return max(0, u.PendingOf(install)-len(failed)), failed
 }
 
 // whyOutdated is what the condition UpToDate of a host says beside the revisions: what keeps it from its update. Empty: nothing.

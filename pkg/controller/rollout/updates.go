@@ -27,13 +27,10 @@ var updatesBackoff = wait.Backoff{Duration: time.Hour, Factor: 2, Cap: 24 * time
 // to be workable.
 func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (wanted bool, due time.Time) {
 	u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install
-	if u == nil || u.SearchedAt == nil || install == "" || install == v1alpha1.InstallNone {
+	if u == nil || u.SearchedAt == nil {
 		return false, time.Time{}
 	}
-	n := u.Pending
-	if install == v1alpha1.InstallSecurity {
-		n = u.Security
-	}
+	n := u.PendingOf(install)
 	if n == 0 {
 		return false, time.Time{}
 	}

@@ -13,3 +13,15 @@ func (s *WindowsUpdatesStatus) FailedOf(install WindowsUpdatesInstall) []FailedU
 	}
 	return list
 }
+
+// PendingOf returns how many of the updates that wait a pool wants, those that could not be installed among them. None is wanted with
+// [InstallNone], or nothing.
+func (s *WindowsUpdatesStatus) PendingOf(install WindowsUpdatesInstall) int {
+	switch install {
+	case InstallAll:
+		return int(s.Pending)
+	case InstallSecurity:
+		return int(s.Security)
+	}
+	return 0
+}
