@@ -45,11 +45,12 @@ type Reconciler struct {
 	seen map[types.NamespacedName]revisionSeen
 }
 
-// revisionSeen is since when a pool has a template, unless somebody has undone it, and to what.
+// revisionSeen is since when a pool has a template, or has it again that was undone or rolled back.
 type revisionSeen struct {
-	revision, undo string
-	back           bool // it is rolled back, and not because somebody has undone it
-	at             time.Time
+	revision string
+	// undone: somebody has asked for it to be undone. back: it is rolled back, and not for that.
+	undone, back bool
+	at           time.Time
 	// changed: it had another one before, so that what its hosts say may be about that for a moment. When the process began to look at
 	// the pool, they knew already.
 	changed bool
@@ -180,17 +181,14 @@ const settleTime = 10 * time.Second
 func (r *Reconciler) settles(pool *v1alpha1.WindowsNodePool, revision string) (left time.Duration, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, key, undo := r.now(), client.ObjectKeyFromObject(pool), ""
-	if asked := pool.Undo(revision); asked != nil {
-		undo = asked.To
-	}
+	now, key, undone := r.now(), client.ObjectKeyFromObject(pool), pool.Undo(revision) != nil
 	rolledBack := pool.RolledBack(revision)
 	back := rolledBack != nil && !rolledBack.ByPerson()
 	seen, known := r.seen[key]
-	if seen.revision != revision || seen.undo != "" && undo == "" || seen.back && !back {
+	if seen.revision != revision || seen.undone && !undone || seen.back && !back {
 		seen = revisionSeen{revision: revision, at: now, changed: known || revision != pool.Status.UpdateRevision}
 	}
-	seen.undo, seen.back = undo, back
+	seen.undone, seen.back = undone, back
 	r.seen[key] = seen
 	return max(0, settleTime-now.Sub(seen.at)), seen.changed
 }
