@@ -271,7 +271,7 @@ func (s *hostSystem) Service(name string) (*engine.Service, error) {
 func (s *hostSystem) StartService(name string) error {
 	if f := s.host.currentFault(); strings.EqualFold(f.FailStart, name) {
 		// ERROR_SERVICE_REQUEST_TIMEOUT
-		return errors.New("the service did not respond to the start or control request in a timely fashion")
+		return fmt.Errorf("%w: the service did not respond to the start or control request in a timely fashion", engine.ErrNoAnswer)
 	}
 	if p := s.host.process(name); p != nil {
 		if state, _ := p.state(); state != engine.ServiceStopped {

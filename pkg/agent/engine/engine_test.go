@@ -1014,6 +1014,34 @@ func TestStopWaitsForProcesses(t *testing.T) {
 	}
 }
 
+// TestStartThatIsNotReported: a program that Windows gives up, because it is slow at first, is started again.
+func TestStartThatIsNotReported(t *testing.T) {
+	for slow, says := range map[int]string{
+		1: "",
+		2: "",
+		3: "start it: its program did not report to Windows in time: service request timeout (3 tries): see",
+	} {
+		t.Run(fmt.Sprint(slow), func(t *testing.T) {
+			first, _ := bundles(t)
+			f := usedHost(t, first)
+			converge(t, f, first)
+			s := f.services["kubelet"]
+			s.slow, s.state, s.pid = slow, ServiceStopped, 0
+			f.services["kubelet"] = s
+			var notes []string
+			e := engineOf(f)
+			e.Events = func(v api.Event) { notes = append(notes, v.Message) }
+			r := e.Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first})
+			if failed := r.Outcome == api.OutcomeFailed; failed != (says != "") || !strings.Contains(r.Error, says) {
+				t.Errorf("got %+v", r)
+			}
+			if want := min(slow, 2); strings.Count(strings.Join(notes, "\n"), "it is started again (try ") != want {
+				t.Errorf("it says %q, not %d times that it tries again", notes, want)
+			}
+		})
+	}
+}
+
 // TestServiceThatOthersNeed: a service of somebody else that needs one of ours is not cut off.
 func TestServiceThatOthersNeed(t *testing.T) {
 	first, _ := bundles(t)

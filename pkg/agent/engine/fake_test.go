@@ -42,6 +42,8 @@ type fakeService struct {
 	hangs    bool
 	failed   bool // its process was terminated, and Windows starts it again if it may
 	pid      int  // zero: it has no process
+	// slow is for how many starts its program does not report in time.
+	slow int
 	// lingers is for how many polls its process continues after it has stopped.
 	lingers int
 }
@@ -504,6 +506,10 @@ func (f *fake) StartService(name string) error {
 		}
 		if s.pid != 0 {
 			return errors.New("its old process has the port")
+		}
+		if s.slow > 0 {
+			s.slow--
+			return fmt.Errorf("%w: service request timeout", ErrNoAnswer)
 		}
 		s.state, s.started, s.pid, s.failed = ServiceStartPending, f.ticks, f.nextPID(), false
 		return nil

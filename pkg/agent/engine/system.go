@@ -131,7 +131,8 @@ type ServiceManager interface {
 	ConfigureService(name string, settings config.ServiceSettings, recovery *config.Recovery) error
 	// DeleteService deletes a service that is stopped. When it returns, the name is free.
 	DeleteService(name string) error
-	// StartService requests the start and returns before it is complete.
+	// StartService requests the start and returns before it is complete. [ErrNoAnswer] is wrapped when Windows gave the
+	// program up, because it did not report to the service control manager in time.
 	StartService(name string) error
 	// StopService requests the stop and returns before it is complete. [ErrNeeded] is wrapped
 	// while services that run depend on it; the error names them.
@@ -224,6 +225,8 @@ var (
 	ErrNotEmpty = errors.New("the directory is not empty")
 	// ErrNeeded means that a service cannot be stopped because others that run depend on it.
 	ErrNeeded = errors.New("other services depend on it")
+	// ErrNoAnswer means that a service that was started did not report to the service control manager in time.
+	ErrNoAnswer = errors.New("its program did not report to Windows in time")
 	// ErrNotYet means that a variable has no value yet.
 	ErrNotYet = errors.New("there is no value yet")
 )

@@ -293,10 +293,14 @@ func (s *windowsSystem) DeleteService(name string) error {
 // StartService implements [engine.System].
 func (s *windowsSystem) StartService(name string) error {
 	return withService(name, windows.SERVICE_START, func(service *mgr.Service) error {
-		if err := service.Start(); !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
-			return err
+		err := service.Start()
+		switch {
+		case errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING):
+			return nil
+		case errors.Is(err, windows.ERROR_SERVICE_REQUEST_TIMEOUT):
+			return fmt.Errorf("%w: %w", engine.ErrNoAnswer, err)
 		}
-		return nil
+		return err
 	})
 }
 
