@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -234,7 +235,10 @@ func TestServiceIsKilled(t *testing.T) {
 func (h *host) runAndKill() {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
-	h.before = cancel
+	h.before = func() {
+		cancel()
+		runtime.Goexit() // what a process does ends with it
+	}
 	(&updates.Updater{System: h, Source: h, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
 	h.before = nil
 }
