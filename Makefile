@@ -77,7 +77,8 @@ test-all: ## Run the tests of the whole system, on all platforms of OpenShift, a
 	E2E_PLATFORMS=all TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
 
 .PHONY: fuzz
-fuzz: ## Fuzz each target for long (FUZZTIME=5m).
+fuzz: ## Fuzz each target for long (FUZZTIME=5m), and simulate 10,000 hosts with other events than the tests (SEED=number).
+	GOGC=400 go test -trimpath -count=1 -timeout 30m -run '^TestSimulatedFleet$$' ./pkg/controller/rollout -fleet.hosts=10000 -fleet.seed=$(or $(SEED),$(shell date +%s))
 	FUZZTIME=$(or $(FUZZTIME),5m) hack/test.sh fuzz
 
 .PHONY: conformance

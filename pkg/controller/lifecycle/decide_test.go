@@ -587,7 +587,11 @@ func TestDecideToRemove(t *testing.T) {
 		{"failed three times", was(ops(dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 1m50s, Removed=False/RemovalFailed, pending", nil},
 		{"failed many times", was(ops(dirty, dirty, dirty, dirty, dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 9m50s, Removed=False/RemovalFailed, pending", nil},
 		{"canceled", was(ops(op(remove, canceled, 0, canceling))), snapshot{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"operation remove-1 was canceled by bob."}},
-		{"the controller did not begin it, in a pause", was(ops(op(remove, canceled, 0))), snapshot{}, "Nothing, tell RemovalFailed, again in 30s, Removed=False/RemovalFailed, pending", []string{"could not be cleaned: It did what it did. It is tried again"}},
+		{"not begun, as it is paused", was(ops(op(remove, canceled, 0, at(v1alpha1.StepWaitForSlot, v1alpha1.StepFailed)))), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", nil},
+		{"not begun, as it was paused", was(ops(op(remove, canceled, 9*time.Second, at(v1alpha1.StepWaitForSlot, v1alpha1.StepFailed)))), snapshot{}, "Nothing, again in 1s, Removed=False/Removing, pending", []string{"Operation remove-1 was not begun. It did what it did. It is asked for again."}},
+		{"not begun, as it was paused, a while ago", was(ops(op(remove, canceled, 10*time.Second, notBegun))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"The host is about to be cleaned."}},
+		{"not begun, and it is the turn of others", was(ops(op(remove, canceled, 10*time.Second, notBegun))), snapshot{turn: turn{why: "Others first."}}, "Nothing, again in 10s, Removed=False/Removing, pending", []string{"Others first."}},
+		{"begun before, and not tried again in a pause", was(ops(op(remove, canceled, 10*time.Second, notBegun), dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
 
 		{"the namespace goes", was(), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Namespace ns is being deleted: the host is left as it is", "An instance with the address", "takes it over without disturbing it"}},
 		{"the namespace goes, paused", was(), snapshot{terminating: true, paused: "spec.paused"}, "Release, tell HostLeft", nil},

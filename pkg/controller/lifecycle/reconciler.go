@@ -99,7 +99,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		s.heir, s.awaited = heir(instance, members)
-		removal := instance.Status.NewestOperation(v1alpha1.OperationRemove)
+		removal := instance.Status.NewestAttempt(v1alpha1.OperationRemove)
 		if r.Wanted != nil && !instance.Status.RemovalBegun() {
 			if s.wanted, err = r.Wanted(ctx, instance); err != nil {
 				return snapshot{}, err

@@ -115,7 +115,7 @@ func removalsOf(members []v1alpha1.WindowsInstance, now time.Time) removals {
 		}
 		q.Ours[member.Name] = member
 		s := snapshot{instance: member, now: now}
-		removal := member.Status.NewestOperation(v1alpha1.OperationRemove)
+		removal := member.Status.NewestAttempt(v1alpha1.OperationRemove)
 		switch {
 		case member.DeletionTimestamp.IsZero(), !s.held(), s.untouched(), s.policy() == v1alpha1.RemovalAbandon:
 			// It stays, or nothing is removed from its host.

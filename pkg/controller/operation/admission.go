@@ -175,9 +175,11 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 	}
 	delay := pollBackoff.DelayFunc()
 	for asked, waited := e.clock.Now(), e.interrupted; ; waited = true { // the step before has asked, too
-		if field, err := e.pausedMeanwhile(ctx); err != nil || field != "" {
-			why := fmt.Sprintf("The host is not removed now, because %s is true.", field)
-			return result{refusal: why, message: why}, err
+		switch field, err := e.pausedMeanwhile(ctx); {
+		case err != nil:
+			return result{}, err
+		case field != "":
+			return result{}, &withdrawnError{fmt.Sprintf("Not begun, because %s is true.", field)}
 		}
 		admitted := e.operation().AdmittedImpact
 		if waited && admitted != "" || e.clock.Now().Sub(asked) >= supersededInterval {

@@ -339,7 +339,7 @@ func TestPausedWhileItWaits(t *testing.T) {
 		{name: "an update", op: update, want: v1alpha1.OperationCanceled, message: paused},
 		{name: "the instance", op: update, instance: true, want: v1alpha1.OperationCanceled, message: "because spec.paused is true"},
 		{name: "what a person asked for", op: byUser, want: v1alpha1.OperationFailed, message: paused},
-		{name: "a removal", op: removeOperation(), edit: []change{configuredBefore, isBeingDeleted}, want: v1alpha1.OperationFailed, message: paused},
+		{name: "a removal", op: byController(removeOperation()), edit: []change{configuredBefore, isBeingDeleted}, want: v1alpha1.OperationCanceled, message: paused},
 		{name: "one that was admitted", op: admitted, edit: []change{begunAt(v1alpha1.StepWaitForSlot)}, before: true, want: v1alpha1.OperationCanceled, message: paused},
 		{name: "updates of Windows that were", op: updates, edit: []change{begunAt(v1alpha1.StepWaitForSlot)}, before: true, want: v1alpha1.OperationSucceeded, message: "are not installed now. Not begun, " + paused},
 		{name: "a host that is half way", op: update, edit: []change{costsMore}, want: v1alpha1.OperationSucceeded},

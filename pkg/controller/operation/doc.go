@@ -38,8 +38,8 @@
 // What configuring and removing have in common, an agent that is followed while it changes its host, is
 // in apply.go.
 //
-// An instance that is paused, or whose pool is, is left alone: an operation on its host fails
-// at once and says so, also one that only waits for its slot when the pause begins. Drains and uncordons touch the Node only, and are run.
+// An instance that is paused, or whose pool is, is left alone: an operation on its host that somebody asked for fails at once and says so, and
+// one that the controller recorded by itself is canceled, and recorded again after the pause; also one that only waits for its slot when the pause begins. Drains and uncordons touch the Node only, and are run.
 // One that has begun to disturb its host by then is completed, because a host that is half way is worse than either end; it can be canceled. Once an
 // instance is being deleted its host is removed and nothing else: every other operation
 // ends as if it had been canceled.

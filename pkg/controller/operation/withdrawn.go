@@ -25,7 +25,7 @@ func (e *execution) withdrawn(ctx context.Context) (string, error) {
 	switch op.Cause {
 	case v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending, v1alpha1.CauseRestartAnnotated, v1alpha1.CauseVersionChanged, v1alpha1.CauseWindowsUpdates, v1alpha1.CauseNodeNotReady:
 	case "":
-		if !op.ByController() || op.Type != v1alpha1.OperationReconfigure {
+		if !op.ByController() || op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationRemove {
 			return "", nil
 		}
 	default:

@@ -104,6 +104,7 @@ func TestPausedBeforeItBegins(t *testing.T) {
 	}{
 		{"the first one", byController(reconfigureOperation()), withoutNode, v1alpha1.OperationCanceled},
 		{"an update", byController(reconfigureOperation()), func(*v1alpha1.WindowsInstance) {}, v1alpha1.OperationCanceled},
+		{"a removal", byController(removeOperation()), isBeingDeleted, v1alpha1.OperationCanceled},
 		{"what a person asked for", reconfigureOperation(), func(*v1alpha1.WindowsInstance) {}, v1alpha1.OperationFailed},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
@@ -115,7 +116,7 @@ func TestPausedBeforeItBegins(t *testing.T) {
 			if op.Phase != tt.want || op.Withdrawn() != (tt.want == v1alpha1.OperationCanceled) || !strings.Contains(op.Message, "spec.paused of pool p is true") {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
 			}
-			if f.host.count("Apply") > 0 {
+			if f.host.count("Apply")+f.host.count("Cleanup") > 0 {
 				t.Error("the host was changed")
 			}
 		})

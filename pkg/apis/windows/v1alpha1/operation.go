@@ -178,7 +178,13 @@ func (o *Operation) Withdrawn() bool {
 // NewestAttempt is the newest operation of a type, without those that were withdrawn before they changed the host: these were no attempt, and
 // are recorded again. Nil: none is known since the host was released.
 func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
-	return s.newest(func(o *Operation) bool { return o.Type == t && (!o.Withdrawn() || o.MayHaveChangedHost()) })
+	return s.newest(func(o *Operation) bool {
+		begun := o.MayHaveChangedHost()
+		if t == OperationRemove { // it notes there whose host it was, before it does anything
+			begun = !o.Untouched()
+		}
+		return o.Type == t && (begun || !o.Withdrawn())
+	})
 }
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
