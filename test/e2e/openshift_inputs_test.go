@@ -447,6 +447,7 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 			said: []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
 		},
 		deleted[configv1.Image](t, o, "Image.config.openshift.io"),
+		deletedObject(t, o, object[mcfgv1.MachineConfigPool](t, o, "worker"), "there is no MachineConfigPool worker, which says how kubelets are configured"),
 		deleted[configv1.Network](t, o, "Network"),
 	})
 	// Only a host that has another authority than pods have can lose it.

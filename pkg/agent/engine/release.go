@@ -104,12 +104,12 @@ func (a *application) leaveToWindows(ctx context.Context, r *api.ReleaseRequest)
 	if err := a.startWithHost(manual, "starts with the host from now on, as this agent does not start it any more"); err != nil {
 		return err
 	}
-	return a.removeExpired(ctx, r.ManagerCertificates)
+	return a.removeUnrenewed(ctx, r.ManagerCertificates)
 }
 
-// removeExpired removes the directory with the certificates that nobody renews. WMCO logs in with them if they are there, and has no
+// removeUnrenewed removes the directory with the certificates that nobody renews. WMCO logs in with them if they are there, and has no
 // other way if the cluster refuses them: see generateWICDKubeconfig of openshift/windows-machine-config-operator.
-func (a *application) removeExpired(ctx context.Context, directory string) error {
+func (a *application) removeUnrenewed(ctx context.Context, directory string) error {
 	if directory == "" {
 		return nil
 	}

@@ -210,7 +210,7 @@ const (
 	// of Windows any more by its label.
 	ReasonLabelRemoved = "LabelRemoved"
 	// ReasonReplacementsStopped (SourceSynced=False), of a pool: the hosts of its Machines refuse the key, also after
-	// one of them was replaced.
+	// one of them was replaced, or none has come for long that accepts it.
 	ReasonReplacementsStopped = "ReplacementsStopped"
 	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"

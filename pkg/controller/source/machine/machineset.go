@@ -73,35 +73,40 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 		return reconcile.Result{}, err
 	}
 	desired, condition := sourceStatus(pool, set, platform)
+	var again time.Duration
 	if condition.Status == metav1.ConditionTrue {
 		failed, err := r.failed(ctx, set)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if condition, err = r.stopped(ctx, pool, condition); err != nil {
+		s, err := r.succession(ctx, pool)
+		if err != nil {
 			return reconcile.Result{}, err
+		}
+		if s.stopped {
+			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonReplacementsStopped, s.why
+		}
+		if !s.until.IsZero() {
+			again = s.until.Sub(r.now())
 		}
 		condition.Message = message.ConditionMessage(strings.Join(append([]string{condition.Message}, failed...), "\n"))
 	}
 	_, err = r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(desired).
 		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
-	return reconcile.Result{}, err
+	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// stopped is the condition of a pool, by whether its Machines are still replaced when their hosts refuse the key.
-func (r *SetReconciler) stopped(ctx context.Context, pool *v1alpha1.WindowsNodePool, condition metav1.Condition) (metav1.Condition, error) {
+// succession is whether Machines of a pool are still replaced when their hosts refuse the key.
+func (r *SetReconciler) succession(ctx context.Context, pool *v1alpha1.WindowsNodePool) (succession, error) {
 	if _, replaced := pool.Annotations[v1alpha1.ReplacedMachineAnnotation]; !replaced {
-		return condition, nil
+		return succession{}, nil
 	}
 	var instances v1alpha1.WindowsInstanceList
 	if err := r.client.List(ctx, &instances, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return condition, fmt.Errorf("list the instances of WindowsNodePool %s: %w", client.ObjectKeyFromObject(pool), err)
+		return succession{}, fmt.Errorf("list the instances of WindowsNodePool %s: %w", client.ObjectKeyFromObject(pool), err)
 	}
-	if why := stopped(pool, membersOf(pool, instances.Items), r.now()); why != "" {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonReplacementsStopped, why
-	}
-	return condition, nil
+	return successionOf(pool, membersOf(pool, instances.Items), r.now()), nil
 }
 
 // failed says which Machines of a MachineSet have failed, one a line, and by an event about each. The Machine API never

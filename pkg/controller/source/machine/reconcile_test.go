@@ -100,7 +100,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		conflicts: message.NewReporter(f.events, scheme),
 		failures:  message.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
-		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
+		now:       func() time.Time { return f.now },
 	}
 	return f
 }

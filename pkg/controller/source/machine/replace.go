@@ -146,20 +146,48 @@ func lostKey(instances []v1alpha1.WindowsInstance, pools []v1alpha1.WindowsNodeP
 	return nil
 }
 
-// stopped says that Machines of a pool are no longer replaced, and what to do. Empty: they are, or none needs it.
-func stopped(pool *v1alpha1.WindowsNodePool, members []v1alpha1.WindowsInstance, now time.Time) string {
+// succession is how it stands with the host that takes the place of the Machine of a pool that was replaced last.
+type succession struct {
+	// why no further Machine of the pool is replaced. Empty: one may be, or none is to be.
+	why string
+	// stopped: somebody has to do something about it, which why says.
+	stopped bool
+	// until is when that changes by itself, if no host accepts the key before. Zero: it does not.
+	until time.Time
+}
+
+// successionOf decides that for a pool with Machines whose hosts refuse the key. Others than the successor refuse it as well until it is
+// their turn. The successor may as long as its user data runs.
+func successionOf(pool *v1alpha1.WindowsNodePool, members []v1alpha1.WindowsInstance, now time.Time) succession {
 	last := lastReplaced(pool, now)
 	if !exhausted(last, members) {
-		return ""
+		return succession{}
 	}
+	var refused *v1alpha1.WindowsInstance // of those that refuse the key, the one that came last
 	for i := range members {
-		if m := &members[i]; refuses(m) && m.Status.MachineID == "" && !isOf(m, last.uid) {
-			return fmt.Sprintf("The host of Machine %s refuses the key, as that of Machine %s did, which was replaced, so no more Machines are replaced. "+
-				"See what user data does on the host: its image may not run it. Then: kubectl annotate wnp %s -n %s %s-",
-				m.Name, last.name, pool.Name, pool.Namespace, v1alpha1.ReplacedMachineAnnotation)
+		if m := &members[i]; refuses(m) && m.Status.MachineID == "" && !isOf(m, last.uid) && (refused == nil || refused.CreationTimestamp.Before(&m.CreationTimestamp)) {
+			refused = m
 		}
 	}
-	return ""
+	if refused == nil {
+		return succession{}
+	}
+	allow := fmt.Sprintf("See what user data does on the host: its image may not run it. Then: kubectl annotate wnp %s -n %s %s-", pool.Name, pool.Namespace, v1alpha1.ReplacedMachineAnnotation)
+	if last.uid == "" {
+		return succession{stopped: true, why: fmt.Sprintf("The host of Machine %s refuses the key, and the annotation %s of WindowsNodePool %s/%s, which says which Machine was replaced last, cannot be read, so no more Machines are replaced. %s",
+			refused.Name, v1alpha1.ReplacedMachineAnnotation, pool.Namespace, pool.Name, allow)}
+	}
+	at := last.at.UTC().Format(time.RFC3339)
+	until := last.at.Add(exclusiveFor)
+	stopped := fmt.Sprintf("Machine %s was replaced at %s, and no host that came since has accepted the key, so no more Machines are replaced. %s", last.name, at, allow)
+	if came := refused.CreationTimestamp.Time; !came.Before(last.at) {
+		until = came.Add(refusedFor)
+		stopped = fmt.Sprintf("The host of Machine %s refuses the key, as that of Machine %s did, which was replaced, so no more Machines are replaced. %s", refused.Name, last.name, allow)
+	}
+	if !now.Before(until) {
+		return succession{stopped: true, why: stopped}
+	}
+	return succession{until: until, why: fmt.Sprintf("Machine %s was replaced at %s, and no host that came since has accepted the key yet. One Machine of the cluster is replaced at a time.", last.name, at)}
 }
 
 // isOf says whether an instance was made from the Machine with that UID.

@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -104,8 +105,11 @@ func TestMachineIsReplacedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.settle("winworker-b")
+	f.cameNow("winworker-b")
 	f.refuses("winworker-b")
 	f.settle("winworker-b")
+	f.settle("winworker")
+	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSynced, 2) // its user data may still run
 	f.now = f.now.Add(refusedFor)
 	f.settle("winworker-b")
 	f.settle("winworker")
@@ -141,25 +145,79 @@ func TestOneMachineAtATime(t *testing.T) {
 	f.now = f.now.Add(refusedFor)
 	f.settle("winworker-a")
 	f.settle("winworker-b")
+	told := f.told()
 	if f.isThere("winworker-a") || !f.isThere("winworker-b") {
-		t.Fatalf("there are %t and %t: %s", f.isThere("winworker-a"), f.isThere("winworker-b"), f.told())
+		t.Fatalf("there are %t and %t: %s", f.isThere("winworker-a"), f.isThere("winworker-b"), told)
+	}
+	// That it waits is nothing that anybody has to do something about, before it lasts.
+	if !strings.Contains(told, "The Machine is not replaced yet: Machine winworker-a was replaced at 2026-03-01T12:05:00Z, and no host that came since has accepted the key yet.") || strings.Contains(told, "kubectl") {
+		t.Errorf("events %s", told)
+	}
+	f.settle("winworker")
+	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSynced, 2)
+	f.now = f.now.Add(exclusiveFor)
+	f.settle("winworker")
+	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonReplacementsStopped, 2)
+	f.settle("winworker-b")
+	if told := f.told(); !f.isThere("winworker-b") || !strings.Contains(told, "so no more Machines are replaced. See what user data does on the host: its image may not run it. Then: kubectl annotate wnp winworker") {
+		t.Errorf("events %s", told)
 	}
 	if err := f.Create(t.Context(), windowsMachine("winworker-c", "winworker")); err != nil {
 		t.Fatal(err)
 	}
 	f.settle("winworker-c")
-	came := f.instance("winworker-c")
-	came.CreationTimestamp = metav1.NewTime(f.now)
-	if err := f.Delete(t.Context(), f.instance("winworker-c")); err != nil {
-		t.Fatal(err)
-	}
-	came.ResourceVersion = ""
-	if err := f.Create(t.Context(), came); err != nil {
-		t.Fatal(err)
-	}
+	f.cameNow("winworker-c")
 	f.says("winworker-c", v1alpha1.ConditionAuthenticated, metav1.ConditionTrue, "Authenticated")
+	f.settle("winworker")
+	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSynced, 2)
 	if f.settle("winworker-b"); f.isThere("winworker-b") {
 		t.Errorf("the second one is not deleted: %s", f.told())
+	}
+}
+
+// cameNow has an instance be one that was made now.
+func (f *fixture) cameNow(name string) {
+	f.Helper()
+	came := f.instance(name)
+	if err := f.Delete(f.Context(), f.instance(name)); err != nil {
+		f.Fatal(err)
+	}
+	came.CreationTimestamp, came.ResourceVersion = metav1.NewTime(f.now), ""
+	if err := f.Create(f.Context(), came); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// TestSuccession: when the pool looks at the successor again, without being asked.
+func TestSuccession(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		replaced, came time.Duration // ago
+		record         string
+		stopped        bool
+		until          time.Duration
+	}{
+		"it waits for its turn":             {replaced: time.Minute, came: time.Hour, until: exclusiveFor - time.Minute},
+		"none has come for long":            {replaced: exclusiveFor, came: time.Hour, stopped: true},
+		"its user data may still run":       {replaced: 10 * time.Minute, came: time.Minute, until: refusedFor - time.Minute},
+		"that which came refuses it":        {replaced: 10 * time.Minute, came: refusedFor, stopped: true},
+		"that which came late may run it":   {replaced: exclusiveFor + time.Minute, came: time.Minute, until: refusedFor - time.Minute},
+		"nobody can read what was replaced": {record: "what?", came: time.Hour, stopped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
+				v1alpha1.ReplacedMachineAnnotation: cmp.Or(tt.record, replaced{name: "a", uid: "uid-of-a", at: now.Add(-tt.replaced)}.String()),
+			}}}
+			m := v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: "b", CreationTimestamp: metav1.NewTime(now.Add(-tt.came))}}
+			m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonCredentialsRefused}}
+			got := successionOf(pool, []v1alpha1.WindowsInstance{m}, now)
+			if got.stopped != tt.stopped || got.stopped != strings.Contains(got.why, "kubectl annotate wnp p -n ns ") || got.stopped != got.until.IsZero() {
+				t.Errorf("got %+v", got)
+			}
+			if !tt.stopped && got.until.Sub(now) != tt.until {
+				t.Errorf("until %s, want %s", got.until.Sub(now), tt.until)
+			}
+		})
 	}
 }
 

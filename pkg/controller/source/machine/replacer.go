@@ -167,7 +167,11 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 	last := lastReplaced(pool, r.now())
 	recorded := last.uid == machine.UID
 	if !recorded && exhausted(last, membersOf(pool, instances.Items)) {
-		return "The Machine is not replaced: " + stopped(pool, membersOf(pool, instances.Items), r.now()), nil
+		s := successionOf(pool, membersOf(pool, instances.Items), r.now())
+		if !s.stopped {
+			return "The Machine is not replaced yet: " + s.why, nil
+		}
+		return "The Machine is not replaced: " + s.why, nil
 	}
 	// One that was recorded and not deleted has kept the others waiting. Later it asks like all.
 	if !recorded || !last.isExclusive(r.now()) {
