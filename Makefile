@@ -74,7 +74,7 @@ test-e2e: ## Run the tests of the whole system and of what it is tested with.
 .PHONY: test-all
 test-all: ## Run the tests of the whole system, on all platforms of OpenShift, and simulate 10,000 hosts.
 	GOGC=400 go test -trimpath -count=1 -timeout 30m -run '^TestSimulatedFleet$$' ./pkg/controller/rollout -fleet.hosts=10000
-	E2E_PLATFORMS=all TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
+	E2E_PLATFORMS=all E2E_HOSTS=50 TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for long (FUZZTIME=5m), and simulate 10,000 hosts with other events than the tests (SEED=number).

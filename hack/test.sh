@@ -131,7 +131,7 @@ say "running the tests; packages are reported when they are done"
 again=()
 if [[ $1 == all && -z ${TESTFLAGS-} ]]; then
   # Not from the cache, which may have that it passed alone once.
-  again=("${go_test[@]}" -count=1 -timeout 15m)
+  again=("${go_test[@]}" -count=1 -timeout 20m)
 fi
 set +e
 what "$1" | "$scratch/testsummary" "${again[@]}"

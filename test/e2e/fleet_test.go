@@ -42,16 +42,19 @@ const (
 	fleetKills = 5
 )
 
-// fleetSize is how many hosts TestFleet has: 20, or what the variable E2E_HOSTS says.
+// hostsVariable is the variable that says how many hosts the tests of fleets have.
+const hostsVariable = "E2E_HOSTS"
+
+// fleetSize is how many hosts TestFleet has: 20, or what the variable says.
 func fleetSize(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("E2E_HOSTS")
+	text := os.Getenv(hostsVariable)
 	if text == "" {
 		return 20
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 12 {
-		t.Fatalf("E2E_HOSTS=%q is no number from 12 on", text)
+		t.Fatalf("%s=%q is no number from 12 on", hostsVariable, text)
 	}
 	return n
 }

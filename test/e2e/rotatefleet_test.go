@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,16 +35,26 @@ import (
 )
 
 const (
-	// rotatedHosts is how many hosts TestRotateFleet has. The last refusingHosts of them refuse the new key. rotatedMachines are those of
-	// Machines, two of these among them, and are behind a bastion; the others are those of entries.
-	rotatedHosts, refusingHosts, rotatedMachines = 50, 3, 20
+	// The last refusingHosts refuse the new key. rotatedMachines are those of Machines, two of these among them, and are behind a bastion; the
+	// others are those of entries. More than a tenth of the hosts of a namespace must not refuse it, because then no more get it.
+	refusingHosts, rotatedMachines = 3, 20
+	// theirKeys is where sshd of Windows takes the keys of administrators from, and otherKeys where one of the hosts does.
+	theirKeys, otherKeys = `C:\ProgramData\ssh\administrators_authorized_keys`, `C:\ProgramData\keys`
+)
+
+var (
+	// rotatedHosts is how many hosts TestRotateFleet has: 32, or what the variable E2E_HOSTS says if that is more.
+	rotatedHosts = rotatedFleetSize()
 	// The host of late comes when half of the others have the new key.
 	late = rotatedHosts - refusingHosts - 1
 	// The sshd of one takes keys from another file, that of the next one rejects the new key, and the disk of the last one is full.
 	elsewhere, rejecting, full = rotatedHosts - 3, rotatedHosts - 2, rotatedHosts - 1
-	// theirKeys is where sshd of Windows takes the keys of administrators from, and otherKeys where one of the hosts does.
-	theirKeys, otherKeys = `C:\ProgramData\ssh\administrators_authorized_keys`, `C:\ProgramData\keys`
 )
+
+func rotatedFleetSize() int {
+	n, _ := strconv.Atoi(os.Getenv(hostsVariable)) // TestFleet says what is wrong with it
+	return max(32, n)
+}
 
 // ofMachine says whether a host is that of a Machine.
 func ofMachine(i int) bool { return i > late+2-rotatedMachines && i != elsewhere }
@@ -86,7 +97,7 @@ func TestRotateFleet(t *testing.T) {
 	}
 
 	mayChange()
-	replaceKey(t, f.System, pem)
+	g := replaceKey(t, f.System, pem)
 	added := func(k hostKeys) bool { return k.both() && k.asked == 1 }
 	for _, step := range []keyStep{
 		{name: "new Machines get the new key", at: f.inUserData},
@@ -108,6 +119,24 @@ func TestRotateFleet(t *testing.T) {
 		t.Errorf("for another key the Machines are %s, and were %s", now, machines)
 	}
 	f.replaceMachine(t)
+	f.readOn(t, g)
+}
+
+// readOn runs the other commands that the user guide shows about another key. Those that are in use are not the compromised one.
+func (f *rotatedFleet) readOn(t *testing.T, g *guided) {
+	t.Helper()
+	compromised, _ := newPEM(t)
+	g.names = strings.NewReplacer("SHA256:…", ssh.FingerprintSHA256(compromised.PublicKey()))
+	commands := section(t, "Replace a key")
+	g.run(t, commands, "kubectl annotate secret windows-keys-in-use ")
+	for begin, want := range map[string]string{
+		"kubectl get windowsinstances -A ": ssh.FingerprintSHA256(f.is.PublicKey()), "kubectl windows describe ": "could not be given it",
+	} {
+		if out, err := g.try(t, only(t, commands, begin)); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, without %q:\n%s", begin, err, want, out)
+		}
+	}
+	g.mustHaveRun(t, commands, nil)
 }
 
 // keyStep is a moment at which both programs are killed.

@@ -132,13 +132,14 @@ func rotateKey(t *testing.T, s *system.System, fleet *winhost.Fleet) {
 }
 
 // replaceKey writes another key into the cluster-wide Secret, as the user guide says.
-func replaceKey(t *testing.T, s *system.System, pem []byte) {
+func replaceKey(t *testing.T, s *system.System, pem []byte) *guided {
 	t.Helper()
 	g := &guided{System: s, dir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(g.dir, "new-key"), pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g.run(t, section(t, "Replace a key"), "kubectl create secret generic cloud-private-key ")
+	return g
 }
 
 // accepts says whether a host lets a key in.

@@ -403,7 +403,7 @@ func (a *application) takePath(ctx context.Context, path string, whole bool) err
 		a.Generated[fold(path)] = path
 	}
 	if len(a.Files)+len(a.Directories)+len(a.Generated) > maxAdopted {
-		return fmt.Errorf("there are more than %d files and directories to adopt, the last one is %s: remove those that nobody needs", maxAdopted, path)
+		return &Error{api.ReasonConflict, fmt.Errorf("there are more than %d files and directories to adopt, the last one is %s: remove those that nobody needs", maxAdopted, path)}
 	}
 	if info.Kind != FileDirectory || !whole {
 		return nil

@@ -322,6 +322,9 @@ func TestAdoptMuch(t *testing.T) {
 			for n := range 5000 {
 				f.files[fmt.Sprintf(`%s\%d.pem`, tt.directory, n)] = fakeFile{Content: "secret"}
 			}
+			if refused, ok := errors.AsType[*Error](planOf(t, f, first)); ok != (tt.refuse != "") || ok && (refused.Reason != api.ReasonConflict || !strings.Contains(refused.Error(), tt.refuse)) {
+				t.Errorf("the plan is refused: %v", refused)
+			}
 			r := engineOf(f).Adopt(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: first})
 			if tt.refuse != "" {
 				if _, managed := f.services["manager"]; r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, tt.refuse) || !managed {
@@ -344,6 +347,13 @@ func TestAdoptMuch(t *testing.T) {
 			f.checkClean(t, before)
 		})
 	}
+}
+
+// planOf is why the adoption of a host is not planned.
+func planOf(t *testing.T, f *fake, b config.Bundle) error {
+	t.Helper()
+	_, err := engineOf(f).PlanAdoption(t.Context(), &api.AdoptRequest{Adoption: adoption(), Bundle: b})
+	return err
 }
 
 // TestAdoptedMuchBefore: what an earlier release has recorded file by file, however much that is, is one thing to remove for this one.

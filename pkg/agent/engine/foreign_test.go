@@ -358,10 +358,12 @@ func TestAdoptedNetworkIsOurs(t *testing.T) {
 func TestAdoptedWithOneNetwork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		none bool
+		port bool // the update brings another port, which networks keep
 		left []string
 	}{
-		"one":  {false, nil},
-		"none": {true, []string{"base", "net"}},
+		"one":                    {left: nil},
+		"one, with another port": {port: true, left: nil},
+		"none":                   {none: true, left: []string{"base", "net"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, first, second, _ := othersHost(t)
@@ -376,8 +378,15 @@ func TestAdoptedWithOneNetwork(t *testing.T) {
 			hns := *first.Document.HNS
 			hns.Networks = []string{"base", "net"}
 			first.Document.HNS = &hns
-			converge(t, f, first)
+			if tt.port {
+				hns.Keep = withPort(t, "").Document.HNS.Keep
+				first.Document.Services = withPort(t, "9898").Document.Services
+			}
 			done := len(f.log)
+			converge(t, f, first)
+			if remade := !f.networks["base"]; remade != tt.port { // this host's program makes the other one only
+				t.Errorf("networks are made again: %t, for another port: %t", remade, tt.port)
+			}
 			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 				t.Fatalf("cleanup: %+v", r)
 			}
@@ -385,7 +394,7 @@ func TestAdoptedWithOneNetwork(t *testing.T) {
 				t.Errorf("these networks are left: %v", left)
 			}
 			removed := slices.DeleteFunc(f.log[done:], func(call string) bool { return !strings.HasPrefix(call, "RemoveHNSNetwork") })
-			if len(removed) != 2-len(tt.left) {
+			if want := 2 - len(tt.left); !tt.port && len(removed) != want || tt.port && len(removed) != want+1 {
 				t.Errorf("removed %v", removed)
 			}
 		})

@@ -63,11 +63,17 @@ func (a *application) remakeNetworks() {
 		return
 	}
 	k := d.HNS.Keep
-	i, has := indexOfService(d.Services, k.Service), a.seen.services[fold(k.Service)]
-	if i < 0 || has == nil || valueOf(k, wordsOf(has.Settings.CommandLine)) == valueOf(k, d.Services[i].Arguments) {
+	i := indexOfService(d.Services, k.Service)
+	if i < 0 {
 		return
 	}
-	if !slices.ContainsFunc(d.HNS.Networks, func(name string) bool { return a.seen.networks[fold(name)] }) {
+	made, known := a.madeWith(k)
+	if known && made == valueOf(k, d.Services[i].Arguments) {
+		return
+	}
+	if !slices.ContainsFunc(d.HNS.Networks, func(name string) bool {
+		return a.seen.networks[fold(name)] && (known || containsFold(a.Networks, name))
+	}) {
 		return
 	}
 	a.seen.remade = true
@@ -76,6 +82,23 @@ func (a *application) remakeNetworks() {
 			delete(a.seen.values, v.Name)
 		}
 	}
+}
+
+// madeWith returns with which value of the argument the service has made the networks. Somebody may have deleted the service. False: it is
+// not known.
+func (a *application) madeWith(k *config.KeptArgument) (value string, known bool) {
+	if has := a.seen.services[fold(k.Service)]; has != nil {
+		return valueOf(k, wordsOf(has.Settings.CommandLine)), true
+	}
+	applied, err := readApplied(a.System)
+	if err != nil || applied == nil {
+		return "", false
+	}
+	i := indexOfService(applied.Document.Services, k.Service)
+	if i < 0 {
+		return "", false
+	}
+	return valueOf(k, applied.Document.Services[i].Arguments), true
 }
 
 // valueOf returns the value of an argument of a service.

@@ -100,6 +100,33 @@ func TestNetworksStay(t *testing.T) {
 	}
 }
 
+// TestNetworksAreRemadeWithoutTheirService: a network that is ours is made again for another port, also when somebody has deleted the service
+// that had made it.
+func TestNetworksAreRemadeWithoutTheirService(t *testing.T) {
+	for name, tt := range map[string]struct {
+		port    string
+		forgets bool // nothing was applied completely
+		remade  bool
+	}{
+		"another port":                       {port: "9898", remade: true},
+		"the same port":                      {port: ""},
+		"nobody knows what it was made with": {port: "9898", forgets: true, remade: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, next := hostWithPort(t, ""), withPort(t, tt.port)
+			before := f.madeWith
+			delete(f.services, "overlay")
+			if tt.forgets {
+				delete(f.files, fold(appliedPath))
+			}
+			converge(t, f, next)
+			if remade := f.madeWith != before; remade != tt.remade || remade && !strings.Contains(f.madeWith, "--port 9898") {
+				t.Errorf("the network was made by %q", f.madeWith)
+			}
+		})
+	}
+}
+
 // TestNetworksAreRemadeAfterACrash: wherever it is interrupted, also by a boot with which the service of before makes what is missing,
 // the network ends with the port of the document.
 func TestNetworksAreRemadeAfterACrash(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 
 // tried counts the hosts on which a change that a host is to get was tried, or is being tried. Where the host works with the newest revision
 // of its pool already, those count that got what they have since a host lacks something: the others have tried nothing, and it is a change of
-// that host alone.
+// that host alone. Else those count that have that revision, whatever else they lack since.
 func (s *sum) tried(h *host) int {
 	if h.hasNewest {
 		return s.gotSince
 	}
-	return s.updated
+	return s.newest
 }
 
 // hasNewest says whether the host of an instance works with the newest revision of its pool, or did so before what is to be changed now.

@@ -68,6 +68,12 @@ func TestCanary(t *testing.T) {
 		{name: "not even those that were away meanwhile", current: first, update: second, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			got(second, time.Hour), got(second, time.Hour), lacks(first, time.Minute), lacks(first, time.Minute), lacks(first, time.Minute),
 		}},
+		{name: "nor when they lack something else since", current: first, update: second, started: canaries, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(second, time.Minute), lacks(second, time.Minute), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
+		}},
+		{name: "nor when one of them does", current: first, update: second, started: 1, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(second, time.Minute), got(second, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
+		}},
 		{name: "all of them get back what all worked with", current: first, update: first, started: 3, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			lacks(second, time.Hour), lacks(second, time.Hour), lacks(second, time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour),
 		}},

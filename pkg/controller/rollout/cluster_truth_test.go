@@ -56,7 +56,7 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		if updated {
 			s.Updated++
 		}
-		if m.has == p.wanted || op.Active() && op.Type == v1alpha1.OperationReconfigure {
+		if m.has == p.wanted || hasNewest(m.instance, p.object) || op.Active() && op.Type == v1alpha1.OperationReconfigure {
 			s.getting = append(s.getting, name)
 		}
 		busy := op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates

@@ -108,7 +108,10 @@ func decide(s state) decision {
 				p.queue = append(p.queue, candidate{host: h, impact: h.waits, cause: h.waitsWith})
 				p.giveWay(h)
 			}
-		case h.prepares && !h.unconfirmed: // it waits for nothing
+		case h.prepares: // it waits for nothing
+			if h.unconfirmed {
+				p.wait(h, p.unconfirmed(h))
+			}
 			p.giveWayToRepair(h)
 		default:
 			p.consider(h)
@@ -326,9 +329,9 @@ type sum struct {
 	size int
 	// broken are hosts that an update broke, failed those that failed with one that should cost nothing.
 	broken, failed []*host
-	// updated counts hosts with their desired configuration, and those that are about to have it. gotSince counts those of them that got
-	// it while others lack theirs.
-	updated, gotSince int
+	// newest counts hosts with their desired configuration, or with the newest revision of the pool, and those that are about to have it.
+	// gotSince counts those that got what they are to have while others lack theirs.
+	newest, gotSince int
 	// lackSince is since when one of its hosts lacks its desired configuration. Zero: none does.
 	lackSince time.Time
 	// changing are hosts that are being disturbed by an update.
@@ -376,8 +379,8 @@ func newPass(s state) *pass {
 		if h.lacksUpdates {
 			of.lack = append(of.lack, h)
 		}
-		if h.updated {
-			of.updated++
+		if h.updated || h.hasNewest {
+			of.newest++
 		}
 		if h.update || h.waits != "" && h.waitsWith == "" && !h.removes {
 			of.lackSince = earlier(of.lackSince, h.since)
@@ -428,8 +431,10 @@ func (p *pass) hold(h *host, s slot) {
 	of := p.sums[h.pool]
 	of.changing = append(of.changing, h)
 	if !h.updated {
-		of.updated++
 		of.gotSince++
+	}
+	if !h.updated && !h.hasNewest {
+		of.newest++
 	}
 }
 

@@ -39,6 +39,7 @@ func TestGiveWayToRepair(t *testing.T) {
 	}
 	const updates, renewal, waits = v1alpha1.CauseWindowsUpdates, v1alpha1.CauseVersionChanged, v1alpha1.StepWaitForSlot
 	goesDown := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour)
+	unconfirmed := condition(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonConfirmationNeeded, -time.Hour)
 	remediated := &v1alpha1.PoolRemediation{}
 	down, ready := newNode("a", "", corev1.ConditionFalse), newNode("a", "", corev1.ConditionTrue)
 	left := cordonedNode(byController)
@@ -52,6 +53,8 @@ func TestGiveWayToRepair(t *testing.T) {
 	}{
 		{"updates of Windows wait", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, waits)}, repaired},
 		{"they are downloaded", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, v1alpha1.StepDownloadUpdates)}, repaired},
+		{"they are downloaded while somebody has to confirm what it is to have", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, unconfirmed, operation(updates, v1alpha1.StepDownloadUpdates)}, repaired},
+		{"they are downloaded so, and a restart left it cordoned", nil, left, []func(*v1alpha1.WindowsInstance){unconfirmed, operation(updates, v1alpha1.StepDownloadUpdates)}, uncordoned},
 		{"its Node is drained for them", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(updates, v1alpha1.StepCordon), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.AdmittedImpact = v1alpha1.ImpactReboot }}, ""},
 		{"what an annotation asks for waits", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(renewal, waits)}, repaired},
 		{"a restart runs", remediated, down, []func(*v1alpha1.WindowsInstance){goesDown, operation(v1alpha1.CauseRestartPending, v1alpha1.StepCordon)}, ""},

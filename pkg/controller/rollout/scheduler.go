@@ -240,7 +240,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = goesBack(instance, back)
-			h.returns, h.hasNewest = returns(instance, pool), hasNewest(instance, pool)
+			h.returns, h.hasNewest = returns(instance, pool), !h.leaving && hasNewest(instance, pool)
 			h.install = pool.Spec.WindowsUpdates.Install
 			h.lacksUpdates = stopsUpdates(instance, h.install)
 		}

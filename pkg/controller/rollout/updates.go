@@ -84,9 +84,9 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 // stopsUpdates says whether updates that the pool of an instance wants failed on its host after its Node was drained for them, which would be
 // so on others of the pool. What could not be downloaded, or is not tried, costs none of them anything. What the last
 // operation found out is not in the status yet, until the host has searched since it installed them: whatever failed after that, it
-// says itself then which updates did.
+// says itself then which updates did. One that was deleted stops nobody, however long its removal takes.
 func stopsUpdates(i *v1alpha1.WindowsInstance, install v1alpha1.WindowsUpdatesInstall) bool {
-	if install == "" || install == v1alpha1.InstallNone {
+	if install == "" || install == v1alpha1.InstallNone || !i.DeletionTimestamp.IsZero() {
 		return false
 	}
 	u := i.Status.WindowsUpdates

@@ -231,6 +231,7 @@ func TestStopsUpdates(t *testing.T) {
 	}{
 		{"none has failed", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 1)}, false},
 		{"one has", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, true},
+		{"one has, and it was deleted", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"}), func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = at(0) }}, false},
 		{"one that is not wanted has", v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, false},
 		{"the pool wants none any more", v1alpha1.InstallNone, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1"})}, false},
 		{"one could not be downloaded", v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){waitingFor(1, 0, v1alpha1.FailedUpdate{Name: "KB1", Step: v1alpha1.StepDownloadUpdates})}, false},

@@ -47,6 +47,8 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 		c.Reason, c.Message = v1alpha1.ReasonPaused, "spec.paused is true."
 	case held.moves:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, "Hosts are next; see status.blockedBy."
+	case held.settles && (!held.stays || held.upkeep) && updated.Status != metav1.ConditionTrue:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, updated.Message
 	case held.stays:
 		why := lasting[held.kind]
 		if why.reason == "" {
@@ -58,8 +60,6 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 		}
 	case updated.Status == metav1.ConditionTrue:
 		c.Reason, c.Message = updated.Reason, updated.Message
-	case held.settles:
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, updated.Message
 	default:
 		c.Reason, c.Message = v1alpha1.ReasonUpdateOutstanding, updated.Message+" The others are not fit to be updated now: see their conditions."
 	}

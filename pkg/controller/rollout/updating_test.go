@@ -76,6 +76,26 @@ func TestLastingWaits(t *testing.T) {
 	}
 }
 
+// TestUpdatingSettles: a template that was set a moment ago is about to be rolled out, also while updates of Windows are kept from the hosts.
+func TestUpdatingSettles(t *testing.T) {
+	outdated := metav1.Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdateOutstanding, Message: "It was changed a moment ago."}
+	for _, tt := range []struct {
+		name string
+		held holdup
+		want metav1.ConditionStatus
+	}{
+		{"nothing waits", holdup{settles: true}, metav1.ConditionTrue},
+		{"updates of Windows do", holdup{settles: true, stays: true, upkeep: true, kind: waitsForUpdates}, metav1.ConditionTrue},
+		{"the update before does", holdup{settles: true, stays: true, kind: waitsForWindow}, metav1.ConditionFalse},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if c := updatingCondition(&v1alpha1.WindowsNodePool{}, outdated, nil, tt.held); c.Status != tt.want {
+				t.Errorf("got %+v", c)
+			}
+		})
+	}
+}
+
 // TestWaitingOperations: a host whose operation only waits is not being changed.
 func TestWaitingOperations(t *testing.T) {
 	waits := edited(ready("b"), func(i *v1alpha1.WindowsInstance) {
