@@ -22,7 +22,7 @@ usage: hack/test.sh all|unit|e2e|fuzz
 environment:
   FUZZTIME      how long each fuzz target runs, as time or as a number of inputs
                 (all: 20000x, fuzz: 5m); 0 leaves it out
-  TEST_TIMEOUT  how long one package may take (45m)
+  TEST_TIMEOUT  how long one package may take (60m)
   TESTFLAGS     further flags for go test, for example "-run TestLog -count=5"
 
 Each package is reported when it is done, each failed test at once. The last line is
@@ -74,7 +74,7 @@ readonly go_test=(go test -json -race "-ldflags=-s -w")
 # run_tests PACKAGE... prints what `go test -json` does. 0 is the only good exit status.
 run_tests() {
   # shellcheck disable=SC2086 # TESTFLAGS are several words
-  "${go_test[@]}" -timeout "${TEST_TIMEOUT:-45m}" ${TESTFLAGS-} "$@"
+  "${go_test[@]}" -timeout "${TEST_TIMEOUT:-60m}" ${TESTFLAGS-} "$@"
 }
 
 # run_fuzz TIME FILTER prints what `go test -json` does for each target in a directory

@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -50,6 +51,10 @@ func runTests(m *testing.M) int {
 	// Run reads the command line after this.
 	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
 		fmt.Fprintln(os.Stderr, "setting how many tests run at once:", err)
+		return 1
+	}
+	if err := os.Setenv(controlplane.GCEnv, "300"); err != nil {
+		fmt.Fprintln(os.Stderr, "setting how much memory the control planes take:", err)
 		return 1
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -37,7 +37,8 @@ func (e *Engine) PlanAdoption(ctx context.Context, r *api.AdoptRequest) (*api.Pl
 		return nil, err
 	}
 	a := &application{Engine: e, store: st, observer: observer{system: e.System}}
-	if !a.isAdopted(&r.Adoption) {
+	// Whoever asks may not know yet that the host was adopted, nor which version of the other program had configured it.
+	if !strings.EqualFold(a.NodeName, r.Adoption.NodeName) || a.Applying != "" {
 		manual, err := a.take(ctx, r)
 		if err != nil {
 			return nil, err

@@ -200,7 +200,9 @@ func TestPlanAdoption(t *testing.T) {
 	if !slices.ContainsFunc(want.Items, func(i api.Item) bool { return i.String() == "Delete Service csi" }) || want.Impact != config.ImpactReboot {
 		t.Errorf("it is %+v", want)
 	}
-	again, err := engineOf(f).PlanAdoption(t.Context(), request(first))
+	repeated := request(first)
+	repeated.Adoption.Revision = "wmco-unknown" // whoever asks does not know yet that it was adopted
+	again, err := engineOf(f).PlanAdoption(t.Context(), repeated)
 	if err != nil {
 		t.Fatal(err)
 	}

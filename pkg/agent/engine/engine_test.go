@@ -1019,7 +1019,7 @@ func TestStartThatIsNotReported(t *testing.T) {
 	for slow, says := range map[int]string{
 		1: "",
 		2: "",
-		3: "start it: its program did not report to Windows in time: service request timeout (3 tries): see",
+		3: "start it: its program did not report to Windows in time: service request timeout (tries: 3): see",
 	} {
 		t.Run(fmt.Sprint(slow), func(t *testing.T) {
 			first, _ := bundles(t)
@@ -1039,6 +1039,22 @@ func TestStartThatIsNotReported(t *testing.T) {
 				t.Errorf("it says %q, not %d times that it tries again", notes, want)
 			}
 		})
+	}
+}
+
+// TestRepairStartsOnce: a repair does not keep others from the host for longer than one start takes.
+func TestRepairStartsOnce(t *testing.T) {
+	first, _ := bundles(t)
+	f := usedHost(t, first)
+	converge(t, f, first)
+	s := f.services["kubelet"]
+	s.slow, s.state, s.pid = 10, ServiceStopped, 0
+	f.services["kubelet"] = s
+	if _, err := newKeeper(engineOf(f), RunOptions{Service: api.ServiceName}).repair(t.Context()); err == nil || !strings.Contains(err.Error(), "(tries: 1)") {
+		t.Errorf("got %v", err)
+	}
+	if left := f.services["kubelet"].slow; left != 9 {
+		t.Errorf("it was started %d times", 10-left)
 	}
 }
 

@@ -266,13 +266,17 @@ func indexOfService(services []config.Service, name string) int {
 
 // startTries is how often a service is started whose program does not report to Windows in time. The first start of a
 // program of 100 MB on a busy host can take longer than the 30 s that Windows gives it, as a virus scanner reads it first;
-// the next one finds it read.
+// the next one finds it read. A repair, which comes again by itself, tries once: a program that ends at once may look the same for the whole
+// time, and whoever wants to configure the host waits for the repair to end.
 const startTries = 3
 
 // start starts a service and waits until it runs and is healthy. A running one is not touched.
 func (a *application) start(ctx context.Context, s *config.Service) error {
 	deadline := a.now().Add(a.deadlines.Start)
-	requested, tries := false, 0
+	requested, tries, most := false, 0, startTries
+	if a.repairing {
+		most = 1
+	}
 	for {
 		now, err := a.System.Service(s.Name)
 		switch {
@@ -294,15 +298,15 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 			}
 			tries++
 			err := a.System.StartService(s.Name)
-			if errors.Is(err, ErrNoAnswer) && tries < startTries {
-				a.emit(api.Event{Item: "Service " + s.Name, State: api.EventNote, Message: fmt.Sprintf("did not report to Windows in time: it is started again (try %d of %d)", tries+1, startTries)})
+			if errors.Is(err, ErrNoAnswer) && tries < most {
+				a.emit(api.Event{Item: "Service " + s.Name, State: api.EventNote, Message: fmt.Sprintf("did not report to Windows in time: it is started again (try %d of %d)", tries+1, most)})
 				if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
 					return fmt.Errorf("start it again: %w", err)
 				}
 				continue
 			}
 			if errors.Is(err, ErrNoAnswer) {
-				return fmt.Errorf("start it: %w (%d tries): see what keeps the host busy, and what the log of the service says", err, tries)
+				return fmt.Errorf("start it: %w (tries: %d): see what keeps the host busy, and what the log of the service says", err, tries)
 			}
 			if err != nil {
 				return fmt.Errorf("start it: %w", err)
