@@ -30,8 +30,8 @@ func (a *application) claim() error {
 	return a.save()
 }
 
-// claimAdoptedNetworks records, before it is planned what becomes of them, all networks of the document that a host has which was adopted with one of them, and not updated since: earlier
-// releases have recorded only that which pods are connected to. The same program has made them all.
+// claimAdoptedNetworks records, before it is planned what becomes of them, all networks of the document that a host has which was adopted with
+// one of them, and not updated since: earlier releases have recorded only that which pods are connected to. The same program has made them all.
 func (a *application) claimAdoptedNetworks() {
 	if a.NodeName == "" || len(a.Networks) == 0 {
 		return

@@ -273,10 +273,7 @@ const startTries = 3
 // start starts a service and waits until it runs and is healthy. A running one is not touched.
 func (a *application) start(ctx context.Context, s *config.Service) error {
 	deadline := a.now().Add(a.deadlines.Start)
-	requested, tries, most := false, 0, startTries
-	if a.repairing {
-		most = 1
-	}
+	requested, tries := false, 0
 	for {
 		now, err := a.System.Service(s.Name)
 		switch {
@@ -297,19 +294,12 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 				return err
 			}
 			tries++
-			err := a.System.StartService(s.Name)
-			if errors.Is(err, ErrNoAnswer) && tries < most {
-				a.emit(api.Event{Item: "Service " + s.Name, State: api.EventNote, Message: fmt.Sprintf("did not report to Windows in time: it is started again (try %d of %d)", tries+1, most)})
-				if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
-					return fmt.Errorf("start it again: %w", err)
-				}
-				continue
-			}
-			if errors.Is(err, ErrNoAnswer) {
-				return fmt.Errorf("start it: %w (tries: %d): see what keeps the host busy, and what the log of the service says", err, tries)
-			}
+			again, err := a.requestStart(ctx, s.Name, tries)
 			if err != nil {
-				return fmt.Errorf("start it: %w", err)
+				return err
+			}
+			if again {
+				continue
 			}
 			requested, deadline = true, a.now().Add(a.deadlines.Start)
 			continue
@@ -323,6 +313,28 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 			return fmt.Errorf("wait until it runs: %w", err)
 		}
 	}
+}
+
+// requestStart has Windows start a service. again: its program did not report in time with this try, and may do so with the next one.
+func (a *application) requestStart(ctx context.Context, name string, try int) (again bool, err error) {
+	most := startTries
+	if a.repairing {
+		most = 1
+	}
+	err = a.System.StartService(name)
+	switch {
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, ErrNoAnswer):
+		return false, fmt.Errorf("start it: %w", err)
+	case try >= most:
+		return false, fmt.Errorf("start it: %w (tries: %d): see what keeps the host busy, and what the log of the service says", err, try)
+	}
+	a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: fmt.Sprintf("did not report to Windows in time: it is started again (try %d of %d)", try+1, most)})
+	if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
+		return false, fmt.Errorf("start it again: %w", err)
+	}
+	return true, nil
 }
 
 func (a *application) waitHealthy(ctx context.Context, s *config.Service) error {

@@ -72,7 +72,7 @@ func (s snapshot) remove() action {
 	case s.unknownKey():
 		return s.hold(v1alpha1.ReasonRemovalFailed, fmt.Sprintf("The object was restored without its status, so that the key of its host is not known, and the host is not logged in to. "+
 			"Read the key on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), then: kubectl windows trust-host-key %s -n %s --key KEY", s.instance.Name, s.instance.Namespace), time.Time{})
-	case last.Withdrawn() && last.Type == v1alpha1.OperationRemove && last != removal && s.hasEnded(last) && last.FinishedAt.Add(changedPause).After(s.now):
+	case last.Withdrawn() && last.Type == v1alpha1.OperationRemove && last.Untouched() && s.hasEnded(last) && last.FinishedAt.Add(changedPause).After(s.now):
 		return action{
 			do: doNothing, pending: true, again: last.FinishedAt.Add(changedPause),
 			removed: s.removing("Operation %s was not begun. %s It is asked for again.", last.ID, last.Message),

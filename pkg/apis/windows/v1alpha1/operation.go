@@ -179,10 +179,7 @@ func (o *Operation) Withdrawn() bool {
 // are recorded again. Nil: none is known since the host was released.
 func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
 	return s.newest(func(o *Operation) bool {
-		begun := o.MayHaveChangedHost()
-		if t == OperationRemove { // it notes there whose host it was, before it does anything
-			begun = !o.Untouched()
-		}
+		begun := begunRemoval(o) || o.Type != OperationRemove && o.MayHaveChangedHost() // a removal notes there whose host it was
 		return o.Type == t && (begun || !o.Withdrawn())
 	})
 }

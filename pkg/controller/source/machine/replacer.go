@@ -164,10 +164,10 @@ func (r *replacer) try(ctx context.Context, key client.ObjectKey, uid types.UID,
 		return fmt.Sprintf("The Machine is not replaced, although its host refuses the key, because that of WindowsInstance %s, which has accepted it before, does too: "+
 			"the key in use is not the one that hosts have.", client.ObjectKeyFromObject(other)), nil
 	}
-	last := lastReplaced(pool, r.now())
+	last, members := lastReplaced(pool, r.now()), membersOf(pool, instances.Items)
 	recorded := last.uid == machine.UID
-	if !recorded && exhausted(last, membersOf(pool, instances.Items)) {
-		s := successionOf(pool, membersOf(pool, instances.Items), r.now())
+	if !recorded && exhausted(last, members) {
+		s := successionOf(pool, members, r.now())
 		if !s.stopped {
 			return "The Machine is not replaced yet: " + s.why, nil
 		}
