@@ -27,6 +27,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -102,6 +103,13 @@ type summary struct {
 	flaky                   []failure // those that passed when they were run again
 	raced                   bool      // the race detector has found something
 	skips                   []string  // package, test and why
+	slow                    []timed
+}
+
+// timed is a test that is no subtest, and how many seconds it took. What it waited for others before it ran does not count.
+type timed struct {
+	test    string
+	seconds float64
 }
 
 // failure is a test that failed, or a package (without test) that did.
@@ -189,6 +197,9 @@ func (s *summary) endTest(e event) {
 	output := said(p.output[e.Test])
 	delete(p.output, e.Test)
 	name := short(e.Package) + " " + e.Test
+	if e.Elapsed >= slowFrom && !strings.Contains(e.Test, "/") {
+		s.slow = append(s.slow, timed{name, e.Elapsed})
+	}
 	switch e.Action {
 	case "pass":
 		s.passed++
@@ -228,6 +239,13 @@ func (s *summary) endPackage(e event) {
 	}
 	s.printf("FAIL %-60s %7.1f s  %s\n", short(e.Package), e.Elapsed, counts(p))
 }
+
+// Tests that took so many seconds or longer are listed, the slowest ones first, and at most so many: where to look
+// when all of them together take too long.
+const (
+	slowFrom = 60
+	maxSlow  = 15
+)
 
 // maxAgain is how many tests are run again. If more fail, it is not the machine.
 const maxAgain = 3
@@ -290,6 +308,13 @@ func (s *summary) print() {
 		s.printf("\n%s:\n", title)
 		for _, line := range lines {
 			s.printf("  %s\n", line)
+		}
+	}
+	if len(s.slow) > 0 {
+		slices.SortFunc(s.slow, func(a, b timed) int { return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.test, b.test)) })
+		s.printf("\nslowest, in seconds:\n")
+		for _, slow := range s.slow[:min(len(s.slow), maxSlow)] {
+			s.printf("  %5.0f %s\n", slow.seconds, slow.test)
 		}
 	}
 	section("skipped", s.skips)

@@ -68,6 +68,25 @@ failed:
 `,
 		},
 		{
+			name: "slow",
+			input: []string{
+				`{"Action":"pass",` + pkg + `,"Test":"TestA/part","Elapsed":61}`,
+				`{"Action":"pass",` + pkg + `,"Test":"TestA","Elapsed":61}`,
+				`{"Action":"pass",` + pkg + `,"Test":"TestB","Elapsed":59.9}`,
+				`{"Action":"pass",` + pkg + `,"Test":"TestC","Elapsed":700}`,
+				`{"Action":"pass",` + pkg + `,"Elapsed":800}`,
+			},
+			want: `ok   pkg/a                                                          800.0 s  4 tests
+
+slowest, in seconds:
+    700 pkg/a TestC
+     61 pkg/a TestA
+
+1 packages with tests, 0 of them failed
+4 passed, 0 failed, 0 skipped
+`,
+		},
+		{
 			// What ended a test is said last.
 			name: "failed after many messages",
 			input: []string{

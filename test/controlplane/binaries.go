@@ -20,10 +20,6 @@ import (
 	"syscall"
 )
 
-// GCEnv names the environment variable with what GOGC is for the processes of a control plane. Empty: as without, so that benchmarks
-// compare with what people run. With more of them on a machine, more memory for each takes less of the processors.
-const GCEnv = "CONTROLPLANE_GOGC"
-
 // BinDirEnv names the environment variable with the directory of the binaries:
 // etcd, kube-apiserver, kube-controller-manager, kubectl.
 const BinDirEnv = "CONTROLPLANE_BIN"

@@ -27,11 +27,7 @@ const (
 // process's: a proxy set there would be used for aggregated servers and
 // webhooks, whose Service names do not look like loopback.
 func (cp *ControlPlane) environment() []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + cp.dir, "TMPDIR=" + os.TempDir()}
-	if gc := os.Getenv(GCEnv); gc != "" {
-		env = append(env, "GOGC="+gc)
-	}
-	return env
+	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + cp.dir, "TMPDIR=" + os.TempDir()}, cp.options.Env...)
 }
 
 func etcdArgs(dataDir, clientURL, peerURL string, fsync bool) []string {

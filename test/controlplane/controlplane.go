@@ -65,6 +65,9 @@ type Options struct {
 	// Restore continues a control plane that is no more. Nil: it is a new one.
 	Restore *Restore
 
+	// Env is added to the environment of the processes, as "KEY=value". They do not have that of this process.
+	Env []string
+
 	// Arguments for the processes, after those that Start sets and winning over
 	// them.
 	EtcdArgs              []string

@@ -33,6 +33,8 @@ import (
 func configureComesBack(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-back")
 	year := 365 * 24 * time.Hour
+	lost := newGroup(t)
+	defer lost.wait()
 	for _, tt := range []struct {
 		name string
 		lose func(*testing.T, *siteHost)
@@ -58,8 +60,7 @@ func configureComesBack(t *testing.T, s *site) {
 			h.replaceCertificate(t, h.name, s.clusterCA(t), time.Now().Add(-time.Hour), func() { h.moveTo(t, "127.9.1.3", port) })
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		lost.run(tt.name, func(t *testing.T) {
 			h := s.readyHost(t, namespace, "cfg-"+tt.name, winhost.Options{})
 			before, node := h.get(t), h.node(t, h.name)
 			h.setLabel(t, "example.com/theirs")

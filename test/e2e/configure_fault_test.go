@@ -351,6 +351,7 @@ func configureInSpiteOfKills(t *testing.T, s *site) {
 
 // TestConfigureMany sets many hosts up at once, one of which is dead and one slow.
 func TestConfigureMany(t *testing.T) {
+	t.Parallel()
 	const count = manyHosts
 	s := newSite(t, standin.PayloadOptions{})
 	namespace := s.namespace(t, "cfg-many")

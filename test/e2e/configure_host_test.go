@@ -194,12 +194,12 @@ func (s *site) readyHost(t *testing.T, namespace, name string, o winhost.Options
 func (h *siteHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
 	var found *v1alpha1.WindowsInstance
-	eventually(t, h.name+": "+what, func() error {
-		var err error
-		if found, err = h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{}); err != nil {
+	eventuallyInstance(t, h.instances(h.namespace), h.name, h.name+": "+what, func(i *v1alpha1.WindowsInstance, err error) error {
+		if err != nil {
 			return err
 		}
-		return condition(found)
+		found = i
+		return condition(i)
 	})
 	return found
 }
@@ -347,8 +347,7 @@ func (h *siteHost) remove(t *testing.T) {
 // waitGone waits until there is neither the instance nor its Node.
 func (h *siteHost) waitGone(t *testing.T) {
 	t.Helper()
-	eventually(t, h.name+": the instance goes", func() error {
-		i, err := h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{})
+	eventuallyInstance(t, h.instances(h.namespace), h.name, h.name+": the instance goes", func(i *v1alpha1.WindowsInstance, err error) error {
 		if err == nil {
 			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
 		}

@@ -36,6 +36,8 @@ func TestConfigure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
 	t.Run("calm", func(t *testing.T) {
+		calm := newGroup(t)
+		defer calm.wait()
 		for _, tt := range []struct {
 			name string
 			test func(*testing.T, *site)
@@ -64,7 +66,7 @@ func TestConfigure(t *testing.T) {
 			{"restored", configureRestored},
 			{"foreign Node removed", removeForeignNode},
 		} {
-			t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.test(t, s) })
+			calm.run(tt.name, func(t *testing.T) { tt.test(t, s) })
 		}
 	})
 	t.Run("namespace without a controller", func(t *testing.T) { removeNamespaceWithoutController(t, s) })

@@ -87,12 +87,11 @@ func (v verdict) among(conditions []metav1.Condition) error {
 	return nil
 }
 
-// waitForInstance polls an instance until it satisfies condition, and returns it.
+// waitForInstance waits until an instance satisfies condition, and returns it.
 func waitForInstance(t *testing.T, namespace, name, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
 	var found *v1alpha1.WindowsInstance
-	eventually(t, fmt.Sprintf("instance %s: %s", name, what), func() error {
-		instance, err := sys.Windows.WindowsV1alpha1().WindowsInstances(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	eventuallyInstance(t, sys.Windows.WindowsV1alpha1().WindowsInstances(namespace), name, fmt.Sprintf("instance %s: %s", name, what), func(instance *v1alpha1.WindowsInstance, err error) error {
 		if err != nil {
 			return err
 		}

@@ -37,24 +37,20 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-// testsAtOnce is how many tests run at the same time, unless -parallel says otherwise. They
-// wait for hosts and for controllers most of the time, so the number of CPUs, which is the
-// default, would leave those idle. Each system of its own takes a GiB of memory, and an eighth of a CPU even if nothing
-// happens in it, so that with 8 of them half of two CPUs was spent on those that waited.
+// testsAtOnce is how many tests run at the same time, unless -parallel says otherwise. They wait for hosts and for controllers
+// much of the time, so the number of CPUs, which is the default, would leave those idle. Each system of its own takes a GiB of
+// memory, and a tenth of a CPU even if nothing happens in it.
 const testsAtOnce = "5"
 
-// patience is how long anything may take before it counts as hung, with all tests at once
-// on a small, busy machine. How fast things are is not for tests: make bench.
-const patience = 10 * time.Minute
+// frugal is the environment of the programs of systems that a test has for itself. There are several of them on a small machine: more
+// memory for each takes less of the CPUs, and so does one thread at a time that runs Go code, by a third, as further ones look for
+// work that there is not.
+var frugal = []string{"GOGC=300", "GOMAXPROCS=1"}
 
 func runTests(m *testing.M) int {
 	// Run reads the command line after this.
 	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
 		fmt.Fprintln(os.Stderr, "setting how many tests run at once:", err)
-		return 1
-	}
-	if err := os.Setenv(controlplane.GCEnv, "300"); err != nil {
-		fmt.Fprintln(os.Stderr, "setting how much memory the control planes take:", err)
 		return 1
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -63,6 +59,7 @@ func runTests(m *testing.M) int {
 	if err == nil {
 		hostSigner = signer
 		sys, err = system.Start(ctx, system.Options{
+			ControlPlane: controlplane.Options{Env: []string{"GOGC=300"}},
 			PrivateKey:   key,
 			MachineAPI:   true,
 			RecordRights: true,
@@ -162,26 +159,6 @@ func (r result) fails(t *testing.T, want ...string) {
 	for _, w := range want {
 		if !strings.Contains(r.stderr+r.stdout, w) {
 			t.Errorf("kubectl does not say %q, but\n%s%s", w, r.stdout, r.stderr)
-		}
-	}
-}
-
-// eventually polls condition until it returns nil, for at most a minute and a half.
-func eventually(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

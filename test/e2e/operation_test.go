@@ -40,12 +40,14 @@ func TestOperation(t *testing.T) {
 		ControllerArgs: []string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=2s"},
 	})
 	t.Run("calm", func(t *testing.T) {
-		t.Run("drain waits for a budget", func(t *testing.T) { t.Parallel(); drainWaitsForBudget(t, newNodeHost(t, s, signer, "drain")) })
-		t.Run("drain passes over a budget", func(t *testing.T) { t.Parallel(); drainPassesOverBudget(t, newNodeHost(t, s, signer, "past")) })
-		t.Run("cancel", func(t *testing.T) { t.Parallel(); cancelDrain(t, newNodeHost(t, s, signer, "cancel")) })
-		t.Run("host does not come back", func(t *testing.T) { t.Parallel(); hostStaysOff(t, newNodeHost(t, s, signer, "off")) })
-		t.Run("only if pending", func(t *testing.T) { t.Parallel(); rebootIfPending(t, newNodeHost(t, s, signer, "pending")) })
-		t.Run("reconfigure", func(t *testing.T) { t.Parallel(); reconfigure(t, newNodeHost(t, s, signer, "reconfigure")) })
+		calm := newGroup(t)
+		defer calm.wait()
+		calm.run("drain waits for a budget", func(t *testing.T) { drainWaitsForBudget(t, newNodeHost(t, s, signer, "drain")) })
+		calm.run("drain passes over a budget", func(t *testing.T) { drainPassesOverBudget(t, newNodeHost(t, s, signer, "past")) })
+		calm.run("cancel", func(t *testing.T) { cancelDrain(t, newNodeHost(t, s, signer, "cancel")) })
+		calm.run("host does not come back", func(t *testing.T) { hostStaysOff(t, newNodeHost(t, s, signer, "off")) })
+		calm.run("only if pending", func(t *testing.T) { rebootIfPending(t, newNodeHost(t, s, signer, "pending")) })
+		calm.run("reconfigure", func(t *testing.T) { reconfigure(t, newNodeHost(t, s, signer, "reconfigure")) })
 	})
 	t.Run("killed at every step", func(t *testing.T) { rebootInSpiteOfKills(t, newNodeHost(t, s, signer, "killed")) })
 }
@@ -137,12 +139,12 @@ func (h *nodeHost) protect(t *testing.T, pod string) {
 func (h *nodeHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
 	var found *v1alpha1.WindowsInstance
-	eventually(t, what, func() error {
-		var err error
-		if found, err = instances(h.sys).Get(t.Context(), h.name, metav1.GetOptions{}); err != nil {
+	eventuallyInstance(t, instances(h.sys), h.name, what, func(i *v1alpha1.WindowsInstance, err error) error {
+		if err != nil {
 			return err
 		}
-		return condition(found)
+		found = i
+		return condition(i)
 	})
 	return found
 }
@@ -380,8 +382,7 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 	asked := h.reboot(t, v1alpha1.RebootOptions{})
 	killed := map[string]bool{}
 	var op *v1alpha1.Operation
-	eventually(t, "the operation ends", func() error {
-		i, err := instances(h.sys).Get(t.Context(), h.name, metav1.GetOptions{})
+	eventuallyInstance(t, instances(h.sys), h.name, "the operation ends", func(i *v1alpha1.WindowsInstance, err error) error {
 		if err != nil {
 			return err
 		}

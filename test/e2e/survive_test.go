@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,7 +74,9 @@ func startSystem(t *testing.T, o system.Options) *system.System {
 	defer cancel()
 	// Without the place in a file that t.Logf adds: what the test itself says is what a summary of a failure repeats.
 	logf := func(format string, args ...any) { _, _ = fmt.Fprintf(t.Output(), format+"\n", args...) }
-	o.Logf, o.RecordRights = logf, true
+	o.Logf, o.RecordRights, o.Programs = logf, true, sys.Programs()
+	o.ControlPlane.Env = frugal
+	o.ServerEnv, o.ControllerEnv = slices.Concat(o.ServerEnv, frugal), slices.Concat(o.ControllerEnv, frugal)
 	s, err := system.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("starting a system: %v", err)

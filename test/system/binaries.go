@@ -115,6 +115,9 @@ func binariesIn(dir string) binaries {
 	}
 }
 
+// Programs returns the directory of our programs, for [Options] of another system.
+func (s *System) Programs() string { return s.options.Programs }
+
 // PluginDir returns the directory that has kubectl-windows and nothing else, for the
 // PATH of users.
 func (s *System) PluginDir() string { return s.programs.pluginDir }

@@ -76,6 +76,9 @@ type Options struct {
 	// HostNetworks has hosts reach the API server at [winhost.Gateway], which those with a
 	// network of their own do.
 	HostNetworks bool
+	// Programs is the directory that [Build] has returned. Empty: Start builds our programs, which costs seconds of
+	// processor time even when nothing has changed.
+	Programs string
 	// RecordRights has kube-apiserver record what our programs ask it for; see [System.Requests].
 	RecordRights bool
 	// WithoutController leaves windows-controller out; [System.StartController] starts it later.
@@ -119,15 +122,17 @@ type System struct {
 	logf      func(format string, args ...any)
 }
 
-// Start builds our programs, starts everything and returns when our API answers
+// Start builds our programs unless they are there, starts everything and returns when our API answers
 // through kube-apiserver and the controller is ready. ctx bounds the start.
 func Start(ctx context.Context, o Options) (*System, error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
-	dir, err := Build(ctx, o.Logf)
-	if err != nil {
-		return nil, err
+	if o.Programs == "" {
+		var err error
+		if o.Programs, err = Build(ctx, o.Logf); err != nil {
+			return nil, err
+		}
 	}
 	if o.ControlPlane.Logf == nil {
 		o.ControlPlane.Logf = o.Logf
@@ -142,7 +147,7 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{ControlPlane: cp, options: o, programs: binariesIn(dir), logf: o.Logf}
+	s := &System{ControlPlane: cp, options: o, programs: binariesIn(o.Programs), logf: o.Logf}
 	// Our programs read the agent when they start and when they first put it on a host:
 	// another build must not change it in between.
 	agents := filepath.Join(cp.Dir(), "agent")
