@@ -7,34 +7,62 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/opensshd"
 )
 
-// TestBastion has the hosts of a pool behind an OpenSSH server: both programs reach them through it, and never without.
+// bastionSection is where the user guide has bastions.
+const bastionSection = "Hosts behind a bastion"
+
+// bastionConfig is what the user guide has for the sshd_config of a bastion, with this host as the only one.
+func bastionConfig(t *testing.T, host winhost.Host) []string {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(blocksBelow(t, bastionSection)[0].text) {
+		switch line = strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "Match User "): // nobody else logs in to this one
+		case strings.HasPrefix(line, "PermitOpen "):
+			lines = append(lines, fmt.Sprintf("PermitOpen %s:%d", host.Address(), host.Port()))
+		default:
+			lines = append(lines, line)
+		}
+	}
+	if !slices.Contains(lines, "ForceCommand /bin/false") {
+		t.Fatalf("the user guide has %q", lines)
+	}
+	return lines
+}
+
+// TestBastion has the hosts of a pool behind an OpenSSH server, by the commands of the user guide: both programs reach them
+// through it, and never without.
 func TestBastion(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	signer, pem := newPEM(t)
-	if _, err := sys.Kube.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "jump"}, Data: map[string][]byte{"private-key.pem": pem},
-	}, metav1.CreateOptions{}); err != nil {
+	lendCredentials(t, sys, ns)
+	g := &guided{System: sys, dir: t.TempDir(), names: strings.NewReplacer("-n $NS", "-n "+ns, "=$NS:", "="+system.Namespace+":")}
+	commands := console(t, bastionSection)
+	g.run(t, commands, "ssh-keygen ", "kubectl create secret ", "kubectl create role ", "kubectl create rolebinding ")
+	g.mustHaveRun(t, commands, nil)
+	text, err := os.ReadFile(filepath.Join(g.dir, "jump"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	lendCredentials(t, sys, ns)
+	signer, err := ssh.ParsePrivateKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
 	host := startHost(t, winhost.Options{})
-	bastion := opensshd.Start(t, opensshd.Options{
-		AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()},
-		Config:         []string{fmt.Sprintf("PermitOpen %s:%d", host.Address(), host.Port()), "ForceCommand /bin/false"},
-	})
+	bastion := opensshd.Start(t, opensshd.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, Config: bastionConfig(t, host)})
 	kubectlIn(t, fmt.Sprintf(`apiVersion: windows.openshift.io/v1alpha1
 kind: WindowsNodePool
 metadata: {name: edge}

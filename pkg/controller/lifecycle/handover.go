@@ -91,7 +91,7 @@ func probed(instance *v1alpha1.WindowsInstance) bool {
 // have in a moment. False: there is no such instance, or it is too late.
 func (s snapshot) inherit() (action, bool) {
 	status := &s.instance.Status
-	removal := status.NewestOperation(v1alpha1.OperationRemove)
+	removal := status.NewestAttempt(v1alpha1.OperationRemove)
 	if status.RemovalBegun() || s.unknownKey() {
 		return action{}, false // something was done, or it is not known to which host
 	}

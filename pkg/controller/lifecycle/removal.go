@@ -97,7 +97,7 @@ func (s snapshot) remove() action {
 // so it runs on. An operation that runs ends before, so that the host is not half way.
 func (s snapshot) leftBehind() *event {
 	status := &s.instance.Status
-	removal := status.NewestOperation(v1alpha1.OperationRemove)
+	removal := status.NewestAttempt(v1alpha1.OperationRemove)
 	if removal != nil && removal.Phase == v1alpha1.OperationSucceeded {
 		return cleaned()
 	}

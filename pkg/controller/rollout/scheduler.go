@@ -212,11 +212,13 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	for i := range list.Items {
 		instance := &list.Items[i]
 		h := newHost(instance)
+		pool := byName[h.pool]
 		instances[h.key], h.refused = instance, s.refusedOf(instance)
 		// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
-		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, byName[h.pool]) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(byName[h.pool])
+		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, pool) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(pool)
 		node := nodeOf(instance, nodes)
 		h.observe(node)
+		h.hasNewest = pool != nil && !h.leaving && hasNewest(instance, pool)
 		if written, ok := s.unseen(instance); ok {
 			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
 			h.renews, h.active = written.renews, true
@@ -224,8 +226,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			in.hosts = append(in.hosts, h)
 			continue
 		}
-		h.confirmed = h.removes && s.confirmed(instance, byName[h.pool])
-		if due, ok := s.Update(instance, byName[h.pool], in.now); ok {
+		h.confirmed = h.removes && s.confirmed(instance, pool)
+		if due, ok := s.Update(instance, pool, in.now); ok {
 			h.update, h.due = true, due
 			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
 			if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
@@ -234,36 +236,36 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.failing, h.failingSince = s.asker.failing(instance)
 			wanted.Insert(h.key)
 		}
-		if pool := byName[h.pool]; pool != nil {
+		if pool != nil {
 			back := pool.RolledBack(pool.Status.UpdateRevision)
 			h.heldBack = !h.leaving && heldBack(instance, back)
 			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = goesBack(instance, back)
-			h.returns, h.hasNewest = returns(instance, pool), !h.leaving && hasNewest(instance, pool)
+			h.returns = returns(instance, pool)
 			h.install = pool.Spec.WindowsUpdates.Install
 			h.lacksUpdates = stopsUpdates(instance, h.install)
 		}
-		h.restart, h.restartDue = restartOf(instance, byName[h.pool], in.now)
+		h.restart, h.restartDue = restartOf(instance, pool, in.now)
 		if h.restart == v1alpha1.CauseWindowsUpdates {
-			h.besides, h.besidesDue = restartBesides(instance, byName[h.pool], in.now)
+			h.besides, h.besidesDue = restartBesides(instance, pool, in.now)
 		}
-		if due, ok := annotatedRestart(instance, byName[h.pool], node, in.now); ok {
+		if due, ok := annotatedRestart(instance, pool, node, in.now); ok {
 			if h.restart == "" || h.restartDue.After(in.now) && !due.After(h.restartDue) { // any restart is the one that it asks for
 				h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
 			} else if h.besides == "" || h.besidesDue.After(in.now) && !due.After(h.besidesDue) {
 				h.besides, h.besidesDue = v1alpha1.CauseRestartAnnotated, due
 			}
 		}
-		if due, ok := renewal(instance, byName[h.pool], node, in.now); ok && !h.update {
+		if due, ok := renewal(instance, pool, node, in.now); ok && !h.update {
 			h.renew, h.renewDue = true, due
 		}
-		if h.remedy = remedyOf(instance, byName[h.pool]); h.remedy.action != "" {
+		if h.remedy = remedyOf(instance, pool); h.remedy.action != "" {
 			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))
 		}
-		h.uncordon, h.uncordonDue = cameBack(instance, byName[h.pool], node)
-		h.retried = s.Retried != nil && s.Retried(instance, byName[h.pool], in.now)
-		h.unfit, h.unfitFrom = unfit(instance, byName[h.pool], in.now)
+		h.uncordon, h.uncordonDue = cameBack(instance, pool, node)
+		h.retried = s.Retried != nil && s.Retried(instance, pool, in.now)
+		h.unfit, h.unfitFrom = unfit(instance, pool, in.now)
 		in.hosts = append(in.hosts, h)
 	}
 	s.asker.keep(wanted)

@@ -178,6 +178,10 @@ func successionOf(pool *v1alpha1.WindowsNodePool, members []v1alpha1.WindowsInst
 			refused.Name, v1alpha1.ReplacedMachineAnnotation, pool.Namespace, pool.Name, allow)}
 	}
 	at := last.at.UTC().Format(time.RFC3339)
+	if last.at.Sub(now) >= exclusiveFor {
+		return succession{stopped: true, why: fmt.Sprintf("Machine %s was replaced at %s, says the annotation %s of WindowsNodePool %s/%s, which is still to come: a clock ran ahead, so that it is not known which hosts came since, and no more Machines are replaced. "+
+			"%s", last.name, at, v1alpha1.ReplacedMachineAnnotation, pool.Namespace, pool.Name, allow)}
+	}
 	until := last.at.Add(exclusiveFor)
 	stopped := fmt.Sprintf("Machine %s was replaced at %s, and no host that came since has accepted the key, so no more Machines are replaced. %s", last.name, at, allow)
 	if came := refused.CreationTimestamp.Time; !came.Before(last.at) {

@@ -197,12 +197,14 @@ func TestSuccession(t *testing.T) {
 		stopped        bool
 		until          time.Duration
 	}{
-		"it waits for its turn":             {replaced: time.Minute, came: time.Hour, until: exclusiveFor - time.Minute},
-		"none has come for long":            {replaced: exclusiveFor, came: time.Hour, stopped: true},
-		"its user data may still run":       {replaced: 10 * time.Minute, came: time.Minute, until: refusedFor - time.Minute},
-		"that which came refuses it":        {replaced: 10 * time.Minute, came: refusedFor, stopped: true},
-		"that which came late may run it":   {replaced: exclusiveFor + time.Minute, came: time.Minute, until: refusedFor - time.Minute},
-		"nobody can read what was replaced": {record: "what?", came: time.Hour, stopped: true},
+		"it waits for its turn":              {replaced: time.Minute, came: time.Hour, until: exclusiveFor - time.Minute},
+		"none has come for long":             {replaced: exclusiveFor, came: time.Hour, stopped: true},
+		"its user data may still run":        {replaced: 10 * time.Minute, came: time.Minute, until: refusedFor - time.Minute},
+		"that which came refuses it":         {replaced: 10 * time.Minute, came: refusedFor, stopped: true},
+		"that which came late may run it":    {replaced: exclusiveFor + time.Minute, came: time.Minute, until: refusedFor - time.Minute},
+		"a clock that ran ahead recorded it": {replaced: -24 * time.Hour, came: time.Hour, stopped: true},
+		"a clock ran ahead a little":         {replaced: -time.Minute, came: time.Hour, until: exclusiveFor + time.Minute},
+		"nobody can read what was replaced":  {record: "what?", came: time.Hour, stopped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
