@@ -9,7 +9,7 @@ set -euo pipefail
 
 usage() {
   cat <<'EOF'
-usage: hack/build-payload.sh [--kubernetes 1.N] [--image] [--add NAME=FILE]... [--overrides FILE] [OUT]
+usage: hack/build-payload.sh [--kubernetes 1.N] [--image] [--add NAME=FILE[@sha256:HEX]]... [--overrides FILE] [OUT]
        hack/build-payload.sh --check-reproducible
 
 Cross-compiles for windows/amd64 what makes a host a node, at the versions that
@@ -23,7 +23,8 @@ OUT          copy the payload there. What a run made before is replaced; anythin
              a kubelet must not be newer than its API server. hack/payload/kubernetes-1.N is there for each.
 --image      write an OCI image layout, not a plain directory.
 --add        a file of the site's own for a name that hack/payload/files.json lists: one of its
-             slots (csi-proxy.exe, ...), or another build of what we build.
+             slots (csi-proxy.exe, ...), or another build of what we build. With a digest, that of
+             FILE must be the same.
 --overrides  a JSON file with what hosts get in place of a file that is in the payload, for
              sites that sign programs: {"kubelet.exe": {"url": ..., "size": ..., "sha256": ...}}.
 --check-reproducible
@@ -63,8 +64,14 @@ while [[ $# -gt 0 ]]; do
         [[ -f $2 ]] || die "--overrides $2: there is no such file"
         overrides=$(realpath "$2")
       else
-        [[ $2 == *=* && -f ${2#*=} ]] || die "--add $2: want NAME=FILE, and FILE to exist"
-        added+=(-add "${2%%=*}=$(realpath "${2#*=}")")
+        file=${2#*=}
+        file=${file%@sha256:*}
+        [[ $2 == *=* && -f $file ]] || die "--add $2: want NAME=FILE or NAME=FILE@sha256:HEX, and FILE to exist"
+        if [[ $2 == *@sha256:* ]]; then
+          digest=$(sha256sum <"$file")
+          [[ ${digest%% *} == "${2##*@sha256:}" ]] || die "--add $2: $file has the digest ${digest%% *}, so that it is another file than it should be"
+        fi
+        added+=(-add "${2%%=*}=$(realpath "$file")")
       fi
       shift
       ;;

@@ -359,6 +359,26 @@ func (h *siteHost) waitGone(t *testing.T) {
 	}
 }
 
+// waitEvent waits for an event of an object with a reason, which says all of want.
+func (s *site) waitEvent(t *testing.T, namespace, name, reason string, want ...string) {
+	t.Helper()
+	eventually(t, "an event says it", func() error {
+		events, err := s.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.name=" + name})
+		if err != nil {
+			return err
+		}
+		var messages []string
+		for i := range events.Items {
+			message := events.Items[i].Message
+			if mustHave(message, want...) == nil {
+				return nil
+			}
+			messages = append(messages, message)
+		}
+		return fmt.Errorf("of %s and reason %s there is %q, want %q", name, reason, messages, want)
+	})
+}
+
 func describeConditions(i *v1alpha1.WindowsInstance) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "it is %s", i.Status.Phase)

@@ -135,6 +135,9 @@ func configureFromConfigMap(t *testing.T, s *site) {
 	setEntry("null")
 	h.waitGone(t)
 	h.mustBeClean(t)
+	for _, reason := range []string{wmco.InstanceSetup, wmco.InstanceTeardown} {
+		s.waitEvent(t, system.Namespace, sourceName, reason, system.Namespace+"/"+h.name)
+	}
 	other.waitReady(t)
 	neighbor.mustHold(t)
 }

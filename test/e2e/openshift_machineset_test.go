@@ -153,8 +153,11 @@ func refusingMachines(t *testing.T, o *openShiftSite, p ocpPlatform) func(*testi
 			}
 			return err
 		})
-		o.waitMachineEvent(t, machines[first], "MachineDeleted", "The Machine is deleted, so that its MachineSet makes another one.")
-		o.waitMachineEvent(t, machines[second], "MachineDeletionRestricted", "Machine "+machines[first].Name+" of ", "One Machine of the cluster is replaced at a time")
+		for _, machine := range machines {
+			o.waitEvent(t, machine.Namespace, machine.Name, wmco.MachineSetupFailure, "does not accept the credentials")
+		}
+		o.waitEvent(t, machines[first].Namespace, machines[first].Name, "MachineDeleted", "The Machine is deleted, so that its MachineSet makes another one.")
+		o.waitEvent(t, machines[second].Namespace, machines[second].Name, "MachineDeletionRestricted", "Machine "+machines[first].Name+" of ", "One Machine of the cluster is replaced at a time")
 		if isGone(t, second) == nil {
 			t.Error("both Machines are deleted before the host of another one has come")
 		}
@@ -165,26 +168,6 @@ func refusingMachines(t *testing.T, o *openShiftSite, p ocpPlatform) func(*testi
 			m.waitPool(t, 1)
 		}
 	}
-}
-
-// waitMachineEvent waits for an event of a Machine with a reason, which says all of want.
-func (o *openShiftSite) waitMachineEvent(t *testing.T, machine *machinev1beta1.Machine, reason string, want ...string) {
-	t.Helper()
-	eventually(t, "an event says why", func() error {
-		events, err := o.Kube.CoreV1().Events(machine.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=" + reason + ",involvedObject.name=" + machine.Name})
-		if err != nil {
-			return err
-		}
-		var messages []string
-		for i := range events.Items {
-			message := events.Items[i].Message
-			if mustHave(message, want...) == nil {
-				return nil
-			}
-			messages = append(messages, message)
-		}
-		return fmt.Errorf("%s says %q, want %q", machine.Name, messages, want)
-	})
 }
 
 // scale scales the pool of the MachineSet, as people do.

@@ -5,6 +5,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -213,6 +215,32 @@ func TestMakePayload(t *testing.T) {
 	got := snapshot(t, filepath.Join(out, "files"))
 	if diff := cmp.Diff(map[string]string{"kubelet.exe": "new\n", "csi-proxy.exe": "a", "hybrid-overlay-node.exe": "b"}, got); diff != "" {
 		t.Errorf("files of the payload (-want +got):\n%s", diff)
+	}
+}
+
+// TestAddedFileIsTheOneThatItShouldBe: a program of a site is taken with its digest, and with no other one.
+func TestAddedFileIsTheOneThatItShouldBe(t *testing.T) {
+	if _, err := exec.LookPath("flock"); err != nil {
+		t.Skip("the script needs flock")
+	}
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"bin/go": goStandIn, "csi-proxy.exe": "a"})
+	for text, taken := range map[string]bool{"a": true, "b": false} {
+		added := fmt.Sprintf("csi-proxy.exe=%s@sha256:%x", filepath.Join(dir, "csi-proxy.exe"), sha256.Sum256([]byte(text)))
+		out := filepath.Join(dir, "out-"+text)
+		cmd := exec.CommandContext(t.Context(), "../../build-payload.sh", "--add", added, out)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"), "VERSION=v1")
+		said, err := cmd.CombinedOutput()
+		if (err == nil) != taken {
+			t.Errorf("with the digest of %q it ended with %v:\n%s", text, err, said)
+		}
+		if !taken {
+			if want := fmt.Sprintf("has the digest %x", sha256.Sum256([]byte("a"))); !strings.Contains(string(said), want) {
+				t.Errorf("it does not say %q:\n%s", want, said)
+			}
+		} else if got := snapshot(t, filepath.Join(out, "files"))["csi-proxy.exe"]; got != "a" {
+			t.Errorf("the payload has %q", got)
+		}
 	}
 }
 

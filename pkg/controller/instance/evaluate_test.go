@@ -491,6 +491,12 @@ func TestTransitions(t *testing.T) {
 		return s
 	}
 	const missing = v1alpha1.ReasonInputsMissing
+	withKey := func(status metav1.ConditionStatus, reason string) v1alpha1.WindowsInstanceStatus {
+		s := *well.DeepCopy()
+		meta.SetStatusCondition(&s.Conditions, metav1.Condition{Type: v1alpha1.ConditionCredentialsCurrent, Status: status, Reason: reason, Message: "Why."})
+		return s
+	}
+	pending, keyFailed, cut := withKey(metav1.ConditionFalse, v1alpha1.ReasonKeyRotationPending), withKey(metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed), withKey(metav1.ConditionFalse, v1alpha1.ReasonKeyRotationInterrupted)
 
 	for _, test := range []struct {
 		name          string
@@ -514,6 +520,11 @@ func TestTransitions(t *testing.T) {
 		{"inputs are missing", configured(v1alpha1.ReasonConfiguring), configured(missing), []string{"Warning InputsMissing"}},
 		{"inputs are missing from the start", well, configured(missing), []string{"Warning InputsMissing"}},
 		{"inputs are still missing", configured(missing), configured(missing), nil},
+		{"another key", well, pending, nil},
+		{"the host refuses it", pending, keyFailed, []string{"Warning KeyRotationFailed"}},
+		{"the host still refuses it", keyFailed, keyFailed, nil},
+		{"the host was away meanwhile", pending, cut, []string{"Warning KeyRotationInterrupted"}},
+		{"the host has it", cut, withKey(metav1.ConditionTrue, v1alpha1.ReasonKeyRotated), []string{"Normal KeyRotated"}},
 		{"a configuration failed, which who runs it reports", configured(v1alpha1.ReasonConfiguring), configured(v1alpha1.ReasonConfigurationFailed), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

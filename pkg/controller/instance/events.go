@@ -11,6 +11,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 )
 
 // Reasons of events that are not reasons of conditions.
@@ -26,15 +27,59 @@ const (
 // transition is a change of a status that is worth an event.
 type transition struct {
 	eventType, reason, note string
+	// elsewhere is where else it is told.
+	elsewhere audience
+}
+
+// audience is which objects besides the instance an event is told on.
+type audience int
+
+const (
+	nobody audience = iota
+	// ofSetup: the Machine or the ConfigMap that the instance comes from, as WMCO tells that its host could not be set up, until it is.
+	ofSetup
+	// ofHost: these, whether or not it is set up, and its Node.
+	ofHost
+)
+
+// told is an event on another object than the instance.
+type told struct {
+	object *corev1.ObjectReference
+	reason string
+}
+
+// toldOn returns where a transition of an instance is told besides.
+func toldOn(i *v1alpha1.WindowsInstance, t transition) []told {
+	var out []told
+	switch t.elsewhere {
+	case ofSetup:
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
+		ofOthers := c != nil && (c.Reason == v1alpha1.ReasonForeignNode || c.Reason == v1alpha1.ReasonManagedByWMCO)
+		if i.Status.CurrentRevision != "" || ofOthers || i.Status.KeptOff() != nil {
+			return nil
+		}
+		for _, object := range origin.Objects(i) {
+			out = append(out, told{object, origin.SetupFailure(i)})
+		}
+	case ofHost:
+		for _, object := range origin.Objects(i) {
+			out = append(out, told{object, t.reason})
+		}
+		if node := i.Status.Node; node != nil {
+			out = append(out, told{&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, t.reason})
+		}
+	}
+	return out
 }
 
 // transitions compares two statuses of an instance. What was so before and is
 // still so gives no event, however often the host is tried again.
 func transitions(before, after *v1alpha1.WindowsInstanceStatus) []transition {
 	var out []transition
-	add := func(eventType, reason, note string) {
-		out = append(out, transition{eventType, reason, message.EventNote(note)})
+	tell := func(eventType, reason, note string, elsewhere audience) {
+		out = append(out, transition{eventType, reason, message.EventNote(note), elsewhere})
 	}
+	add := func(eventType, reason, note string) { tell(eventType, reason, note, nobody) }
 	failedBefore, failedNow := failedCheck(before), failedCheck(after)
 
 	if key := newFirstUse(before, after); key != nil {
@@ -42,7 +87,7 @@ func transitions(before, after *v1alpha1.WindowsInstanceStatus) []transition {
 			"From now on only host key "+key.Type+" "+key.Fingerprint+" is trusted, the first that the host presented.")
 	}
 	if failedNow != nil && (failedBefore == nil || failedBefore.Type != failedNow.Type || failedBefore.Reason != failedNow.Reason) {
-		add(corev1.EventTypeWarning, failedNow.Reason, failedNow.Message)
+		tell(corev1.EventTypeWarning, failedNow.Reason, failedNow.Message, ofSetup)
 	}
 	recovered := failedBefore != nil && failedNow == nil && meta.IsStatusConditionTrue(after.Conditions, v1alpha1.ConditionPreflightPassed)
 	if recovered {
@@ -65,7 +110,17 @@ func transitions(before, after *v1alpha1.WindowsInstanceStatus) []transition {
 	// That an operation failed is reported by who runs it.
 	if c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionConfigured); c != nil && c.Reason == v1alpha1.ReasonInputsMissing {
 		if was := meta.FindStatusCondition(before.Conditions, c.Type); was == nil || was.Reason != c.Reason {
-			add(corev1.EventTypeWarning, c.Reason, c.Message)
+			tell(corev1.EventTypeWarning, c.Reason, c.Message, ofSetup)
+		}
+	}
+	if c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionCredentialsCurrent); c != nil {
+		was := meta.FindStatusCondition(before.Conditions, c.Type)
+		switch {
+		case was != nil && was.Reason == c.Reason:
+		case c.Reason == v1alpha1.ReasonKeyRotated:
+			tell(corev1.EventTypeNormal, c.Reason, c.Message, ofHost)
+		case c.Reason == v1alpha1.ReasonKeyRotationFailed || c.Reason == v1alpha1.ReasonKeyRotationInterrupted:
+			tell(corev1.EventTypeWarning, c.Reason, c.Message, ofHost)
 		}
 	}
 	nodeBefore := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionNodeReady)

@@ -303,6 +303,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 	}
 	for _, t := range transitions(&instance.Status, &written.Status) {
 		r.Recorder.Event(written, t.eventType, t.reason, t.note)
+		for _, other := range toldOn(written, t) {
+			r.Recorder.Event(other.object, t.eventType, other.reason, message.EventNote("WindowsInstance "+written.Namespace+"/"+written.Name+": "+t.note))
+		}
 	}
 	return written, nil
 }

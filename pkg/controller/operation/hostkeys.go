@@ -19,6 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/hostkey"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -193,7 +194,7 @@ func (e *execution) usedByWMCO(ctx context.Context, node *corev1.Node, entry str
 	}
 	addresses.found = metByWMCO(e.instance)
 	candidates := []string{entry, nodeAddressForWMCO(node)}
-	if machine := machineReference(e.instance); machine != nil {
+	if machine := origin.Machine(e.instance); machine != nil {
 		var address string
 		address, err = e.MachineAddress(ctx, types.NamespacedName{Namespace: e.instance.Namespace, Name: machine.Name})
 		candidates = append(candidates, address)

@@ -4,14 +4,11 @@
 package operation
 
 import (
-	"strings"
-
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -24,13 +21,7 @@ type told struct {
 // concerned are the objects besides the instance that an operation is told on: the Machine or the ConfigMap that the instance comes from,
 // and its Node as long as there is one.
 func concerned(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []*corev1.ObjectReference {
-	var objects []*corev1.ObjectReference
-	if machine := machineReference(i); machine != nil {
-		objects = append(objects, &corev1.ObjectReference{APIVersion: machine.APIVersion, Kind: machine.Kind, Namespace: i.Namespace, Name: machine.Name, UID: machine.UID})
-	}
-	if name := configMapOf(i); name != "" {
-		objects = append(objects, &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: i.Namespace, Name: name}) // nor has that of WMCO a UID
-	}
+	objects := origin.Objects(i)
 	deletion := op.FindStep(v1alpha1.StepDeleteNode)
 	if node := op.Node; node != nil && (deletion == nil || !deletion.Ended()) {
 		objects = append(objects, &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID})
@@ -41,21 +32,14 @@ func concerned(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []*corev1.Ob
 // tell returns the events that WMCO would make about the end of an operation, so that what watches for their reasons goes on to
 // see them. A host that was as it should be is not worth one. One that was adopted was set up as one that was configured was.
 func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
-	machine := machineReference(i) != nil
 	sets := op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationAdopt
 	eventType, reason := corev1.EventTypeNormal, ""
 	switch {
 	case sets && op.Phase == v1alpha1.OperationSucceeded && op.MayHaveChangedHost():
-		reason = wmco.InstanceSetup
-		if machine {
-			reason = wmco.MachineSetup
-		}
+		reason = origin.Setup(i)
 	case sets && op.Phase == v1alpha1.OperationFailed:
-		eventType, reason = corev1.EventTypeWarning, wmco.InstanceSetupFailure
-		if machine {
-			reason = wmco.MachineSetupFailure
-		}
-	case op.Type == v1alpha1.OperationRemove && op.Phase == v1alpha1.OperationSucceeded && !machine:
+		eventType, reason = corev1.EventTypeWarning, origin.SetupFailure(i)
+	case op.Type == v1alpha1.OperationRemove && op.Phase == v1alpha1.OperationSucceeded && origin.Machine(i) == nil:
 		reason = wmco.InstanceTeardown
 	default:
 		return nil
@@ -65,26 +49,6 @@ func tell(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation) []told {
 		events = append(events, told{object, eventType, reason})
 	}
 	return events
-}
-
-// machineReference is the Machine that an instance comes from, nil if it comes from none.
-func machineReference(i *v1alpha1.WindowsInstance) *metav1.OwnerReference {
-	machine := metav1.GetControllerOfNoCopy(i)
-	if machine == nil || machine.Kind != "Machine" || machine.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
-		return nil
-	}
-	return machine
-}
-
-// configMapOf is the ConfigMap that an instance comes from, in its namespace: whoever may write the annotation must not
-// have events made elsewhere. Empty: none.
-func configMapOf(i *v1alpha1.WindowsInstance) string {
-	source, _, found := strings.Cut(i.Annotations[v1alpha1.SourceAnnotation], ", entry ")
-	name, ours := strings.CutPrefix(source, "ConfigMap "+i.Namespace+"/")
-	if !found || !ours {
-		return ""
-	}
-	return name
 }
 
 // announce sends an event about the instance, also on the objects that it concerns.

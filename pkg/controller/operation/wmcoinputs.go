@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -54,7 +55,7 @@ func (e *execution) listedForWMCO(ctx context.Context, node *corev1.Node) (entry
 	switch {
 	case err != nil:
 		return "", err
-	case key == "" && machineReference(e.instance) != nil:
+	case key == "" && origin.Machine(e.instance) != nil:
 		return "", nil
 	case key == "":
 		key = addressForWMCO(e.instance, node)
