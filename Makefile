@@ -60,7 +60,7 @@ demo: deps ## Run the whole system on this machine with stand-ins for hosts (HOS
 ##@ Check
 
 .PHONY: test
-test: ## Run all tests as CI does: dependencies, control plane, race detector, short fuzzing.
+test: ## Run all tests as CI does: dependencies, control plane, race detector but for test/e2e, short fuzzing.
 	hack/test.sh all
 
 .PHONY: test-unit
@@ -74,7 +74,7 @@ test-e2e: ## Run the tests of the whole system and of what it is tested with.
 .PHONY: test-all
 test-all: ## Run the tests of the whole system, on all platforms of OpenShift, and simulate 10,000 hosts.
 	GOGC=400 go test -trimpath -count=1 -timeout 30m -run '^TestSimulatedFleet$$' ./pkg/controller/rollout -fleet.hosts=10000
-	E2E_PLATFORMS=all E2E_HOSTS=50 TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
+	E2E_PLATFORMS=all E2E_HOSTS=50 E2E_RACE=1 TEST_TIMEOUT=$(or $(TEST_TIMEOUT),120m) hack/test.sh e2e
 
 .PHONY: fuzz
 fuzz: ## Fuzz each target for long (FUZZTIME=5m), and simulate 10,000 hosts with other events than the tests (SEED=number).

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright The Windows Instance API Authors.
 
-# Runs the tests with the race detector and sums them up. See usage below.
+# Runs the tests and sums them up, those beside the code with the race detector. See usage below.
 
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -24,6 +24,7 @@ environment:
                 (all: 20000x, fuzz: 5m); 0 leaves it out
   TEST_TIMEOUT  how long one package may take (60m)
   TESTFLAGS     further flags for go test, for example "-run TestLog -count=5"
+  E2E_RACE      if it is not empty, test/e2e runs with the race detector as well
 
 Each package is reported when it is done, each failed test at once. The last line is
   N passed, N failed, N skipped
@@ -68,13 +69,33 @@ light() {
   deps=$(go list -deps "$1") && ! grep --quiet '^k8s\.io/' <<<"$deps"
 }
 
-# Without what only debuggers want, the test programs link in half the time.
-readonly go_test=(go test -json -race "-ldflags=-s -w")
+# go_test PACKAGE FLAG... runs go test on a package, or on several for which the same holds. Without what only debuggers want,
+# the test programs link in half the time.
+#
+# test/e2e is without the race detector, unless E2E_RACE wants it: our programs are processes of their own there, which nobody would watch, and what
+# runs in its process, the hosts, would take a fifth of the machine, so that everything else waits. See decision 74.
+go_test() {
+  local packages=$1 race=(-race)
+  shift
+  if [[ $packages == *test/e2e && -z ${E2E_RACE-} ]]; then
+    race=()
+  fi
+  # shellcheck disable=SC2086 # several packages
+  go test -json "${race[@]}" "-ldflags=-s -w" "$@" $packages
+}
 
-# run_tests PACKAGE... prints what `go test -json` does. 0 is the only good exit status.
+# run_tests PACKAGES prints what `go test -json` does. 0 is the only good exit status.
 run_tests() {
   # shellcheck disable=SC2086 # TESTFLAGS are several words
-  "${go_test[@]}" -timeout "${TEST_TIMEOUT:-60m}" ${TESTFLAGS-} "$@"
+  go_test "$1" -timeout "${TEST_TIMEOUT:-60m}" ${TESTFLAGS-}
+}
+
+# run_systems runs the tests below test/: those of the whole system after the others, as they alone keep the machine busy.
+run_systems() {
+  local status=0
+  run_tests "$1 $(go list ./test/... | grep -v '/test/e2e$' | tr '\n' ' ')" || status=$?
+  run_tests ./test/e2e || status=$?
+  return "$status"
 }
 
 # run_fuzz TIME FILTER prints what `go test -json` does for each target in a directory
@@ -91,7 +112,7 @@ run_fuzz() {
   return "$status"
 }
 
-readonly unit=(./pkg/... ./cmd/... ./hack/... ./test/rules/...)
+readonly code="./pkg/... ./cmd/... ./hack/..."
 # A number and not a time: Go 1.26 sometimes takes the end of the time for a failure
 # ("context deadline exceeded", https://go.dev/issue/75804).
 fuzztime=${FUZZTIME:-20000x}
@@ -99,12 +120,12 @@ fuzztime=${FUZZTIME:-20000x}
 # what WHICH runs the tests, and writes the exit status of each part into a file.
 what() {
   case $1 in
-    unit) run_tests "${unit[@]}" ;;
-    e2e) run_tests ./test/... ;;
+    unit) run_tests "$code ./test/rules/..." ;;
+    e2e) run_systems "" ;;
     fuzz) run_fuzz "$fuzztime" true ;;
     all)
       local status=0
-      run_tests ./pkg/... ./cmd/... ./hack/... ./test/... || status=$?
+      run_systems "$code" || status=$?
       echo "$status" >"$scratch/status"
       if [[ $fuzztime != 0 ]]; then
         run_fuzz "$fuzztime" light || { status=1; echo fuzz >>"$scratch/status"; }
@@ -130,8 +151,9 @@ go build -o "$scratch/testsummary" ./hack/testsummary
 say "running the tests; packages are reported when they are done"
 again=()
 if [[ $1 == all && -z ${TESTFLAGS-} ]]; then
-  # Not from the cache, which may have that it passed alone once.
-  again=("${go_test[@]}" -count=1 -timeout 20m)
+  # Not from the cache, which may have that it passed alone once. The package comes last.
+  export -f go_test
+  again=(bash -c 'go_test "${!#}" -count=1 -timeout 20m "${@:1:$#-1}"' again)
 fi
 set +e
 what "$1" | "$scratch/testsummary" "${again[@]}"

@@ -165,6 +165,62 @@ func TestAdopt(t *testing.T) {
 	g.mustHaveRun(t, commands, map[string]string{"oc scale deployment windows-controller ": "it is no pod here, and was ended"})
 }
 
+// TestAdoptEntry: what each user of WMCO has when our programs come: a Node of an entry of `windows-instances`. Its instance comes from there, and
+// the commands of the user guide are about its pool as they are written. A pod runs on while it is taken over, and while it is given back.
+func TestAdoptEntry(t *testing.T) {
+	t.Parallel()
+	o := newOpenShift(t, configv1.NonePlatformType)
+	o.installWMCO(t, 1)
+	made := o.newWMCOHost(t, "listed")
+	node := made.node(t, made.name).UID
+	o.create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, Data: map[string]string{made.host.Address(): "username=" + made.host.User()},
+	})
+	// Its instance has the name of the entry.
+	h := &siteHost{site: made.site, host: made.host, namespace: system.Namespace, name: made.host.Address()}
+	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
+
+	commands := section(t, "Replace WMCO, and go back")
+	g := &guided{System: o.System, dir: t.TempDir(), names: strings.NewReplacer("win-7", h.name)}
+	g.run(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0", "kubectl patch wnp ")
+	h.waitConfigured(t, v1alpha1.ReasonForeignNode)
+	mustRunOn := made.runPod(t)
+	eventually(t, "the plan", func() error {
+		out, err := g.try(t, only(t, commands, "kubectl windows adopt win-7 "))
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	g.run(t, commands, "kubectl windows adopt --pool ")
+	h.wait(t, "it is ours, and waits for an update", func(i *v1alpha1.WindowsInstance) error {
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionConfigured) || i.Status.CurrentRevision != "wmco-11.0.0" {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	mustRunOn()
+	o.waitEvent(t, system.Namespace, wmco.InstancesConfigMap, wmco.InstanceSetup, h.namespace+"/"+h.name)
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
+		t.Fatalf("the update is %s: %s", op.Phase, op.Message)
+	}
+	h.waitReady(t)
+
+	mustRunOn = made.runPod(t)
+	g.run(t, commands, "kubectl windows release win-7 ", "kubectl windows release --pool ")
+	h.wait(t, "it is that of others", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
+		if c == nil || c.Reason != v1alpha1.ReasonForeignNode || !strings.Contains(c.Message, "was released") {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	mustRunOn()
+	if now := made.node(t, made.name).UID; now != node {
+		t.Errorf("the Node is another one: %s, before %s", now, node)
+	}
+}
+
 // mustAnswer fails the test unless people get what they may ask of a host that is only watched.
 func (h *siteHost) mustAnswer(t *testing.T) {
 	t.Helper()

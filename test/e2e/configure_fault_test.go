@@ -349,6 +349,9 @@ func configureInSpiteOfKills(t *testing.T, s *site) {
 	}
 }
 
+// manyHosts is how many hosts are set up at once. All of them are part of this process.
+const manyHosts = 30
+
 // TestConfigureMany sets many hosts up at once, one of which is dead and one slow.
 func TestConfigureMany(t *testing.T) {
 	t.Parallel()

@@ -306,12 +306,17 @@ func (d *documented) waitForNode(t *testing.T, name string) {
 
 // command is a script in the shell of a reader.
 func (d *documented) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
-	cmd.Dir = "../.."
+	return shellOf(ctx, d.System, "../..", "set -o pipefail\n"+script)
+}
+
+// shellOf is a script in the shell of somebody who has all rights in a system. What it starts ends with it.
+func shellOf(ctx context.Context, s *system.System, dir, script string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "bash", "-euc", script)
+	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	path := strings.Join([]string{d.PluginDir(), filepath.Dir(d.KubectlPath()), os.Getenv("PATH")}, string(os.PathListSeparator))
-	cmd.Env = slices.Concat(d.KubectlCommand(ctx, d.KubeconfigPath()).Env, []string{"PATH=" + path})
+	path := strings.Join([]string{s.PluginDir(), filepath.Dir(s.KubectlPath()), os.Getenv("PATH")}, string(os.PathListSeparator))
+	cmd.Env = slices.Concat(s.KubectlCommand(ctx, s.KubeconfigPath()).Env, []string{"PATH=" + path})
 	return cmd
 }
 
@@ -332,8 +337,14 @@ func (d *documented) interrupted(t *testing.T, script string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
+	mustSaySomething(t, d.command(ctx, script))
+}
+
+// mustSaySomething runs a command that does not end, until it has said something.
+func mustSaySomething(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	script := cmd.Args[len(cmd.Args)-1]
 	var out output.Buffer
-	cmd := d.command(ctx, script)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

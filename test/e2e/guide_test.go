@@ -126,6 +126,31 @@ func (g *guided) try(t *testing.T, command string) (string, error) {
 // start begins to run a command. end waits for its end, and returns what it has printed.
 func (g *guided) start(t *testing.T, command string) (end func() (string, error)) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	cmd := g.command(ctx, t, command)
+	var out output.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() (string, error) {
+		defer cancel()
+		err := cmd.Wait()
+		return out.String(), err
+	}
+}
+
+// watch runs a command that does not end, until it has printed something.
+func (g *guided) watch(t *testing.T, command string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	mustSaySomething(t, g.command(ctx, t, command))
+}
+
+// command is a command of the reader, who has run it from then on.
+func (g *guided) command(ctx context.Context, t *testing.T, command string) *exec.Cmd {
+	t.Helper()
 	g.ran = append(g.ran, command)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -138,21 +163,7 @@ func (g *guided) start(t *testing.T, command string) (end func() (string, error)
 	if g.names != nil && strings.HasPrefix(command, "kubectl ") {
 		command = g.names.Replace(command)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	cmd := exec.CommandContext(ctx, "bash", "-euc", "oc() { kubectl \"$@\"; }\n"+command)
-	cmd.Dir = g.dir
-	path := strings.Join([]string{g.PluginDir(), filepath.Dir(g.KubectlPath()), os.Getenv("PATH")}, string(os.PathListSeparator))
-	cmd.Env = slices.Concat(g.KubectlCommand(ctx, g.KubeconfigPath()).Env, []string{"PATH=" + path})
-	var out output.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return func() (string, error) {
-		defer cancel()
-		err := cmd.Wait()
-		return out.String(), err
-	}
+	return shellOf(ctx, g.System, g.dir, "oc() { kubectl \"$@\"; }\n"+command)
 }
 
 // mustHaveRun fails the test if a command was not run, but for those that begin as these do.

@@ -269,6 +269,24 @@ func openShiftNetwork(t *testing.T, o *openShiftSite, h *siteHost) {
 		}
 		return nil
 	})
+
+	// The port changes with an overlay that is removed and made again. The host is drained for it, and its networks are made again.
+	for _, port := range []*operatorv1.HybridOverlayConfig{wished, overlay} {
+		before := h.waitReady(t)
+		setOverlay(t, o, nil)
+		h.wait(t, "it says that there is no overlay", func(i *v1alpha1.WindowsInstance) error {
+			return mustHave(messageOf(t, i, v1alpha1.ConditionUpToDate), "the cluster has no hybrid networking with OVN-Kubernetes")
+		})
+		setOverlay(t, o, port)
+		i = h.waitRevision(t, before.Status.DesiredRevision)
+		if op := i.Status.Operation; op.Impact != v1alpha1.ImpactDrain {
+			t.Errorf("the impact of another port is %q\n%s", op.Impact, describeOperation(i))
+		}
+		now, err := command()
+		if changed := strings.Contains(now, "--hybrid-overlay-vxlan-port 9999"); err != nil || changed != (port == wished) {
+			t.Errorf("the overlay is connected by %q: %v", now, err)
+		}
+	}
 }
 
 // setOverlay changes the overlay that an administrator wants. Nil: none.
@@ -450,6 +468,7 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 		deletedObject(t, o, object[mcfgv1.MachineConfigPool](t, o, "worker"), "there is no MachineConfigPool worker, which says how kubelets are configured"),
 		deleted[configv1.Network](t, o, "Network"),
 	})
+	h.mustSayAndStay(t, []clusterInput{deletedInfrastructure(t, o)})
 	// Only a host that has another authority than pods have can lose it.
 	before := h.waitReady(t)
 	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, servers+newAuthority(t, "kube-apiserver-localhost-signer"))
@@ -491,6 +510,24 @@ func deletedObject(t *testing.T, o *openShiftSite, was client.Object, said strin
 			o.create(t, was)
 		},
 	}
+}
+
+// deletedInfrastructure has somebody delete what the installer has written, and create it again with its status, as the condition says.
+func deletedInfrastructure(t *testing.T, o *openShiftSite) clusterInput {
+	t.Helper()
+	was := object[configv1.Infrastructure](t, o, "cluster")
+	input := deletedObject(t, o, was, "Infrastructure cluster does not exist, which each cluster of OpenShift has")
+	create := input.repair
+	input.repair = func() {
+		status := was.Status
+		create()
+		eventually(t, "its status is there again", func() error {
+			now := object[configv1.Infrastructure](t, o, "cluster")
+			now.Status = status
+			return o.client.Status().Update(t.Context(), now)
+		})
+	}
+	return input
 }
 
 // openShiftWithout has somebody break inputs that a host can be a node without: the host keeps what it has of them and gets everything else,

@@ -63,7 +63,26 @@ func TestOpenShift(t *testing.T) {
 	t.Run("clone", func(t *testing.T) { openShiftClone(t, o, h) })
 	t.Run("trusted-ca", func(t *testing.T) { openShiftTrust(t, o) })
 	t.Run("user data", func(t *testing.T) { openShiftUserData(t, o) })
-	g.mustHaveRun(t, section(t, "On OpenShift"), map[string]string{"kubectl get windowsinstances -A --watch": "it does not end; TestDocuments"})
+	commands := section(t, "On OpenShift")
+	g.watch(t, only(t, commands, "kubectl get windowsinstances -A --watch"))
+	g.mustHaveRun(t, commands, nil)
+	t.Run("see your hosts", func(t *testing.T) { openShiftSee(t, g, h) })
+}
+
+// openShiftSee runs the commands by which the user guide has people see their hosts.
+func openShiftSee(t *testing.T, by *guided, h *siteHost) {
+	g := &guided{System: by.System, dir: by.dir, names: strings.NewReplacer("win-5", h.name, "win-6", h.name, "10.1.42.1", h.name)}
+	for _, command := range section(t, "See your hosts") {
+		switch {
+		case command == "":
+		case strings.Contains(command, "--watch"):
+			g.watch(t, command)
+		default:
+			if out, err := g.try(t, command); err != nil {
+				t.Errorf("%s\n%v\n%s", command, err, out)
+			}
+		}
+	}
 }
 
 // addFirst adds the first host by the ConfigMap that the user guide shows. Its second entry has the name of a host, of which there is none.
