@@ -291,6 +291,14 @@ func TestRollout(t *testing.T) {
 			repair = i.Status.Operation
 			return nil
 		})
+		// A controller that is killed when it has just recorded it may not have told it.
+		eventually(t, "there is an event", func() error {
+			events, err := s.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Remediating,involvedObject.kind=WindowsInstance,involvedObject.name=" + sick.name})
+			if err == nil && (len(events.Items) != 1 || events.Items[0].Type != corev1.EventTypeWarning) {
+				err = fmt.Errorf("events %+v", events.Items)
+			}
+			return err
+		})
 		s.killController(t)
 		recorded := repair.ID
 		sick.wait(t, "it is repaired", func(i *v1alpha1.WindowsInstance) error {
@@ -307,13 +315,6 @@ func TestRollout(t *testing.T) {
 		if got := sick.host.Restarts(); got != restarts[1] {
 			t.Errorf("Windows was restarted %d times", got-restarts[1])
 		}
-		eventually(t, "there is an event", func() error {
-			events, err := s.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Remediating,involvedObject.kind=WindowsInstance,involvedObject.name=" + sick.name})
-			if err == nil && (len(events.Items) != 1 || events.Items[0].Type != corev1.EventTypeWarning) {
-				err = fmt.Errorf("events %+v", events.Items)
-			}
-			return err
-		})
 	})
 }
 
