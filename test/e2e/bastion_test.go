@@ -7,8 +7,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,14 +51,7 @@ func TestBastion(t *testing.T) {
 	commands := console(t, bastionSection)
 	g.run(t, commands, "ssh-keygen ", "kubectl create secret ", "kubectl create role ", "kubectl create rolebinding ")
 	g.mustHaveRun(t, commands, nil)
-	text, err := os.ReadFile(filepath.Join(g.dir, "jump"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.ParsePrivateKey(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := g.key(t, "jump")
 	host := startHost(t, winhost.Options{})
 	bastion := opensshd.Start(t, opensshd.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, Config: bastionConfig(t, host)})
 	kubectlIn(t, fmt.Sprintf(`apiVersion: windows.openshift.io/v1alpha1

@@ -193,15 +193,7 @@ func (s *site) readyHost(t *testing.T, namespace, name string, o winhost.Options
 // wait waits until the instance is as it should be.
 func (h *siteHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
-	var found *v1alpha1.WindowsInstance
-	eventuallyInstance(t, h.instances(h.namespace), h.name, h.name+": "+what, func(i *v1alpha1.WindowsInstance, err error) error {
-		if err != nil {
-			return err
-		}
-		found = i
-		return condition(i)
-	})
-	return found
+	return waitInstance(t, h.instances(h.namespace), h.name, h.name+": "+what, condition)
 }
 
 // isSetUp returns nil if a host has its desired configuration, and its Node is ready.

@@ -90,15 +90,7 @@ func (v verdict) among(conditions []metav1.Condition) error {
 // waitForInstance waits until an instance satisfies condition, and returns it.
 func waitForInstance(t *testing.T, namespace, name, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
-	var found *v1alpha1.WindowsInstance
-	eventuallyInstance(t, sys.Windows.WindowsV1alpha1().WindowsInstances(namespace), name, fmt.Sprintf("instance %s: %s", name, what), func(instance *v1alpha1.WindowsInstance, err error) error {
-		if err != nil {
-			return err
-		}
-		found = instance
-		return condition(instance)
-	})
-	return found
+	return waitInstance(t, sys.Windows.WindowsV1alpha1().WindowsInstances(namespace), name, fmt.Sprintf("instance %s: %s", name, what), condition)
 }
 
 // waitFor waits until an instance has all of the verdicts, and returns it.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/openshift/windows-instance-api/test/output"
 	"github.com/openshift/windows-instance-api/test/system"
 )
@@ -164,6 +166,20 @@ func (g *guided) command(ctx context.Context, t *testing.T, command string) *exe
 		command = g.names.Replace(command)
 	}
 	return shellOf(ctx, g.System, g.dir, "oc() { kubectl \"$@\"; }\n"+command)
+}
+
+// key is the private key in a file that the reader has made.
+func (g *guided) key(t *testing.T, name string) ssh.Signer {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(g.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.ParsePrivateKey(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
 }
 
 // mustHaveRun fails the test if a command was not run, but for those that begin as these do.

@@ -138,15 +138,7 @@ func (h *nodeHost) protect(t *testing.T, pod string) {
 // wait waits until the instance is as it should be. The API may be down meanwhile.
 func (h *nodeHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
-	var found *v1alpha1.WindowsInstance
-	eventuallyInstance(t, instances(h.sys), h.name, what, func(i *v1alpha1.WindowsInstance, err error) error {
-		if err != nil {
-			return err
-		}
-		found = i
-		return condition(i)
-	})
-	return found
+	return waitInstance(t, instances(h.sys), h.name, what, condition)
 }
 
 // waitForEnd waits for the end of an operation and says how it should have ended.

@@ -7,8 +7,6 @@ package e2e
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,14 +36,7 @@ func TestPoolKey(t *testing.T) {
 			t.Fatalf("%s\n%v\n%s", command, err, out)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(g.dir, "pool-key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := ssh.ParsePrivateKey(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := g.key(t, "pool-key")
 	waitForInstance(t, ns, "w", "the host has the key of the pool", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.Credentials == nil || i.Status.Credentials.KeyFingerprint != ssh.FingerprintSHA256(signer.PublicKey()) {
 			return errors.New("it has not")

@@ -67,6 +67,20 @@ func eventuallyInstance(t *testing.T, instances windowsclient.WindowsInstanceInt
 	}
 }
 
+// waitInstance waits until an instance is as condition wants it, and returns it. There may be no server meanwhile.
+func waitInstance(t *testing.T, instances windowsclient.WindowsInstanceInterface, name, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
+	t.Helper()
+	var found *v1alpha1.WindowsInstance
+	eventuallyInstance(t, instances, name, what, func(i *v1alpha1.WindowsInstance, err error) error {
+		if err != nil {
+			return err
+		}
+		found = i
+		return condition(i)
+	})
+	return found
+}
+
 // changes are those of an instance.
 type changes struct {
 	instances windowsclient.WindowsInstanceInterface

@@ -42,34 +42,25 @@ const (
 	ofHost
 )
 
-// told is an event on another object than the instance.
-type told struct {
-	object *corev1.ObjectReference
-	reason string
-}
-
-// toldOn returns where a transition of an instance is told besides.
-func toldOn(i *v1alpha1.WindowsInstance, t transition) []told {
-	var out []told
+// toldOn returns on which other objects a transition of an instance is told, and by which reason.
+func toldOn(i *v1alpha1.WindowsInstance, t transition) (objects []*corev1.ObjectReference, reason string) {
 	switch t.elsewhere {
 	case ofSetup:
 		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
 		ofOthers := c != nil && (c.Reason == v1alpha1.ReasonForeignNode || c.Reason == v1alpha1.ReasonManagedByWMCO)
 		if i.Status.CurrentRevision != "" || ofOthers || i.Status.KeptOff() != nil {
-			return nil
+			return nil, ""
 		}
-		for _, object := range origin.Objects(i) {
-			out = append(out, told{object, origin.SetupFailure(i)})
-		}
+		return origin.Objects(i), origin.SetupFailure(i)
 	case ofHost:
-		for _, object := range origin.Objects(i) {
-			out = append(out, told{object, t.reason})
-		}
+		objects = origin.Objects(i)
 		if node := i.Status.Node; node != nil {
-			out = append(out, told{&corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}, t.reason})
+			objects = append(objects, &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID})
 		}
+		return objects, t.reason
+	default:
+		return nil, ""
 	}
-	return out
 }
 
 // transitions compares two statuses of an instance. What was so before and is

@@ -52,8 +52,9 @@ func TestToldOn(t *testing.T) {
 				edit(i)
 			}
 			var got []string
-			for _, other := range toldOn(i, transition{reason: "Reason", elsewhere: tt.elsewhere}) {
-				got = append(got, other.object.Kind+" "+other.object.Name+" "+other.reason)
+			objects, reason := toldOn(i, transition{reason: "Reason", elsewhere: tt.elsewhere})
+			for _, object := range objects {
+				got = append(got, object.Kind+" "+object.Name+" "+reason)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

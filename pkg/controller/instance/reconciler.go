@@ -26,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
@@ -303,8 +304,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 	}
 	for _, t := range transitions(&instance.Status, &written.Status) {
 		r.Recorder.Event(written, t.eventType, t.reason, t.note)
-		for _, other := range toldOn(written, t) {
-			r.Recorder.Event(other.object, t.eventType, other.reason, message.EventNote("WindowsInstance "+written.Namespace+"/"+written.Name+": "+t.note))
+		objects, reason := toldOn(written, t)
+		for _, object := range objects {
+			r.Recorder.Event(object, t.eventType, reason, origin.Note(written, t.note))
 		}
 	}
 	return written, nil

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -61,5 +60,5 @@ func (e *execution) announce(eventType, reason, note string) {
 
 // tellOther sends an event on another object than the instance, which it names.
 func (e *execution) tellOther(t told, note string) {
-	e.Recorder.Event(t.object, t.eventType, t.reason, message.EventNote("WindowsInstance "+e.instance.Namespace+"/"+e.instance.Name+": "+note))
+	e.Recorder.Event(t.object, t.eventType, t.reason, origin.Note(e.instance, note))
 }

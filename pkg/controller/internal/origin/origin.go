@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -63,4 +64,9 @@ func SetupFailure(i *v1alpha1.WindowsInstance) string {
 		return wmco.MachineSetupFailure
 	}
 	return wmco.InstanceSetupFailure
+}
+
+// Note is what an event on another object than the instance says, with the instance that it is about.
+func Note(i *v1alpha1.WindowsInstance, note string) string {
+	return message.EventNote("WindowsInstance " + i.Namespace + "/" + i.Name + ": " + note)
 }
