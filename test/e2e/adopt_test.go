@@ -23,6 +23,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -58,7 +59,7 @@ func TestAdopt(t *testing.T) {
 	}
 	h.declare(t, func(spec *v1alpha1.WindowsInstanceSpec) { spec.PoolRef = &v1alpha1.PoolReference{Name: "theirs"} })
 	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
-	g, commands := h.replacing(t), section(t, "Replace WMCO, and go back")
+	g, commands := h.replacing(t, "theirs"), section(t, "Replace WMCO, and go back")
 	calm := undisturbed(t, h.subject())
 	h.mustAnswer(t)
 	scale := only(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0")
@@ -165,59 +166,85 @@ func TestAdopt(t *testing.T) {
 	g.mustHaveRun(t, commands, map[string]string{"oc scale deployment windows-controller ": "it is no pod here, and was ended"})
 }
 
-// TestAdoptEntry: what each user of WMCO has when our programs come: a Node of an entry of `windows-instances`. Its instance comes from there, and
-// the commands of the user guide are about its pool as they are written. A pod runs on while it is taken over, and while it is given back.
-func TestAdoptEntry(t *testing.T) {
+// TestAdoptSources: what each user of WMCO has when our programs come: Nodes of entries of `windows-instances`, and of Machines of a MachineSet. Their instances
+// come from there, and the commands of the user guide are about their pools. Pods run on while hosts are taken over, and while they are given back. No Machine is replaced.
+func TestAdoptSources(t *testing.T) {
 	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
 	o.installWMCO(t, 1)
-	made := o.newWMCOHost(t, "listed")
-	node := made.node(t, made.name).UID
+	listed := o.newWMCOHost(t, "listed")
 	o.create(t, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, Data: map[string]string{made.host.Address(): "username=" + made.host.User()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, Data: map[string]string{listed.host.Address(): "username=" + listed.host.User()},
 	})
-	// Its instance has the name of the entry.
-	h := &siteHost{site: made.site, host: made.host, namespace: system.Namespace, name: made.host.Address()}
-	h.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
+	m := &ocpMachines{openShiftSite: o, platform: ocpPlatform{node: asItsMachine}, set: machineSetName}
+	m.create(t, 1)
+	machine, address := m.next(t)
+	scaled := o.newHost(t, machine.Namespace, machine.Name, winhost.Options{Address: address.String(), Port: 22})
+	m.giveAddress(t, machine, address)
+	o.madeByWMCO(t, scaled, false)
+	machines := m.uids(t)
 
-	commands := section(t, "Replace WMCO, and go back")
-	g := &guided{System: o.System, dir: t.TempDir(), names: strings.NewReplacer("win-7", h.name)}
-	g.run(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0", "kubectl patch wnp ")
-	h.waitConfigured(t, v1alpha1.ReasonForeignNode)
-	mustRunOn := made.runPod(t)
-	eventually(t, "the plan", func() error {
-		out, err := g.try(t, only(t, commands, "kubectl windows adopt win-7 "))
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		return nil
-	})
-	g.run(t, commands, "kubectl windows adopt --pool ")
-	h.wait(t, "it is ours, and waits for an update", func(i *v1alpha1.WindowsInstance) error {
-		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionConfigured) || i.Status.CurrentRevision != "wmco-11.0.0" {
-			return errors.New(describeConditions(i))
-		}
-		return nil
-	})
-	mustRunOn()
-	o.waitEvent(t, system.Namespace, wmco.InstancesConfigMap, wmco.InstanceSetup, h.namespace+"/"+h.name)
-	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
-		t.Fatalf("the update is %s: %s", op.Phase, op.Message)
+	sources := []struct {
+		made *siteHost
+		// instance is named as its source has it.
+		instance *siteHost
+		pool     string
+		// told is which object has the events.
+		told   types.NamespacedName
+		reason string
+	}{
+		{
+			made: listed, instance: &siteHost{site: listed.site, host: listed.host, namespace: system.Namespace, name: listed.host.Address()}, pool: wmco.InstancesConfigMap,
+			told: types.NamespacedName{Namespace: system.Namespace, Name: wmco.InstancesConfigMap}, reason: wmco.InstanceSetup,
+		},
+		{made: scaled, instance: scaled, pool: m.set, told: types.NamespacedName{Namespace: machine.Namespace, Name: machine.Name}, reason: wmco.MachineSetup},
 	}
-	h.waitReady(t)
+	for _, s := range sources {
+		s.instance.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
+	}
+	commands := section(t, "Replace WMCO, and go back")
+	end := only(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0")
+	listed.replacing(t, wmco.InstancesConfigMap).run(t, commands, end)
+	all := newGroup(t)
+	for _, s := range sources {
+		all.run(s.pool, func(t *testing.T) {
+			h, g, node := s.instance, s.instance.replacing(t, s.pool), s.made.node(t, s.made.name).UID
+			g.run(t, commands, "kubectl patch wnp ")
+			h.waitConfigured(t, v1alpha1.ReasonForeignNode)
+			mustRunOn := s.made.runPod(t)
+			eventually(t, "the plan", func() error {
+				out, err := g.try(t, only(t, commands, "kubectl windows adopt win-7 "))
+				if err != nil {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+				return nil
+			})
+			g.run(t, commands, "kubectl windows adopt --pool ")
+			h.wait(t, "it is ours, and waits for an update", func(i *v1alpha1.WindowsInstance) error {
+				if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionConfigured) || i.Status.CurrentRevision != "wmco-11.0.0" {
+					return errors.New(describeConditions(i))
+				}
+				return nil
+			})
+			mustRunOn()
+			o.waitEvent(t, s.told.Namespace, s.told.Name, s.reason, h.namespace+"/"+h.name)
+			if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
+				t.Fatalf("the update is %s: %s", op.Phase, op.Message)
+			}
+			h.waitReady(t)
 
-	mustRunOn = made.runPod(t)
-	g.run(t, commands, "kubectl windows release win-7 ", "kubectl windows release --pool ")
-	h.wait(t, "it is that of others", func(i *v1alpha1.WindowsInstance) error {
-		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
-		if c == nil || c.Reason != v1alpha1.ReasonForeignNode || !strings.Contains(c.Message, "was released") {
-			return errors.New(describeConditions(i))
-		}
-		return nil
-	})
-	mustRunOn()
-	if now := made.node(t, made.name).UID; now != node {
-		t.Errorf("the Node is another one: %s, before %s", now, node)
+			mustRunOn = s.made.runPod(t)
+			g.run(t, commands, "kubectl windows release win-7 ", "kubectl windows release --pool ")
+			h.waitReleased(t)
+			mustRunOn()
+			if now := s.made.node(t, s.made.name).UID; now != node {
+				t.Errorf("the Node is another one: %s, before %s", now, node)
+			}
+		})
+	}
+	all.wait()
+	if now := m.uids(t); now != machines {
+		t.Errorf("the Machines are %s, and were %s", now, machines)
 	}
 }
 
@@ -263,10 +290,10 @@ func (h *siteHost) adoptMachine(t *testing.T) {
 }
 
 // replacing runs the commands of the user guide for adopting and releasing, about this host and its pool.
-func (h *siteHost) replacing(t *testing.T) *guided {
+func (h *siteHost) replacing(t *testing.T, pool string) *guided {
 	t.Helper()
 	return &guided{System: h.System, dir: t.TempDir(), names: strings.NewReplacer(
-		"win-7", h.name, "windows-instances", "theirs", "-n openshift-windows-machine-config-operator", "-n "+h.namespace,
+		"win-7", h.name, wmco.InstancesConfigMap, pool, "-n openshift-windows-machine-config-operator", "-n "+h.namespace,
 	)}
 }
 
@@ -306,13 +333,7 @@ func (h *siteHost) giveBack(t *testing.T) {
 			t.Fatalf("release: %d, %s%s", code, stdout, stderr)
 		}
 	})
-	h.wait(t, "it is that of others", func(i *v1alpha1.WindowsInstance) error {
-		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
-		if c == nil || c.Reason != v1alpha1.ReasonForeignNode || !strings.Contains(c.Message, "was released") || i.Status.CurrentRevision != "" || i.Status.MayHaveChangedHost() {
-			return errors.New(describeConditions(i))
-		}
-		return nil
-	})
+	h.waitReleased(t)
 	if now := meta.FindStatusCondition(h.get(t).Status.Conditions, v1alpha1.ConditionNodeReady); now.Status != metav1.ConditionTrue || now.LastTransitionTime != ready {
 		t.Errorf("the Node was not ready meanwhile: %+v", now)
 	}
@@ -331,6 +352,18 @@ func (h *siteHost) giveBack(t *testing.T) {
 	if _, err := h.Kube.CoreV1().ConfigMaps(system.Namespace).Get(t.Context(), "windows-services-"+version, metav1.GetOptions{}); err != nil {
 		t.Errorf("the services of its version are not there: %v", err)
 	}
+}
+
+// waitReleased waits until the host is that of others, as far as its instance knows.
+func (h *siteHost) waitReleased(t *testing.T) {
+	t.Helper()
+	h.wait(t, "it is that of others", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured)
+		if c == nil || c.Reason != v1alpha1.ReasonForeignNode || !strings.Contains(c.Message, "was released") || i.Status.CurrentRevision != "" || i.Status.MayHaveChangedHost() {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
 }
 
 // killedAtEachStep has the controller killed and started again at each step of the operation that do has somebody request, when it is recorded
@@ -413,6 +446,13 @@ func (h *siteHost) waitConfigured(t *testing.T, reason string) {
 func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 	t.Helper()
 	h := o.newHost(t, o.namespace(t, name), name, winhost.Options{Port: 22}) // where WMCO connects to
+	o.madeByWMCO(t, h, true)
+	return h
+}
+
+// madeByWMCO has WMCO have made a host a Node, which has the name of its instance: that of an entry, or else of a Machine.
+func (o *openShiftSite) madeByWMCO(t *testing.T, h *siteHost, entry bool) {
+	t.Helper()
 	if err := h.theirs(t).Remove(wmco.KubeletConfigPath); err != nil {
 		t.Fatal(err)
 	}
@@ -424,28 +464,37 @@ func (o *openShiftSite) newWMCOHost(t *testing.T, name string) *siteHost {
 	if err := h.host.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	approve(t, o, "system:node:"+name)
+	approve(t, o, "system:node:"+h.name)
 	services, err := made.Published()
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-services-11.0.0"}, Data: services, Immutable: new(true)})
-	// A host is there until it is a Node, which has its key then.
-	o.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace, Name: "windows-ssh-host-keys", Labels: map[string]string{"app.kubernetes.io/managed-by": "windows-machine-config-operator"}}})
+	for _, cm := range []*corev1.ConfigMap{
+		{ObjectMeta: metav1.ObjectMeta{Name: "windows-services-11.0.0"}, Data: services, Immutable: new(true)},
+		// A host is there until it is a Node, which has its key then.
+		{ObjectMeta: metav1.ObjectMeta{Name: wmco.HostKeysConfigMap, Labels: map[string]string{"app.kubernetes.io/managed-by": wmco.Deployment}}},
+	} {
+		if _, err := o.Kube.CoreV1().ConfigMaps(system.Namespace).Create(t.Context(), cm, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	byoh := ""
+	if entry {
+		byoh = `"windowsmachineconfig.openshift.io/byoh":"true",`
+	}
 	nodes := o.Kube.CoreV1().Nodes()
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"windowsmachineconfig.openshift.io/byoh":"true","node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",`+
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%s"node-role.kubernetes.io/worker":""},"annotations":{"windowsmachineconfig.openshift.io/version":"11.0.0",`+
 		`"windowsmachineconfig.openshift.io/desired-version":"11.0.0","windowsmachineconfig.openshift.io/pub-key-hash":%q,"windowsmachineconfig.openshift.io/username":%q,`+
 		`"windowsmachineconfig.openshift.io/ssh-host-key":%q,"windowsmachineconfig.openshift.io/ssh-host-key-type":%q}}}`,
-		wmcostandin.Hash(o.signer.PublicKey()), o.encryptedUser(t, h.host.User()), base64.StdEncoding.EncodeToString(h.host.HostKey().Marshal()), h.host.HostKey().Type())
+		byoh, wmcostandin.Hash(o.signer.PublicKey()), o.encryptedUser(t, h.host.User()), base64.StdEncoding.EncodeToString(h.host.HostKey().Marshal()), h.host.HostKey().Type())
 	eventually(t, "WMCO has made the Node", func() error {
-		if node, err := nodes.Get(t.Context(), name, metav1.GetOptions{}); err != nil || !nodeIsReady(node) {
+		if node, err := nodes.Get(t.Context(), h.name, metav1.GetOptions{}); err != nil || !nodeIsReady(node) {
 			return fmt.Errorf("it is not ready: %w", errors.Join(err, errors.New("no condition")))
 		}
-		_, err := nodes.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := nodes.Patch(t.Context(), h.name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	t.Cleanup(func() { _ = nodes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	return h
+	t.Cleanup(func() { _ = nodes.Delete(context.Background(), h.name, metav1.DeleteOptions{}) })
 }
 
 // encryptedUser is a user as WMCO writes it on Nodes.
