@@ -531,6 +531,9 @@ func (o *openShiftSite) wmcoHost(t *testing.T, h *siteHost) wmcostandin.Made {
 	}
 }
 
+// approvedByWMCO is the reason of what approve approves.
+const approvedByWMCO = "WMCOApprove"
+
 // approve approves as WMCO what the kubelet of a node asks for, until the test has ended.
 func approve(t *testing.T, o *openShiftSite, user string) {
 	t.Helper()
@@ -550,7 +553,7 @@ func approve(t *testing.T, o *openShiftSite, user string) {
 				if len(r.Status.Conditions) > 0 || r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username != user || r.Spec.SignerName == certificatesv1.KubeAPIServerClientSignerName {
 					continue
 				}
-				r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "WMCOApprove", Message: "approved"}}
+				r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: approvedByWMCO, Message: "approved"}}
 				_, _ = requests.UpdateApproval(ctx, r.Name, r, metav1.UpdateOptions{})
 			}
 		}, 200*time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,6 +116,7 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 		systems[address] = wmcostandin.Host{System: host, Name: h.name, Put: func() error { return fixture.Put(host) }}
 	}
 	approve(t, o, "system:node:"+machine.name) // what WMCO leaves to the approver of Machines
+	begun := metav1.Now().Rfc3339Copy() // of times of objects, which have no fractions
 	operator := wmcostandin.Start(wmcostandin.Options{
 		Client: o.client, Kube: o.Kube, Namespace: wmco.Namespace, Version: "11.0.0",
 		Host: func(address string) (wmcostandin.Host, error) {
@@ -157,6 +159,7 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 		t.Errorf("an operation came after the release: %s", describeOperation(entry.get(t)))
 	}
 	o.waitRunning(t, machine.namespace, machine.name)
+	o.mustBeApprovedByWMCO(t, machine, begun)
 	o.endWMCO(t)
 	for _, h := range hosts {
 		h.waitConfigured(t, v1alpha1.ReasonForeignNode)
@@ -166,6 +169,29 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 	}
 	if err := mustHaveDone(); err != nil {
 		t.Error(err)
+	}
+}
+
+// mustBeApprovedByWMCO fails the test unless WMCO has approved each certificate that the kubelet of the host has asked for since then, and nobody else has.
+func (o *openShiftSite) mustBeApprovedByWMCO(t *testing.T, h *siteHost, since metav1.Time) {
+	t.Helper()
+	list, err := o.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for i := range list.Items {
+		r := &list.Items[i]
+		if r.Spec.Username != "system:node:"+h.name || r.CreationTimestamp.Before(&since) {
+			continue
+		}
+		asked++
+		if len(r.Status.Conditions) == 0 || slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Reason != approvedByWMCO }) {
+			t.Errorf("request %s for %s has conditions %+v", r.Name, r.Spec.SignerName, r.Status.Conditions)
+		}
+	}
+	if asked == 0 {
+		t.Error("the kubelet has asked for no certificate, so that nothing is proven")
 	}
 }
 

@@ -157,7 +157,7 @@ func (e *evaluation) configured() {
 		e.releaseBegun(condition)
 	case attempt.BrokenOff() && !e.foreign() && !e.unharmed():
 		e.configurationFailed(attempt)
-	case e.waitsFor != "" && current == "" && !e.ofWMCO():
+	case e.waitsFor != "" && current == "" && !e.ofWMCO() && !e.leftToWMCO():
 		e.wait(condition)
 	case e.foreign():
 		reason, text := e.left()

@@ -134,6 +134,8 @@ func TestEvaluateConfigured(t *testing.T) {
 	notReady := newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)
 	ofWMCO := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	ofWMCO.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+	upgrading := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	upgrading.Labels = map[string]string{wmco.UpgradingLabel: "true"}
 	expired := api.KubeletCertificate{Problem: api.CertificateExpired, NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	withCertificate := func(c api.KubeletCertificate, changes ...func(*api.Facts)) *observation {
 		return healthy(append(changes, func(f *api.Facts) {
@@ -221,8 +223,10 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"a node of others, whose adoption broke off when that daemon was removed", snapshot{instance: brokeOff, observation: setUpWith("", ""), node: ready},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
-		{"a node of others, and WMCO runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
-			[]string{"Unknown/ForeignNode", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{"kubectl windows reconfigure"}, v1alpha1.InstanceReady},
+		{"a node that WMCO, which runs, may be making", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"and the Windows Machine Config Operator (WMCO) runs: it is only watched", "--replicas=0"}, v1alpha1.InstanceReady},
+		{"a node that WMCO, which runs, upgrades", snapshot{instance: known(t), observation: setUpWith("", ""), node: upgrading, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"which the Windows Machine Config Operator (WMCO) manages"}, v1alpha1.InstanceReady},
 		{"our node, and WMCO runs", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ofWMCO, inputs: wmcoRunsError{}},
 			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"a node of others that is not ready", snapshot{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},

@@ -31,9 +31,10 @@ func (e *evaluation) ofWMCO() bool {
 	return e.foreign() && object.MadeByWMCO(e.node)
 }
 
-// leftToWMCO says whether WMCO has made the host a node, and runs.
+// leftToWMCO says whether WMCO runs, and has made the host a node or may be about to: what says so comes to its Node last, and is taken away
+// while it configures the host again after its update.
 func (e *evaluation) leftToWMCO() bool {
-	return e.ofWMCO() && errors.Is(e.inputs, document.ErrOtherOperator)
+	return e.foreign() && e.node != nil && !object.Ours(e.node) && errors.Is(e.inputs, document.ErrOtherOperator)
 }
 
 // keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may be configuring it,
@@ -63,8 +64,12 @@ func (e *evaluation) left() (reason, text string) {
 	released := e.status.ReleasedBy()
 	switch {
 	case e.leftToWMCO():
-		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) manages: it is only watched, and its certificate requests are left to WMCO. "+
-			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, wmco.Deployment, wmco.Namespace)
+		whose := "which the Windows Machine Config Operator (WMCO) manages"
+		if !object.MarkedByWMCO(e.node) {
+			whose = "and the Windows Machine Config Operator (WMCO) runs"
+		}
+		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, %s: it is only watched, and its certificate requests are left to WMCO. "+
+			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, whose, wmco.Deployment, wmco.Namespace)
 	case e.node == nil: // only one that was released is left to others then
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released to the Windows Machine Config Operator (WMCO) by operation %s, and has no Node: it is only watched. To have it configured here: kubectl windows reconfigure %s -n %s", released.ID, name, namespace)
 	case released != nil && !released.Active() && object.Ours(e.node):

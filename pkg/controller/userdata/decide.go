@@ -31,11 +31,11 @@ const (
 	create action = "was created"
 	// repair means that it was ours, and is not what it should be: somebody has changed it, or the key has changed.
 	repair action = "has the user data of the current key again"
-	// takeOver means that it was made by WMCO, which is gone, or does not run and has left another key in it.
+	// takeOver means that it was made by WMCO, which is gone and so are its nodes, or does not run and has left another key in it.
 	takeOver action = "was taken over from the Windows Machine Config Operator, which does not run"
-	// leaveToWMCO means that it is that of WMCO, which may be started again, and new Machines get the key from it.
+	// leaveToWMCO means that it is that of WMCO, which may come back, and new Machines get the key from it.
 	leaveToWMCO action = "leave to WMCO"
-	// leaveCompromised means that it is that of WMCO, which may be started again, and new Machines get a compromised key from it.
+	// leaveCompromised means that it is that of WMCO, which may come back, and new Machines get a compromised key from it.
 	leaveCompromised action = "leave, although its key is compromised"
 	// missing means that there is none, and that one of ours would have WMCO delete Machines when it is started again.
 	missing action = "missing"
@@ -51,13 +51,13 @@ type content struct {
 	first string
 }
 
-// decide says what is done with a Secret, nil for none, that should have this user data. installed says that there is a
-// Deployment of WMCO, which does not run now. When that is started again, it compares the Secret with its own user data, and
+// decide says what is done with a Secret, nil for none, that should have this user data. mayReturn says that WMCO, which does not run
+// now, may do so again. It compares the Secret with its own user data then, and
 // deletes all Machines if there is a difference. It does so for another key, too, so that nothing is lost then. It knows of no
 // compromised keys: while the Secret still has the one of its user data as the first key, a person decides what is worse.
-func decide(current *corev1.Secret, want content, installed bool) action {
+func decide(current *corev1.Secret, want content, mayReturn bool) action {
 	switch {
-	case current == nil && installed:
+	case current == nil && mayReturn:
 		return missing
 	case current == nil:
 		return create
@@ -69,9 +69,9 @@ func decide(current *corev1.Secret, want content, installed bool) action {
 		return keep
 	case ours || same: // with what we want, it is ours once it has the label
 		return repair
-	case userdata.IsOfWMCO(have) && installed && authorizes(have, want.key):
+	case userdata.IsOfWMCO(have) && mayReturn && authorizes(have, want.key):
 		return leaveToWMCO
-	case userdata.IsOfWMCO(have) && installed && authorizes(have, want.first):
+	case userdata.IsOfWMCO(have) && mayReturn && authorizes(have, want.first):
 		return leaveCompromised
 	case userdata.IsOfWMCO(have):
 		return takeOver
@@ -93,18 +93,19 @@ func makeOurs(key client.ObjectKey) string {
 	return fmt.Sprintf("kubectl label secret %s -n %s %s=%s --overwrite", key.Name, key.Namespace, managedByLabel, managedBy)
 }
 
-// keepsCompromised says why new Machines authorize a compromised key of the credentials, and what is to be done.
-func keepsCompromised(key, credentials client.ObjectKey) string {
-	return fmt.Sprintf("Secret %s has new Machines authorize the key in private-key.pem of Secret %s, which is said to be compromised. It is not changed beside Deployment %s/%s "+
+// keepsCompromised says why new Machines authorize a compromised key of the credentials, and what is to be done. left is what WMCO has left.
+func keepsCompromised(key, credentials client.ObjectKey, left string) string {
+	return fmt.Sprintf("Secret %s has new Machines authorize the key in private-key.pem of Secret %s, which is said to be compromised. It is not changed beside %s "+
 		"of the Windows Machine Config Operator, which would delete all Machines for it when it is started again. To have it changed nevertheless: %s",
-		key, credentials, wmco.Namespace, wmco.Deployment, makeOurs(key))
+		key, credentials, left, makeOurs(key))
 }
 
-// notMade says why there is none, and what is to be done.
-func notMade(key client.ObjectKey) string {
-	return fmt.Sprintf("Secret %s does not exist, so no new Machines boot. It is not created beside Deployment %s/%s of the Windows Machine Config Operator, "+
-		"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator; or start it again, which creates its own.",
-		key, wmco.Namespace, wmco.Deployment)
+// notMade says why there is none, and what is to be done. left is what WMCO has left.
+func notMade(key client.ObjectKey, left string) string {
+	return fmt.Sprintf("Secret %s does not exist, so no new Machines boot. It is not created beside %s of the Windows Machine Config Operator, "+
+		"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator, and adopt the hosts of all its Nodes "+
+		"(kubectl windows adopt); or start it again, which creates its own.",
+		key, left)
 }
 
 // runs says whether WMCO runs, by its Deployment, nil for none. A Deployment whose pods are still ending runs.

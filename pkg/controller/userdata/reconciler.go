@@ -93,11 +93,9 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	if served, err := r.exists(ctx, wmco.MachineAPINamespace); err != nil || !served {
 		return nil, err
 	}
-	installed, running, err := r.wmco(ctx)
-	if err != nil {
+	if running, err := r.running(ctx); err != nil {
 		return nil, err
-	}
-	if running {
+	} else if running {
 		log.FromContext(ctx).V(1).Info("The user data of Machines is left to the Windows Machine Config Operator, which runs")
 		return nil, nil
 	}
@@ -116,7 +114,7 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 		} else if !there {
 			continue
 		}
-		if problem, err = r.keepIn(ctx, namespace, want, installed); err != nil {
+		if problem, err = r.keepIn(ctx, namespace, want); err != nil {
 			return nil, err
 		} else if problem != "" {
 			problems[namespace] = problem
@@ -140,11 +138,9 @@ func Outdated(ctx context.Context, live client.Reader, credentials client.Object
 	case platform == "":
 		return "the user data of Machines is only kept on OpenShift. See: kubectl get infrastructure " + object.InfrastructureName, nil
 	}
-	installed, running, err := r.wmco(ctx)
-	if err != nil {
+	if running, err := r.running(ctx); err != nil {
 		return "", err
-	}
-	if running {
+	} else if running {
 		return fmt.Sprintf("the Windows Machine Config Operator runs, and decides about Machines. See: kubectl logs -n %s deployment/%s", wmco.Namespace, wmco.Deployment), nil
 	}
 	of := client.ObjectKeyFromObject(secret(wmco.MachineAPINamespace))
@@ -160,19 +156,58 @@ func Outdated(ctx context.Context, live client.Reader, credentials client.Object
 	if err != nil {
 		return "", err
 	}
-	if have == nil || !bytes.Equal(have.Data[wmco.UserDataKey], want.script) && decide(have, want, installed) != leaveToWMCO {
+	if have == nil {
 		return outdated, nil
 	}
-	return "", nil
+	if bytes.Equal(have.Data[wmco.UserDataKey], want.script) {
+		return "", nil
+	}
+	if what, _, err := r.decide(ctx, have, want); err != nil || what == leaveToWMCO {
+		return "", err
+	}
+	return outdated, nil
 }
 
-// wmco says whether WMCO is installed, and whether it runs.
-func (r *Reconciler) wmco(ctx context.Context) (installed, running bool, err error) {
-	deployment, err := object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
-	if err != nil {
-		return false, false, err
+// running says whether WMCO runs.
+func (r *Reconciler) running(ctx context.Context) (bool, error) {
+	deployment, err := r.deployment(ctx)
+	return runs(deployment), err
+}
+
+// deployment is that of WMCO, or nil.
+func (r *Reconciler) deployment(ctx context.Context) (*appsv1.Deployment, error) {
+	return object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
+}
+
+// decide is [decide] for a WMCO that does not run, and what it has left by which it may return.
+func (r *Reconciler) decide(ctx context.Context, current *corev1.Secret, want content) (what action, left string, err error) {
+	if what = decide(current, want, true); what == decide(current, want, false) {
+		return what, "", nil // Nodes may be many
 	}
-	return deployment != nil, runs(deployment), nil
+	left, err = r.left(ctx)
+	return decide(current, want, left != ""), left, err
+}
+
+// left is what WMCO has left by which it may return: its Deployment, or a Node. Whoever installs it again, for its update or because it is
+// stuck, deletes the Deployment, and nobody tells us what for. Its Nodes stay, until their hosts are adopted. Empty: it has left nothing.
+func (r *Reconciler) left(ctx context.Context) (string, error) {
+	deployment, err := r.deployment(ctx)
+	if err != nil {
+		return "", err
+	}
+	if deployment != nil {
+		return fmt.Sprintf("Deployment %s/%s", wmco.Namespace, wmco.Deployment), nil
+	}
+	var nodes corev1.NodeList
+	if err := r.live.List(ctx, &nodes, client.MatchingLabels{corev1.LabelOSStable: "windows"}); err != nil {
+		return "", fmt.Errorf("listing the Nodes of Windows: %w", err)
+	}
+	for i := range nodes.Items {
+		if object.MarkedByWMCO(&nodes.Items[i]) {
+			return "Node " + nodes.Items[i].Name, nil
+		}
+	}
+	return "", nil
 }
 
 // want is the user data for the key of the operator, the first one that is not compromised, or what is wrong with that.
@@ -233,7 +268,7 @@ func (r *Reconciler) broken(why, fix string) string {
 }
 
 // keepIn makes the Secret of one namespace what it should be, or returns what keeps it from that.
-func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content, installed bool) (problem string, err error) {
+func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content) (problem string, err error) {
 	key := client.ObjectKeyFromObject(secret(namespace))
 	current, err := object.Get(ctx, r.live, key, &corev1.Secret{})
 	if apierrors.IsForbidden(err) {
@@ -242,17 +277,20 @@ func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content,
 	if err != nil {
 		return "", err
 	}
-	what := decide(current, want, installed)
+	what, left, err := r.decide(ctx, current, want)
+	if err != nil {
+		return "", err
+	}
 	switch what {
 	case keep:
 		return "", nil
 	case leaveToWMCO:
-		log.FromContext(ctx).V(1).Info("The user data of Machines is that of the Windows Machine Config Operator, which is scaled down, and has the key", "secret", key)
+		log.FromContext(ctx).V(1).Info("The user data of Machines is that of the Windows Machine Config Operator, which may return, and has the key", "secret", key, "left", left)
 		return "", nil
 	case leaveCompromised:
-		return keepsCompromised(key, r.credentials), nil
+		return keepsCompromised(key, r.credentials, left), nil
 	case missing:
-		return notMade(key), nil
+		return notMade(key, left), nil
 	case leave:
 		return theirs(key), nil
 	}

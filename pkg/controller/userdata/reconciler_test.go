@@ -208,6 +208,12 @@ func TestReconcile(t *testing.T) {
 	former.Status.Platform = configv1.AWSPlatformType //nolint:staticcheck // it is what this is about
 	ours := map[string]string{managedByLabel: managedBy}
 	wmcoWithKey := wmcos + publicKeyIn(t, key)
+	node := func(name string, labels map[string]string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}}}
+	}
+	ofWMCO, adopted := node("win-1", map[string]string{corev1.LabelOSStable: "windows"}), node("win-2", map[string]string{corev1.LabelOSStable: "windows", v1alpha1.NamespaceLabel: "a"})
+	upgrading := node("win-3", map[string]string{corev1.LabelOSStable: "windows", wmco.UpgradingLabel: "true"})
+	upgrading.Annotations = nil
 	next := newKey(t)
 	nextScript, both := scriptFor(t, configv1.AWSPlatformType, next), alsoWith(key, next)
 	const onlyCompromised = "UserDataNotKept The user data of new Machines is not kept: Secret openshift-windows-machine-config-operator/cloud-private-key has no key that is not said to be compromised " +
@@ -249,6 +255,28 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "of WMCO, which is gone, with the key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcoWithKey, nil)},
 			want: script, ours: true, events: []string{"was taken over"},
+		},
+		{
+			name: "of WMCO, which is being installed again, with the key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcoWithKey, nil), ofWMCO},
+			want: wmcoWithKey, quiet: true,
+		},
+		{
+			name: "of WMCO, which is being installed again, as it had its only Node upgraded, with the key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcoWithKey, nil), upgrading},
+			want: wmcoWithKey, quiet: true,
+		},
+		{
+			name: "of WMCO, which is gone, and its Nodes are adopted", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcoWithKey, nil), adopted},
+			want: script, ours: true, events: []string{"was taken over"},
+		},
+		{
+			name: "of WMCO, which is being installed again, with another key", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), ofWMCO},
+			want: script, ours: true, events: []string{"was taken over"},
+		},
+		{
+			name: "none, and the hosts are those of WMCO", objects: []client.Object{aws, machineAPI, key, ofWMCO}, quiet: true,
+			events: []string{"UserDataNotKept Secret openshift-machine-api/windows-user-data does not exist, so no new Machines boot. It is not created beside Node win-1 of the Windows Machine Config Operator, " +
+				"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator, and adopt the hosts of all its Nodes " +
+				"(kubectl windows adopt); or start it again, which creates its own."},
 		},
 		{
 			name: "ours beside WMCO, which is scaled down", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "old", ours), operator(ptr.To[int32](0), 0)},
@@ -458,6 +486,9 @@ func TestOutdated(t *testing.T) {
 		{"there is no key", []client.Object{aws, machineAPI, right}, outdated},
 		{"WMCO runs", []client.Object{aws, machineAPI, key, right, operator(nil, 1)}, runs},
 		{"of WMCO, which is scaled down, with the key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), operator(ptr.To[int32](0), 0)}, ""},
+		{"of WMCO, which is being installed again, with the key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos+publicKeyIn(t, key), nil), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "win-1", Labels: map[string]string{corev1.LabelOSStable: "windows"}, Annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}},
+		}}, ""},
 		{"of WMCO, which is scaled down, with another key", []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, wmcos, nil), operator(ptr.To[int32](0), 0)}, outdated},
 		{"its key is compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(key, next), key), right}, outdated},
 		{"it has the one that is not compromised", []client.Object{aws, machineAPI, naming(t, alsoWith(next, key), next), right}, ""},

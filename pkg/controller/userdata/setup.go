@@ -25,6 +25,7 @@ const controllerName = "windows-user-data"
 //	config.openshift.io   infrastructures   get                           in the cluster
 //	machineconfiguration.openshift.io controllerconfigs get               in the cluster
 //	""                    namespaces        get                           in the cluster
+//	""                    nodes             list                          in the cluster
 //	""                    secrets           get list watch                that of the credentials
 //	""                    secrets           get                           windows-keys-in-use beside that
 //	""                    secrets           get list watch patch create   windows-user-data in openshift-machine-api

@@ -155,7 +155,7 @@ const (
 	ReasonInputsMissing = "InputsMissing"
 	// ReasonForeignNode (Configured=Unknown, UpToDate=Unknown): others made the host a node, and it is left to them.
 	ReasonForeignNode = "ForeignNode"
-	// ReasonManagedByWMCO (Configured=Unknown, UpToDate=Unknown): the Windows Machine Config Operator made the host a node, and runs: the host is only watched.
+	// ReasonManagedByWMCO (Configured=Unknown, UpToDate=Unknown): the Windows Machine Config Operator runs, and made the host a node or may be about to: the host is only watched.
 	ReasonManagedByWMCO = "ManagedByWMCO"
 	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not configured.
 	ReasonNotManaged = "NotManaged"

@@ -16,6 +16,16 @@ func MadeByWMCO(node *corev1.Node) bool {
 	return node != nil && !Ours(node) && node.Annotations[wmco.VersionAnnotation] != ""
 }
 
+// MarkedByWMCO says whether the Windows Machine Config Operator has to do with a Node which is not ours, also while it configures the host, or
+// does so again after its update: it writes the version last, and removes it first. Without a Node it is false.
+func MarkedByWMCO(node *corev1.Node) bool {
+	if node == nil || Ours(node) {
+		return false
+	}
+	_, upgrading := node.Labels[wmco.UpgradingLabel]
+	return upgrading || node.Annotations[wmco.VersionAnnotation] != "" || node.Annotations[wmco.DesiredVersionAnnotation] != "" || node.Annotations[wmco.PublicKeyHashAnnotation] != ""
+}
+
 // Release says what of the labels and annotations of a Node is changed to give it back to WMCO, nil for what is removed. version is
 // that of this release: WMCO takes a Node on again that has another one than its own. It stays as it is where WMCO
 // has taken the Node on already, or is about to: it would take it for one that it has completed, or begin again. listed: the
