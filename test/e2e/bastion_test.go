@@ -50,7 +50,7 @@ func TestBastion(t *testing.T) {
 	g := &guided{System: sys, dir: t.TempDir(), names: strings.NewReplacer("-n $NS", "-n "+ns, "=$NS:", "="+system.Namespace+":")}
 	commands := console(t, bastionSection)
 	g.run(t, commands, "ssh-keygen ", "kubectl create secret ", "kubectl create role ", "kubectl create rolebinding ")
-	g.mustHaveRun(t, commands, nil)
+	g.mustHaveRun(t, commands)
 	signer := g.key(t, "jump")
 	host := startHost(t, winhost.Options{})
 	bastion := opensshd.Start(t, opensshd.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, Config: bastionConfig(t, host)})

@@ -65,7 +65,7 @@ func TestOpenShift(t *testing.T) {
 	t.Run("user data", func(t *testing.T) { openShiftUserData(t, o) })
 	commands := section(t, "On OpenShift")
 	g.watch(t, only(t, commands, "kubectl get windowsinstances -A --watch"))
-	g.mustHaveRun(t, commands, nil)
+	g.mustHaveRun(t, commands)
 	t.Run("see your hosts", func(t *testing.T) { openShiftSee(t, g, h) })
 }
 

@@ -140,7 +140,7 @@ func (f *rotatedFleet) readOn(t *testing.T, g *guided) {
 			t.Errorf("%s: %v, without %q:\n%s", begin, err, want, out)
 		}
 	}
-	g.mustHaveRun(t, commands, nil)
+	g.mustHaveRun(t, commands)
 }
 
 // keyStep is a moment at which both programs are killed.

@@ -57,24 +57,20 @@ func (o *openShiftSite) endWMCO(t *testing.T) {
 	}
 }
 
-// prepareWMCO has WMCO come back as those do it who go back to it: without the user data of Machines, which no controller makes again.
+// prepareWMCO has WMCO come back as those do it who go back to it: without the user data of Machines, which our controller makes no more.
 func (o *openShiftSite) prepareWMCO(t *testing.T, g *guided, commands []string) {
 	t.Helper()
 	secrets := o.Kube.CoreV1().Secrets(wmco.MachineAPINamespace)
 	if _, err := secrets.Get(t.Context(), wmco.UserDataSecret, metav1.GetOptions{}); err != nil {
 		t.Fatalf("without user data of ours that proves nothing: %v", err)
 	}
-	if err := o.Controller.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	o.installWMCO(t, 0)
-	g.run(t, commands, "oc delete secret ", "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=1")
+	g.run(t, commands, "oc delete secret ")
+	o.waitEvent(t, wmco.MachineAPINamespace, wmco.UserDataSecret, "UserDataNotKept", "which would delete all Machines for it when it is started again")
 	if _, err := secrets.Get(t.Context(), wmco.UserDataSecret, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the user data is there: %v", err)
 	}
-	if err := o.Controller.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	o.installWMCO(t, 0)
+	g.run(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=1")
 }
 
 // takenOnUnanswered has somebody release a host after WMCO was started. The controller is killed when the host was asked and has not answered,
@@ -116,7 +112,7 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 		systems[address] = wmcostandin.Host{System: host, Name: h.name, Put: func() error { return fixture.Put(host) }}
 	}
 	approve(t, o, "system:node:"+machine.name) // what WMCO leaves to the approver of Machines
-	begun := metav1.Now().Rfc3339Copy() // of times of objects, which have no fractions
+	begun := metav1.Now().Rfc3339Copy()        // of times of objects, which have no fractions
 	operator := wmcostandin.Start(wmcostandin.Options{
 		Client: o.client, Kube: o.Kube, Namespace: wmco.Namespace, Version: "11.0.0",
 		Host: func(address string) (wmcostandin.Host, error) {

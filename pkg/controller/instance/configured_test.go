@@ -241,7 +241,7 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
 		{"released", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", ""), node: ofWMCO},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"},
-			[]string{"was released to the Windows Machine Config Operator (WMCO) by operation op-2", "--replicas=1, or install it if it is not there", "kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+			[]string{"was released to the Windows Machine Config Operator (WMCO) by operation op-2", "oc delete secret windows-user-data -n openshift-machine-api", "--replicas=1, or install it if it is not there", "kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"released, and probed before that", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: before, node: ofWMCO},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"was released"}, v1alpha1.InstanceReady},
 		{"being released, and probed before that", snapshot{instance: releasedHost(v1alpha1.OperationRunning), observation: setUpWith(revision1, ""), node: oursStill},

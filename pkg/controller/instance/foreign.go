@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
 
 // foreign says whether others made the host a node: there is a Node, and the host was never
@@ -76,8 +77,8 @@ func (e *evaluation) left() (reason, text string) {
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released by operation %s, which did not complete: Node %s still has what says that it is ours. The host is only watched. "+
 			"To complete it: kubectl windows release %s -n %s", released.ID, e.node.Name, name, namespace)
 	case released != nil && !wicd:
-		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host, Node %s, was released to the Windows Machine Config Operator (WMCO) by operation %s, and is only watched. WMCO takes it on when it runs: oc scale deployment %s -n %s --replicas=1, or install it if it is not there. "+
-			"To take it back before that: kubectl windows adopt %s -n %s", e.node.Name, released.ID, wmco.Deployment, wmco.Namespace, name, namespace)
+		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host, Node %s, was released to the Windows Machine Config Operator (WMCO) by operation %s, and is only watched. When all hosts are released, WMCO takes it on: %s. "+
+			"To take it back before that: kubectl windows adopt %s -n %s", e.node.Name, released.ID, takeover.StartWMCO, name, namespace)
 	case object.MadeByWMCO(e.node), !object.Ours(e.node) && (wicd || e.status.AdoptionBrokeOff(e.node.UID)):
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) has configured: it is only watched. "+
 			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)

@@ -293,7 +293,6 @@ func (e *execution) liftCordons(ctx context.Context, node *corev1.Node) (lifted 
 
 // describeTakingOn says how WMCO comes to have the host, and what comes before that.
 func (e *execution) describeTakingOn(ctx context.Context) string {
-	const start = "oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1, or install it if it is not there"
 	others := 0
 	nodes, err := e.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: corev1.LabelOSStable + "=windows", ResourceVersion: "0"})
 	if err == nil { // the host is released, whether this is known or not
@@ -304,10 +303,10 @@ func (e *execution) describeTakingOn(ctx context.Context) string {
 		}
 	}
 	if others == 0 {
-		return "The Windows Machine Config Operator takes the host on, with a drain, when it runs: " + start
+		return "The Windows Machine Config Operator takes the host on, with a drain, when it runs: " + takeover.StartWMCO
 	}
 	return fmt.Sprintf("Other Nodes that are ours: %d. Release their hosts as well (kubectl windows get -A) before the Windows Machine Config Operator runs: "+
-		"what it does for all Nodes of Windows, such as writing the certificate of metrics, ends at the first one that is not its own. After that it takes the hosts on, with a drain: %s", others, start)
+		"what it does for all Nodes of Windows, such as writing the certificate of metrics, ends at the first one that is not its own. After that it takes the hosts on, with a drain: %s", others, takeover.StartWMCO)
 }
 
 // describeReleased says how the host was left.
