@@ -19,13 +19,15 @@ usage: machineset.sh [options]           print the MachineSet, as JSON
               GCP: the path of an image. Default: the newest of family windows-VERSION-core.
               VSphere: the template, Nutanix: the name of the image. Required.
   -n NAME     of the MachineSet. Default: winworker, on AWS and GCP INFRASTRUCTURE-winworker-ZONE.
+              With -b it has winbyoh in the place of winworker.
               Azure, VSphere and Nutanix: at most 9 characters, because Machines get six more, and Windows takes 15.
   -r NUMBER   of Machines. Default: as many as the MachineSet has, or 1.
   -t TYPE     of machines, on AWS, Azure and GCP. Default: m5a.large, Standard_D2s_v3, n1-standard-4.
   -f SET      the MachineSet of workers to make it from. Default: the first one. Each zone has its own.
               One that exists is neither changed nor deleted if it is elsewhere than these.
   -b          Machines have the label windowsmachineconfig.openshift.io/ignore=true: nobody configures them,
-              and their hosts can be listed in ConfigMap windows-instances.
+              and their hosts can be listed in ConfigMap windows-instances. A MachineSet of such Machines is
+              neither changed nor deleted without -b, and another one not with it.
 USAGE
 }
 
@@ -35,8 +37,10 @@ fail() {
 }
 
 readonly namespace=openshift-machine-api resource=machinesets.machine.openshift.io
-version=2022 image='' name='' replicas='' type='' from='' ignore=false
+version=2022 image='' name='' replicas='' type='' from='' ignore=false others=''
+readonly ignored=windowsmachineconfig.openshift.io/ignore
 while getopts ':w:i:n:r:t:f:bh' option; do
+  [[ ! $option =~ ^[wirtf]$ ]] || printf -v others '%s -%s %q' "$others" "$option" "$OPTARG"
   case $option in
     w) version=$OPTARG ;;
     i) image=$OPTARG ;;
@@ -124,12 +128,15 @@ case $platform in
 esac
 [[ -z $type || $platform =~ ^(AWS|Azure|GCP)$ ]] || fail "-t has no meaning on $platform"
 
+# Both names are those of WMCO's script. Under one name, the set of ignored Machines would be that of the nodes.
+kind=winworker
+[[ $ignore == false ]] || kind=winbyoh
 limit=57
 if [[ $platform =~ ^(Azure|VSphere|Nutanix)$ ]]; then
   limit=9
-  : "${name:=winworker}"
+  : "${name:=$kind}"
 fi
-: "${name:=$infra-winworker${zone:+-$zone}}"
+: "${name:=$infra-$kind${zone:+-$zone}}"
 [[ $name =~ ^[a-z]([-a-z0-9]*[a-z0-9])?$ && ${#name} -le $limit ]] ||
   fail "$name is no name for a MachineSet on $platform: that has at most $limit lower-case letters, digits and hyphens; see -n"
 
@@ -137,6 +144,15 @@ fi
 current=$("$client" get "$resource" "$name" -n "$namespace" --ignore-not-found -o json)
 if [[ -n $current && $(jq -r '.spec.template.metadata.labels["machine.openshift.io/os-id"]' <<<"$current") != Windows ]]; then
   fail "MachineSet $name exists and is not of Windows; choose another name with -n"
+fi
+# Machines of a set that gets the label by mistake are never configured, and a name that is mistaken must not delete nodes.
+# shellcheck disable=SC2016 # these are variables of jq
+if [[ -n $current && $(jq --arg ignored "$ignored" '.spec.template.metadata.labels[$ignored] == "true"' <<<"$current") != "$ignore" ]]; then
+  again="$others -n $name" action=${1:-}
+  if [[ $ignore == true ]]; then
+    fail "MachineSet $name exists, and its Machines are not ignored: they have no label $ignored=true. Choose another name with -n, or run this without -b: $0$again${action:+ $action}"
+  fi
+  fail "MachineSet $name exists, and its Machines are ignored: they have the label $ignored=true. Choose another name with -n, or run this with -b: $0$again -b${action:+ $action}"
 fi
 # On some platforms all zones have the same default name, and a set has a zone of its own. Who names one to be deleted need not
 # say which workers it was made from.
@@ -166,7 +182,7 @@ fi
 # The autoscaler takes a set of 0 for one of Linux without the annotations.
 # shellcheck disable=SC2016 # these are variables of jq
 machineset=$(jq --arg image "$image" --arg version "$version" --arg type "$type" --arg name "$name" --arg infra "$infra" \
-  --arg namespace "$namespace" --argjson replicas "$replicas" --argjson ignore "$ignore" '
+  --arg namespace "$namespace" --argjson replicas "$replicas" --argjson ignore "$ignore" --arg ignored "$ignored" '
   ($type | if . == "" then null else . end) as $type
   | ('"$change"' | del(.metadata) | .userDataSecret = ((.userDataSecret // {}) | .name = "windows-user-data")) as $value
   | {"machine.openshift.io/cluster-api-cluster": $infra, "machine.openshift.io/cluster-api-machineset": $name} as $selector
@@ -185,7 +201,7 @@ machineset=$(jq --arg image "$image" --arg version "$version" --arg type "$type"
           metadata: {labels: ($selector + {
             "machine.openshift.io/cluster-api-machine-role": "worker", "machine.openshift.io/cluster-api-machine-type": "worker",
             "machine.openshift.io/os-id": "Windows"
-          } + if $ignore then {"windowsmachineconfig.openshift.io/ignore": "true"} else {} end)},
+          } + if $ignore then {($ignored): "true"} else {} end)},
           spec: {metadata: {labels: {"node-role.kubernetes.io/worker": ""}}, providerSpec: {value: $value}}
         }
       }

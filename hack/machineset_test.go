@@ -159,6 +159,12 @@ func existing(t *testing.T, replicas int32, spec any) string {
 	return string(raw)
 }
 
+// ignored is a MachineSet of Windows, as JSON, whose Machines have a value of the label by which they are ignored.
+func ignored(set, value string) string {
+	const label = `"machine.openshift.io/os-id":"Windows"`
+	return strings.Replace(set, label, label+`,"windowsmachineconfig.openshift.io/ignore":"`+value+`"`, 1)
+}
+
 // decodeStrictly decodes JSON into an object whose kind has every field of it.
 func decodeStrictly(t *testing.T, raw []byte, into any) {
 	t.Helper()
@@ -228,6 +234,10 @@ func TestMachineSet(t *testing.T) {
 			name: "AWS, chosen", platform: configv1.AWSPlatformType, spec: aws("us-east-2a"), args: []string{"-i", "ami-1", "-t", "m7i.2xlarge", "-f", "workers-b", "-n", "win-b", "-r", "0", "-b"},
 			set: "win-b", ignored: true, into: &machinev1beta1.AWSMachineProviderConfig{}, want: ownAWS,
 		},
+		{
+			name: "AWS, ignored", platform: configv1.AWSPlatformType, spec: aws("us-east-2a"), args: []string{"-w", "2025", "-b"},
+			set: "demo-7k2xq-winbyoh-us-east-2a", replicas: 1, ignored: true, into: &machinev1beta1.AWSMachineProviderConfig{}, want: windowsAWS,
+		},
 		{name: "AWS, from reserved machines", platform: configv1.AWSPlatformType, spec: reservedAWS, args: []string{"-w", "2025"}, set: "demo-7k2xq-winworker-us-east-2a", replicas: 1, into: &machinev1beta1.AWSMachineProviderConfig{}, want: windowsAWS},
 		{
 			name: "AWS, from reserved machines of the same type", platform: configv1.AWSPlatformType, spec: reservedAWS, args: []string{"-i", "ami-1", "-t", "m6i.xlarge"},
@@ -241,6 +251,8 @@ func TestMachineSet(t *testing.T) {
 		{name: "Azure", platform: configv1.AzurePlatformType, spec: azure(), set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: windowsAzure},
 		{name: "Azure, chosen", platform: configv1.AzurePlatformType, spec: azure(), args: []string{"-i", "/images/windows"}, set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: ownAzure},
 		{name: "GCP", platform: configv1.GCPPlatformType, spec: gcp(), args: []string{"-w", "2025"}, set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: windowsGCP},
+		{name: "GCP, ignored", platform: configv1.GCPPlatformType, spec: gcp(), args: []string{"-bw", "2025"}, set: "demo-7k2xq-winbyoh-b", replicas: 1, ignored: true, into: &machinev1beta1.GCPMachineProviderSpec{}, want: windowsGCP},
+		{name: "vSphere, ignored", platform: configv1.VSpherePlatformType, spec: vSphere(), args: []string{"-b", "-i", "golden"}, set: "winbyoh", replicas: 1, ignored: true, into: &machinev1beta1.VSphereMachineProviderSpec{}, want: windowsVSphere},
 		{name: "vSphere", platform: configv1.VSpherePlatformType, spec: vSphere(), args: []string{"-i", "golden", "-r", "3"}, set: "winworker", replicas: 3, into: &machinev1beta1.VSphereMachineProviderSpec{}, want: windowsVSphere},
 		{name: "Nutanix", platform: configv1.NutanixPlatformType, spec: nutanix(), args: []string{"-i", "golden"}, set: "winworker", replicas: 1, into: &machinev1.NutanixMachineProviderConfig{}, want: windowsNutanix},
 	} {
@@ -327,6 +339,22 @@ func TestMachineSetActions(t *testing.T) {
 		{name: "delete, from other workers", sets: zones, files: map[string]string{"winworker.json": windows}, args: []string{"-f", "workers-zone2", "delete"}, want: "not made from MachineSet workers-zone2"},
 		{name: "delete, whichever workers it was made from", sets: zones, files: map[string]string{"winzone2.json": existing(t, 1, elsewhere)}, args: []string{"-n", "winzone2", "delete"}, file: "deleted", want: "winzone2"},
 		{name: "delete", files: map[string]string{"winworker.json": windows}, args: []string{"delete"}, file: "deleted", want: "winworker"},
+		// Ignored ones have a name of their own, as with the script of WMCO: Machines that somebody relies on stay.
+		{name: "apply, ignored", files: map[string]string{"winworker.json": windows}, args: []string{"-b", "-i", "golden", "apply"}, file: "applied.json", want: `"name": "winbyoh"`},
+		{name: "apply again, ignored", files: map[string]string{"winbyoh.json": ignored(windows, "true")}, args: []string{"-b", "-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 20,`},
+		{name: "delete, ignored", files: map[string]string{"winworker.json": windows, "winbyoh.json": ignored(windows, "true")}, args: []string{"-b", "delete"}, file: "deleted", want: "winbyoh"},
+		{name: "apply again, as WMCO has labelled it", files: map[string]string{"winworker.json": ignored(windows, "false")}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 20,`},
+		{
+			name: "apply, ignored, one that is not", files: map[string]string{"win.json": windows}, args: []string{"-bi", "my golden", "-n", "win", "apply"},
+			want: `MachineSet win exists, and its Machines are not ignored: they have no label windowsmachineconfig.openshift.io/ignore=true. Choose another name with -n, or run this without -b: ./machineset.sh -i my\ golden -n win apply`,
+		},
+		{
+			name: "apply, one that is ignored", files: map[string]string{"winworker.json": ignored(windows, "true")}, args: []string{"-i", "golden", "apply"},
+			want: "MachineSet winworker exists, and its Machines are ignored: they have the label windowsmachineconfig.openshift.io/ignore=true. Choose another name with -n, or run this with -b: ./machineset.sh -i golden -n winworker -b apply",
+		},
+		{name: "delete, ignored, one that is not", files: map[string]string{"winworker.json": windows}, args: []string{"-b", "-n", "winworker", "delete"}, want: "run this without -b: ./machineset.sh -n winworker delete"},
+		{name: "delete, one that is ignored", files: map[string]string{"winworker.json": ignored(windows, "true")}, args: []string{"delete"}, want: "run this with -b: ./machineset.sh -n winworker -b delete"},
+		{name: "print, one that is ignored", files: map[string]string{"winworker.json": ignored(windows, "true")}, args: []string{"-i", "golden"}, want: "run this with -b: ./machineset.sh -i golden -n winworker -b\n"},
 		{name: "delete, of Linux", files: map[string]string{"workers.json": `{"spec":{}}`}, args: []string{"-n", "workers", "delete"}, want: "MachineSet workers exists and is not of Windows"},
 		{name: "apply, of Linux", files: map[string]string{"workers.json": `{"spec":{}}`}, args: []string{"-n", "workers", "-i", "golden", "apply"}, want: "not of Windows"},
 		{name: "no image", args: []string{"apply"}, want: "name the image of Windows with -i"},
