@@ -102,19 +102,23 @@ case $platform in
           | if .placement.tenancy == "host" then del(.placement.tenancy) else . end end'
     ;;
   Azure)
-    # Confidential machines and those of trusted launch need other images and sizes. Encryption at the host does not.
-    change='.vmSize as $was | .image = (if $image == "" then {publisher: "MicrosoftWindowsServer", offer: "WindowsServer", sku: ($version + "-datacenter-smalldisk"), version: "latest", resourceID: "", type: "MarketplaceNoPlan"}
+    # Confidential machines and those of trusted launch need other images and sizes. Encryption at the host does not. A disk that is
+    # local to the host of the machine is in its cache, whose size the type decides: one that fits is kept.
+    change='.vmSize as $was | .osDisk.diskSizeGB as $size | .image = (if $image == "" then {publisher: "MicrosoftWindowsServer", offer: "WindowsServer", sku: ($version + "-datacenter-smalldisk"), version: "latest", resourceID: "", type: "MarketplaceNoPlan"}
         else {publisher: "", offer: "", sku: "", version: "", resourceID: $image} end)
       | .osDisk.osType = "Windows" | .osDisk.diskSizeGB = ([.osDisk.diskSizeGB // 0, 128] | max)
       | .vmSize = ($type // "Standard_D2s_v3") | del(.dataDisks, .osDisk.managedDisk.securityProfile)
       | if .securityProfile.encryptionAtHost == null then del(.securityProfile) else del(.securityProfile.settings) end
-      | if .vmSize == $was then . else del(.capacityReservationGroupID) end'
+      | if .vmSize == $was then . else del(.capacityReservationGroupID) end
+      | if .vmSize == $was and .osDisk.diskSizeGB == $size then . else del(.osDisk.diskSettings) end'
     ;;
   GCP)
     zone=$(jq -r '.zone // "" | split("-") | last // ""' <<<"$spec")
     : "${image:=projects/windows-cloud/global/images/family/windows-$version-core}"
-    change='.disks = [(.disks[0] // {autoDelete: true, boot: true, type: "pd-ssd"}) | .image = $image | .sizeGb = ([.sizeGb // 0, 128] | max)]
-      | .machineType = ($type // "n1-standard-4") | del(.confidentialCompute)'
+    # Google has no type of disk for all types of machines: those of generation 4 (c4, n4 and so on) take only a hyperdisk, and n1 takes none.
+    change='.machineType as $was | .disks = [(.disks[0] // {autoDelete: true, boot: true, type: "pd-ssd"}) | .image = $image | .sizeGb = ([.sizeGb // 0, 128] | max)]
+      | .machineType = ($type // "n1-standard-4") | del(.confidentialCompute)
+      | if .machineType == $was then . else .disks[0].type = (if .machineType | test("^[a-z]+4") then "hyperdisk-balanced" else "pd-ssd" end) end'
     ;;
   VSphere)
     change='.template = $image | .snapshot = "" | .numCPUs = ([.numCPUs // 0, 4] | max) | .memoryMiB = ([.memoryMiB // 0, 16384] | max)

@@ -210,6 +210,27 @@ func TestMachineSet(t *testing.T) {
 	windowsEncryptedAzure.SecurityProfile, windowsEncryptedAzure.VMSize, windowsEncryptedAzure.CapacityReservationGroupID = &machinev1beta1.SecurityProfile{EncryptionAtHost: ptr.To(true)}, "Standard_D4s_v5", "/groups/workers"
 	windowsGCP := gcp()
 	windowsGCP.Disks[0].Image, windowsGCP.Disks[0].SizeGB, windowsGCP.MachineType, windowsGCP.UserDataSecret = "projects/windows-cloud/global/images/family/windows-2025-core", 128, "n1-standard-4", windowsData
+	// Disks are for some types of machines only.
+	ephemeralAzure := azure()
+	ephemeralAzure.OSDisk.DiskSettings.EphemeralStorageLocation, ephemeralAzure.OSDisk.CachingType = "Local", "ReadOnly"
+	windowsEphemeralAzure := windowsAzure.DeepCopy()
+	windowsEphemeralAzure.OSDisk.CachingType = "ReadOnly"
+	sameEphemeralAzure := windowsEphemeralAzure.DeepCopy()
+	sameEphemeralAzure.VMSize, sameEphemeralAzure.OSDisk.DiskSettings.EphemeralStorageLocation = "Standard_D4s_v5", "Local"
+	smallEphemeralAzure := ephemeralAzure.DeepCopy()
+	smallEphemeralAzure.OSDisk.DiskSizeGB = 64
+	grownAzure := windowsEphemeralAzure.DeepCopy()
+	grownAzure.VMSize, grownAzure.OSDisk.DiskSizeGB = "Standard_D4s_v5", 128
+	c4GCP := gcp()
+	c4GCP.MachineType, c4GCP.Disks[0].Type = "c4-standard-8", "hyperdisk-balanced"
+	sameGCP := c4GCP.DeepCopy()
+	sameGCP.Disks[0].Image, sameGCP.Disks[0].SizeGB, sameGCP.UserDataSecret = windowsGCP.Disks[0].Image, 128, windowsData
+	smallerGCP := sameGCP.DeepCopy()
+	smallerGCP.MachineType = "c4-standard-4"
+	balancedGCP := gcp()
+	balancedGCP.Disks[0].Type = "pd-balanced"
+	sameBalancedGCP := sameGCP.DeepCopy()
+	sameBalancedGCP.MachineType, sameBalancedGCP.Disks[0].Type = "n2-standard-4", "pd-balanced"
 	windowsVSphere := vSphere()
 	windowsVSphere.Template, windowsVSphere.MemoryMiB, windowsVSphere.DiskGiB, windowsVSphere.UserDataSecret = "golden", 16384, 128, windowsData
 	windowsNutanix := nutanix()
@@ -251,6 +272,32 @@ func TestMachineSet(t *testing.T) {
 		{name: "Azure", platform: configv1.AzurePlatformType, spec: azure(), set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: windowsAzure},
 		{name: "Azure, chosen", platform: configv1.AzurePlatformType, spec: azure(), args: []string{"-i", "/images/windows"}, set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: ownAzure},
 		{name: "GCP", platform: configv1.GCPPlatformType, spec: gcp(), args: []string{"-w", "2025"}, set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: windowsGCP},
+		{name: "GCP, from machines that have only hyperdisks", platform: configv1.GCPPlatformType, spec: c4GCP, args: []string{"-w", "2025"}, set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: windowsGCP},
+		{
+			name: "GCP, of the same type", platform: configv1.GCPPlatformType, spec: c4GCP, args: []string{"-w", "2025", "-t", "c4-standard-8"},
+			set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: sameGCP,
+		},
+		{
+			name: "GCP, of another type that has only hyperdisks", platform: configv1.GCPPlatformType, spec: c4GCP, args: []string{"-w", "2025", "-t", "c4-standard-4"},
+			set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: smallerGCP,
+		},
+		{
+			name: "GCP, to machines that have only hyperdisks", platform: configv1.GCPPlatformType, spec: gcp(), args: []string{"-w", "2025", "-t", "c4-standard-4"},
+			set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: smallerGCP,
+		},
+		{
+			name: "GCP, of the same type with another disk", platform: configv1.GCPPlatformType, spec: balancedGCP, args: []string{"-w", "2025", "-t", "n2-standard-4"},
+			set: "demo-7k2xq-winworker-b", replicas: 1, into: &machinev1beta1.GCPMachineProviderSpec{}, want: sameBalancedGCP,
+		},
+		{name: "Azure, from machines whose disk is in their cache", platform: configv1.AzurePlatformType, spec: ephemeralAzure, set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: windowsEphemeralAzure},
+		{
+			name: "Azure, of the same size, with a disk in its cache", platform: configv1.AzurePlatformType, spec: ephemeralAzure, args: []string{"-t", "Standard_D4s_v5"},
+			set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: sameEphemeralAzure,
+		},
+		{
+			name: "Azure, of the same size, with a larger disk than in its cache", platform: configv1.AzurePlatformType, spec: smallEphemeralAzure, args: []string{"-t", "Standard_D4s_v5"},
+			set: "winworker", replicas: 1, into: &machinev1beta1.AzureMachineProviderSpec{}, want: grownAzure,
+		},
 		{name: "GCP, ignored", platform: configv1.GCPPlatformType, spec: gcp(), args: []string{"-bw", "2025"}, set: "demo-7k2xq-winbyoh-b", replicas: 1, ignored: true, into: &machinev1beta1.GCPMachineProviderSpec{}, want: windowsGCP},
 		{name: "vSphere, ignored", platform: configv1.VSpherePlatformType, spec: vSphere(), args: []string{"-b", "-i", "golden"}, set: "winbyoh", replicas: 1, ignored: true, into: &machinev1beta1.VSphereMachineProviderSpec{}, want: windowsVSphere},
 		{name: "vSphere", platform: configv1.VSpherePlatformType, spec: vSphere(), args: []string{"-i", "golden", "-r", "3"}, set: "winworker", replicas: 3, into: &machinev1beta1.VSphereMachineProviderSpec{}, want: windowsVSphere},
