@@ -117,6 +117,10 @@ func TestAdoptable(t *testing.T) {
 			if _, ok := errors.AsType[*InputError](err); !ok || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
+			// Who uninstalls WMCO as its documentation says ends with this, and loses all that we are.
+			if want := "keep the namespace"; !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
 		})
 	}
 	live, c := newLive(t)

@@ -43,7 +43,7 @@ func (r *reader) checkOtherOperator(ctx context.Context) error {
 	}
 	r.findings = append(r.findings, Finding{
 		Problem: problem,
-		Remedy: fmt.Sprintf("end it, which leaves its nodes as they are: delete its Subscription and ClusterServiceVersion, or try this one first with: oc scale deployment %s -n %s --replicas=0",
+		Remedy: fmt.Sprintf("end it, which leaves its nodes as they are: delete its Subscription and ClusterServiceVersion but keep the namespace, or try this one first with: oc scale deployment %s -n %s --replicas=0",
 			wmco.Deployment, wmco.Namespace),
 		OtherOperator: true,
 	})
@@ -105,7 +105,7 @@ func EnsureNotComingBack(ctx context.Context, reader client.Reader) error {
 	return &InputError{Findings: []Finding{{
 		Problem: fmt.Sprintf("the Operator Lifecycle Manager has installed the Windows Machine Config Operator (Deployment %s/%s belongs to %s), and starts it again, when it updates it at the latest",
 			wmco.Namespace, wmco.Deployment, owner),
-		Remedy:        "take that from it, which leaves the nodes as they are: " + remedy,
+		Remedy:        "take that from it, which leaves the nodes as they are, and keep the namespace, which has our programs and the keys: " + remedy,
 		OtherOperator: true,
 	}}}
 }

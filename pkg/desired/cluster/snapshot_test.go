@@ -1357,7 +1357,7 @@ func TestOtherOperatorWithoutPods(t *testing.T) {
 	if !errors.Is(err, document.ErrOtherOperator) {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{unavailable, "oc describe deployment windows-machine-config-operator -n openshift-windows-machine-config-operator", "oc get events -n openshift-windows-machine-config-operator", "--replicas=0"} {
+	for _, want := range []string{unavailable, "oc describe deployment windows-machine-config-operator -n openshift-windows-machine-config-operator", "oc get events -n openshift-windows-machine-config-operator", "but keep the namespace", "--replicas=0"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("it does not say %q: %v", want, err)
 		}
