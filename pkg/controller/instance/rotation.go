@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -215,5 +216,15 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 		what = diagnosis(r.err, instance)
 	}
 	text := fmt.Sprintf("The host could not be given key %s: %s. It is tried again, and logged in to as before.", r.key.Fingerprint(), what)
-	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`, instance.Name, instance.Namespace, r.key)
+	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`, instance.Name, instance.Namespace, r.key) + replaceable(instance)
+}
+
+// replaceable says for a host of a Machine how that is replaced. Nobody does that by itself for a key: the host runs pods, and can be
+// logged in to. Empty for other hosts.
+func replaceable(instance *v1alpha1.WindowsInstance) string {
+	machine := origin.Machine(instance)
+	if machine == nil {
+		return ""
+	}
+	return fmt.Sprintf(". Or have its Machine replaced, with a drain: kubectl delete machines.machine.openshift.io %s -n %s", machine.Name, instance.Namespace)
 }

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -319,8 +321,16 @@ func TestRotateKeyByHand(t *testing.T) {
 	})
 	f.again("win-1")
 	m := f.expectRotation("win-1", v1alpha1.CredentialsStatus{KeyFingerprint: was.Fingerprint(), RotatingTo: is.Fingerprint()}, v1alpha1.ReasonKeyRotationFailed)
-	if !strings.HasSuffix(m, ` -Value '', '`+is.String()+`'`) {
+	byHand := ` -Value '', '` + is.String() + `'`
+	if !strings.HasSuffix(m, byHand) {
 		t.Errorf("it says %q", m)
+	}
+
+	// Whoever has a Machine can have another one.
+	i := f.get("win-1")
+	i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "winworker-a", UID: "m", Controller: new(true)}}
+	if m := describeRotationFailure(&rotation{key: is, err: errors.New("it is elsewhere")}, i); !strings.HasSuffix(m, byHand+". Or have its Machine replaced, with a drain: kubectl delete machines.machine.openshift.io winworker-a -n "+i.Namespace) {
+		t.Errorf("of the host of a Machine it says %q", m)
 	}
 }
 
