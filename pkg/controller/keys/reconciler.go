@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,6 +37,7 @@ const (
 	eventRotated   = "KeyRotated"
 	eventNotKept   = "KeyNotKept"
 	eventHasKey    = "CompromisedKey"
+	eventRestored  = "KeysRestored"
 	keeperRoleName = "windows-credentials-keeper"
 )
 
@@ -57,6 +59,8 @@ type Reconciler struct {
 	compromised map[types.NamespacedName]string
 	// holds are the namespaces in which something was kept when that was read.
 	holds map[string]bool
+	// written is what the kept Secrets have by the last pass, by namespace: there is no other copy of keys that hosts still have.
+	written map[string]map[string][]byte
 	// credentials are those that were read.
 	credentials host.CredentialCache
 }
@@ -64,7 +68,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}}
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]map[string][]byte{}}
 }
 
 // secretState is a Secret with credentials as it is found, and what is to be kept of it.
@@ -102,15 +106,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		delete(r.holds, namespace)
 	}
 	if len(kept.Data) == 0 && !inUse {
+		delete(r.written, namespace)
 		r.forget(namespace, names)
 		return reconcile.Result{}, nil
+	}
+	known, lost := kept.Data, apierrors.IsNotFound(err) && len(r.written[namespace]) > 0
+	if lost { // somebody has deleted it
+		known = r.written[namespace]
 	}
 	var entries []entry
 	var states []secretState
 	var errs []error
 	compromised := host.CompromisedKeys(kept.Annotations) // of all Secrets, also those that are gone
 	for _, name := range names {
-		e, state, err := r.look(ctx, name, kept.Data[name.Name], compromised, u.instances[name])
+		e, state, err := r.look(ctx, name, known[name.Name], compromised, u.instances[name])
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -120,14 +129,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	var unused []string
-	for _, name := range slices.Sorted(maps.Keys(kept.Data)) {
+	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if u.instances[types.NamespacedName{Namespace: namespace, Name: name}] == nil {
 			unused = append(unused, name)
 		}
 	}
 	read := nextUnused(unused, r.now())
 	for _, name := range unused {
-		e, err := r.lookUnused(ctx, types.NamespacedName{Namespace: namespace, Name: name}, kept.Data[name], compromised, slices.Contains(read, name))
+		e, err := r.lookUnused(ctx, types.NamespacedName{Namespace: namespace, Name: name}, known[name], compromised, slices.Contains(read, name))
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -145,6 +154,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		errs = append(errs, err)
 	default:
 		delete(r.refused, namespace)
+		if r.written[namespace] = data; len(data) == 0 {
+			delete(r.written, namespace)
+		}
+		if lost {
+			r.sayRestored(namespace, len(data))
+		}
 		for _, s := range states {
 			r.report(s)
 		}
@@ -333,6 +348,13 @@ func (r *Reconciler) report(s secretState) {
 	case s.after.RotatingTo == "" && s.before.RotatingTo != "":
 		r.Recorder.Eventf(s.secret, corev1.EventTypeNormal, eventRotated, "All %d hosts have the key of the Secret. Former ones are not needed any longer.", s.progress.total())
 	}
+}
+
+// sayRestored records that the kept Secret was deleted and is there again with keys of so many Secrets.
+func (r *Reconciler) sayRestored(namespace string, secrets int) {
+	r.Recorder.Eventf(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host.KeptSecret}}, corev1.EventTypeWarning, eventRestored,
+		"It was deleted, and is written again with the keys of %d Secrets: hosts may accept keys of which there is no other copy. To have nobody log in with a key any more, name its fingerprint in annotation %s.",
+		secrets, v1alpha1.CompromisedKeysAnnotation)
 }
 
 // sayRefused records, once, that keys cannot be kept.

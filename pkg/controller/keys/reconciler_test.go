@@ -304,6 +304,46 @@ func TestAnotherSecret(t *testing.T) {
 	f.expectEvent("Normal KeyRotationStarted 1 of 1 hosts have none of its keys, and get " + is + ".")
 }
 
+// TestDeletedByOthers: copies that somebody has deleted in the middle of a rotation are written again, as hosts have keys of which there
+// is no other copy; not so when nobody needs them any more.
+func TestDeletedByOthers(t *testing.T) {
+	first, was := keyPair(t)
+	second, is := keyPair(t)
+	one, two := instanceWith("win-1", was, ""), instanceWith("win-2", was, "")
+	f := newFixture(t, secretWith(clusterKey, first), one, two)
+	f.reconcile(clusterKey)
+	f.replace(clusterKey, second, nil)
+	f.reconcile(clusterKey)
+	f.expectEvent("Normal KeyRotationStarted")
+	remove := func() {
+		t.Helper()
+		if err := f.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: host.KeptSecret}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		f.set(one, is, "")
+		remove()
+		if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		f.expectEvent("Warning KeysRestored It was deleted, and is written again with the keys of 1 Secrets")
+		f.expectEvent("")
+	}
+	for _, i := range []*v1alpha1.WindowsInstance{one, two} {
+		if err := f.client.Delete(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove()
+	for range 2 {
+		if got := f.reconcile(clusterKey); len(got) > 0 {
+			t.Errorf("kept of a Secret that no host has: %q", got)
+		}
+	}
+	f.expectEvent("")
+}
+
 // TestRestoredByOthers: a key that is not needed any more goes although somebody else has written it, too, as from a backup.
 func TestRestoredByOthers(t *testing.T) {
 	first, was := keyPair(t)
