@@ -171,24 +171,30 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 // mustBeApprovedByWMCO fails the test unless WMCO has approved each certificate that the kubelet of the host has asked for since then, and nobody else has.
 func (o *openShiftSite) mustBeApprovedByWMCO(t *testing.T, h *siteHost, since metav1.Time) {
 	t.Helper()
-	list, err := o.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := 0
-	for i := range list.Items {
-		r := &list.Items[i]
-		if r.Spec.Username != "system:node:"+h.name || r.CreationTimestamp.Before(&since) {
-			continue
+	eventually(t, "the kubelet has its certificates", func() error {
+		list, err := o.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
 		}
-		asked++
-		if len(r.Status.Conditions) == 0 || slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Reason != approvedByWMCO }) {
-			t.Errorf("request %s for %s has conditions %+v", r.Name, r.Spec.SignerName, r.Status.Conditions)
+		asked := 0
+		for i := range list.Items {
+			r := &list.Items[i]
+			if r.Spec.Username != "system:node:"+h.name || r.CreationTimestamp.Before(&since) {
+				continue
+			}
+			asked++
+			if len(r.Status.Conditions) == 0 {
+				return fmt.Errorf("request %s is pending", r.Name)
+			}
+			if slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Reason != approvedByWMCO }) {
+				t.Fatalf("request %s for %s has conditions %+v", r.Name, r.Spec.SignerName, r.Status.Conditions)
+			}
 		}
-	}
-	if asked == 0 {
-		t.Error("the kubelet has asked for no certificate, so that nothing is proven")
-	}
+		if asked == 0 {
+			return errors.New("it has asked for none")
+		}
+		return nil
+	})
 }
 
 // mustBeOfWMCO fails the test unless WMCO alone has the host, whose Node is the one that it was.

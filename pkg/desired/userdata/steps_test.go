@@ -97,7 +97,7 @@ func TestSteps(t *testing.T) {
 		},
 		{
 			name: "of SSH, the kubelet and the exporter", step: "Opening ports of the firewall",
-			inOrder: []string{`Open-Port 'OpenSSH-Server-In-TCP' .* 22\n`, `Open-Port .* 10250\n`, `Open-Port .* 9182\n`},
+			inOrder: []string{`Open-Port 'OpenSSH-Server-In-TCP' .* 22\n`, `Open-Port 'ContainerLogsPort' .* 10250\n`, `Open-Port 'WindowsExporter' .* 9182\n`},
 		},
 		{
 			name: "sshd is started at each boot", step: "Starting sshd",

@@ -190,6 +190,26 @@ func (f *fixture) cameNow(name string) {
 
 // TestSuccession: when the pool looks at the successor again, without being asked.
 func TestSuccession(t *testing.T) {
+	t.Run("the Machine that was recorded is there, and its host accepts the key", func(t *testing.T) {
+		now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Annotations: map[string]string{
+			v1alpha1.ReplacedMachineAnnotation: replaced{name: "a", uid: "uid-of-a", at: now.Add(-time.Hour)}.String(),
+		}}}
+		member := func(name string, accepts metav1.ConditionStatus, reason string) v1alpha1.WindowsInstance {
+			m := v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{
+				Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour)), OwnerReferences: []metav1.OwnerReference{{Kind: kindMachine, UID: types.UID("uid-of-" + name)}},
+			}}
+			m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAuthenticated, Status: accepts, Reason: reason}}
+			return m
+		}
+		refuses := member("b", metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused)
+		if got := successionOf(pool, []v1alpha1.WindowsInstance{member("a", metav1.ConditionTrue, v1alpha1.ReasonLoggedIn), refuses}, now); got != (succession{}) {
+			t.Errorf("got %+v", got)
+		}
+		if got := successionOf(pool, []v1alpha1.WindowsInstance{member("c", metav1.ConditionTrue, v1alpha1.ReasonLoggedIn), refuses}, now); !got.stopped {
+			t.Errorf("where it is another one that was there before: %+v", got)
+		}
+	})
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		replaced, came time.Duration // ago
