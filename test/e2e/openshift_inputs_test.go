@@ -471,7 +471,7 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 	h.mustSayAndStay(t, []clusterInput{deletedInfrastructure(t, o)})
 	// Only a host that has another authority than pods have can lose it.
 	before := h.waitReady(t)
-	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, servers+newAuthority(t, "kube-apiserver-localhost-signer"))
+	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, servers+newAuthority(t, "kube-apiserver-lb-signer"))
 	h.waitRevision(t, before.Status.DesiredRevision)
 	nodes := &corev1.ConfigMap{}
 	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: openshift.MachineConfigNamespace, Name: "kubeconfig-data"}, nodes); err != nil {

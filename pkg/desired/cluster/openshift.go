@@ -127,7 +127,7 @@ const networkOperator = "the network operator needs it as well: create it again 
 var bootstrapCASince = utilversion.MajorMinor(1, 29)
 
 // readBootstrapCA reads the CA of the API server from where OpenShift's own nodes have it. It
-// follows a rotation at once, and has no other authorities as what pods get. Where that is away, hosts would restart their services
+// follows a rotation at once, and has no other authorities as what pods get; [serverAuthorities] leaves out what is none of hosts. Where that is away, hosts would restart their services
 // for another bundle, and again once it is back; those that join do so with what pods get.
 func (r *reader) readBootstrapCA(ctx context.Context) error {
 	if !r.openShift {

@@ -295,6 +295,9 @@ func (r *reader) decide() {
 	} else {
 		c.KubeletCA = r.require(ofClients, c.KubeletCA)
 	}
+	if r.openShift {
+		c.APIServerCA = serverAuthorities(c.APIServerCA)
+	}
 	r.decideServiceCIDRs()
 	if r.settings.ClusterDNS.IsValid() {
 		c.DNS = r.settings.ClusterDNS

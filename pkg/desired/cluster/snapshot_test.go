@@ -72,12 +72,15 @@ const (
 // realCA is a certificate that can be parsed. Golden files have [fakeCA] in its place.
 var realCA = newCA()
 
-func newCA() string {
+func newCA() string { return newCANamed("ca") }
+
+// newCANamed is another certificate, with that common name.
+func newCANamed(name string) string {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		panic(err)
