@@ -32,6 +32,9 @@ type Worker struct {
 	// SystemReserved is what a KubeletConfig reserves: memory, cpu, ephemeral-storage. It does not
 	// go to kubelet.conf.
 	SystemReserved map[string]string
+	// AutoSizingReserved is what a KubeletConfig says of that: whether workers compute what they reserve, or reserve the defaults. It does not count
+	// with SystemReserved. Nil: nothing, and they compute it.
+	AutoSizingReserved *bool
 	// LogLevel of a KubeletConfig. Zero: none.
 	LogLevel int
 	// CloudConfigFlag: the kubelet has --cloud-config, as before release 4.16.
@@ -92,7 +95,7 @@ func (w Worker) kubelet() (ignition.Config, error) {
 	if err != nil {
 		return ignition.Config{}, fmt.Errorf("encode the configuration of a kubelet: %w", err)
 	}
-	config := configOf(map[string]ignition.Resource{kubeletConfPath: percent(string(conf)), nodeSizingPath: percent(nodeSizing(nil))})
+	config := configOf(map[string]ignition.Resource{kubeletConfPath: percent(string(conf)), nodeSizingPath: percent(nodeSizing(true, nil))})
 	config.Systemd.Units = []ignition.Unit{{Name: "kubelet.service", Enabled: ptr.To(true), Contents: ptr.To(w.kubeletUnit(p)), Dropins: dropins(p)}}
 	return config, nil
 }
@@ -107,8 +110,9 @@ func (w Worker) generated() (ignition.Config, error) {
 		return ignition.Config{}, fmt.Errorf("encode the configuration of a kubelet: %w", err)
 	}
 	contents := map[string]ignition.Resource{kubeletConfPath: base64(string(encoded))}
-	if len(w.SystemReserved) > 0 {
-		contents[nodeSizingPath] = base64(nodeSizing(w.SystemReserved))
+	if len(w.SystemReserved) > 0 || w.AutoSizingReserved != nil {
+		computed := len(w.SystemReserved) == 0 && *w.AutoSizingReserved
+		contents[nodeSizingPath] = base64(nodeSizing(computed, w.SystemReserved))
 	}
 	if w.LogLevel != 0 {
 		contents["/etc/systemd/system/kubelet.service.d/20-logging.conf"] = base64(fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", w.LogLevel))
@@ -227,10 +231,10 @@ func (w Worker) cloudProvider(p platform) string {
 	return ""
 }
 
-// nodeSizing returns the file from which a script on a worker learns what to reserve. What somebody reserves only a part of is
-// completed by these defaults. Empty: nobody reserves anything.
-func nodeSizing(reserved map[string]string) string {
-	return fmt.Sprintf("NODE_SIZING_ENABLED=%t\nSYSTEM_RESERVED_MEMORY=%s\nSYSTEM_RESERVED_CPU=%s\nSYSTEM_RESERVED_ES=%s\n", len(reserved) == 0,
+// nodeSizing returns the file from which a script on a worker learns what to reserve: whether it computes that, or what it is. What nobody has said
+// is completed by these defaults, also where the script computes it.
+func nodeSizing(computed bool, reserved map[string]string) string {
+	return fmt.Sprintf("NODE_SIZING_ENABLED=%t\nSYSTEM_RESERVED_MEMORY=%s\nSYSTEM_RESERVED_CPU=%s\nSYSTEM_RESERVED_ES=%s\n", computed,
 		cmp.Or(reserved["memory"], "1Gi"), cmp.Or(reserved["cpu"], "500m"), cmp.Or(reserved["ephemeral-storage"], "1Gi"))
 }
 

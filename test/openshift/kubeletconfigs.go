@@ -111,6 +111,7 @@ func (w Worker) with(kubelet *mcfgv1.KubeletConfig, settings map[string]any) Wor
 		delete(settings, "systemReserved")
 	}
 	override(own, settings)
+	w.AutoSizingReserved = kubelet.Spec.AutoSizingReserved
 	w.KubeletConfig, w.LogLevel = own, int(ptr.Deref(kubelet.Spec.LogLevel, 0))
 	return w
 }

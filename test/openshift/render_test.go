@@ -250,6 +250,33 @@ func TestRenderFiles(t *testing.T) {
 	}
 }
 
+// TestRenderNodeSizing: what a KubeletConfig says of the reservation is in the file of workers as the Machine Config Operator writes it.
+func TestRenderNodeSizing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		computed *bool
+		settings string
+		want     string
+	}{
+		"nothing":        {nil, `{"maxPods":100}`, "NODE_SIZING_ENABLED=true\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n"},
+		"computed":       {ptr.To(true), "", "NODE_SIZING_ENABLED=true\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n"},
+		"not computed":   {ptr.To(false), "", "NODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n"},
+		"a part of it":   {nil, `{"systemReserved":{"cpu":"2"}}`, "NODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=1Gi\nSYSTEM_RESERVED_CPU=2\nSYSTEM_RESERVED_ES=1Gi\n"},
+		"a part and not": {ptr.To(false), `{"systemReserved":{"memory":"3Gi"}}`, "NODE_SIZING_ENABLED=false\nSYSTEM_RESERVED_MEMORY=3Gi\nSYSTEM_RESERVED_CPU=500m\nSYSTEM_RESERVED_ES=1Gi\n"},
+	} {
+		in := renderInputs()
+		k := kubeletConfig("a", workerRole, tt.settings)
+		k.Spec.AutoSizingReserved = tt.computed
+		in.kubelets = []mcfgv1.KubeletConfig{k}
+		out, err := render(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fileOf(t, out.rendered[workerRole], nodeSizingPath); got != tt.want {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+	}
+}
+
 func TestRefusedKubeletConfigs(t *testing.T) {
 	automatic := kubeletConfig("automatic", workerRole, `{"systemReserved":{"cpu":"2"}}`)
 	automatic.Spec.AutoSizingReserved = ptr.To(true)

@@ -29,6 +29,11 @@ const memorySignal = "memory.available"
 // than that of Linux, where it is 100Mi (pkg/kubelet/eviction/defaults_windows.go of Kubernetes).
 var leastMemory = resource.MustParse("500Mi")
 
+// leastReserved is the least memory that is reserved for the system of hosts: Windows and its services need it (Kubernetes recommends 2 GiB or
+// more, and WMCO reserves that), or pods get memory that is not there. The file of workers has 1Gi, enough for Linux, wherever nobody has said how
+// much: also where only cpu was set.
+var leastReserved = resource.MustParse("2Gi")
+
 // readConfiguration reads the settings of the kubelet that hold for Windows, too.
 //
 // They are listed one by one, because most of the file is of Linux or of OpenShift alone: cgroups,
@@ -100,8 +105,8 @@ var reservations = map[string]corev1.ResourceName{
 	"SYSTEM_RESERVED_CPU": corev1.ResourceCPU, "SYSTEM_RESERVED_MEMORY": corev1.ResourceMemory, "SYSTEM_RESERVED_ES": corev1.ResourceEphemeralStorage,
 }
 
-// systemReserved returns what a KubeletConfig reserves for the system. It is never in the configuration of
-// the kubelet: the Machine Config Operator moves it to a file that a script on each worker reads.
+// systemReserved returns what a KubeletConfig reserves for the system, of memory at least [leastReserved]. It is never in the configuration of
+// the kubelet: the Machine Config Operator moves it to a file that a script on each worker reads, with its own defaults for what is missing.
 // Nil: nobody said anything, and workers compute it from the size of a Linux host.
 func systemReserved(files files) (map[string]string, error) {
 	if _, ok := files[nodeSizing]; !ok {
@@ -126,8 +131,11 @@ func systemReserved(files files) (map[string]string, error) {
 		return nil, nil //nolint:nilnil // nothing was set
 	}
 	for name, value := range reserved {
-		if _, err := resource.ParseQuantity(value); err != nil {
+		switch quantity, err := resource.ParseQuantity(value); {
+		case err != nil:
 			errs = append(errs, fmt.Errorf("file %s: %q for %s is not a quantity", nodeSizing, value, name))
+		case name == string(corev1.ResourceMemory) && quantity.Cmp(leastReserved) < 0:
+			reserved[name] = leastReserved.String()
 		}
 	}
 	return reserved, errors.Join(errs...)

@@ -167,6 +167,34 @@ func TestParseMemoryThreshold(t *testing.T) {
 	}
 }
 
+// TestParseReserved: hosts reserve the memory that Windows needs also where workers reserve what Linux needs, and what is computed from the size
+// of a worker is nothing for hosts.
+func TestParseReserved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		worker openshift.Worker
+		want   map[string]string
+	}{
+		"nobody says anything":               {openshift.Worker{}, nil},
+		"workers compute it":                 {openshift.Worker{AutoSizingReserved: ptr.To(true)}, nil},
+		"workers do not compute it":          {openshift.Worker{AutoSizingReserved: ptr.To(false)}, map[string]string{"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"}},
+		"only cpu":                           {openshift.Worker{SystemReserved: map[string]string{"cpu": "2"}}, map[string]string{"cpu": "2", "memory": "2Gi", "ephemeral-storage": "1Gi"}},
+		"less memory than Windows needs":     {openshift.Worker{SystemReserved: map[string]string{"memory": "2047Mi"}}, map[string]string{"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "1Gi"}},
+		"as much memory as Windows needs":    {openshift.Worker{SystemReserved: map[string]string{"memory": "2048Mi"}}, map[string]string{"cpu": "500m", "memory": "2048Mi", "ephemeral-storage": "1Gi"}},
+		"more memory and less of the others": {openshift.Worker{SystemReserved: map[string]string{"memory": "2.5Gi", "cpu": "100m", "ephemeral-storage": "1Mi"}}, map[string]string{"cpu": "100m", "memory": "2.5Gi", "ephemeral-storage": "1Mi"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.worker.Platform = configv1.NonePlatformType
+			w, err := machineconfig.Parse(render(t, tt.worker))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, w.Kubelet.SystemReserved); diff != "" {
+				t.Errorf("what hosts reserve (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // command has a unit run the kubelet with these arguments.
 func command(arguments string) func(*ignition.Config) {
 	return func(c *ignition.Config) {
