@@ -46,7 +46,7 @@ func (r *reader) readInfrastructure(ctx context.Context) error {
 	if !found {
 		return r.missInfrastructure(ctx)
 	}
-	r.openShift = true
+	r.openShift, r.hosted = true, infrastructure.Status.ControlPlaneTopology == configv1.ExternalTopologyMode
 	r.cluster.APIServerURL = infrastructure.Status.APIServerInternalURL
 	var missing []string
 	if platform := wmco.PlatformOf(infrastructure); platform != "" {

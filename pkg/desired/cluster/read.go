@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,6 +96,8 @@ type reader struct {
 	servers Servers
 
 	openShift bool
+	// hosted: the control plane of a cluster of OpenShift is hosted elsewhere.
+	hosted bool
 	// unclear: what says whether this is OpenShift may not be read.
 	unclear  bool
 	cluster  document.Cluster
@@ -153,9 +156,28 @@ func (r *reader) must(ctx context.Context, kind, name string, obj client.Object,
 	before := len(r.findings)
 	found, err := r.get(ctx, kind, "", name, obj)
 	if !found && err == nil && len(r.findings) == before && r.openShift {
-		r.find(fmt.Sprintf("%s %s does not exist, which each cluster of OpenShift has", kind, name), remedy)
+		r.miss(obj, fmt.Sprintf("%s %s does not exist, which each cluster of OpenShift has", kind, name), remedy)
 	}
 	return found, err
+}
+
+// miss finds that an object does not exist. Those of the Machine Config Operator nobody can bring back where there is none, which is said once.
+func (r *reader) miss(obj client.Object, problem, remedy string) {
+	_, isPool := obj.(*mcfgv1.MachineConfigPool)
+	_, isConfig := obj.(*mcfgv1.ControllerConfig)
+	switch {
+	case !r.hosted || !isPool && !isConfig:
+		r.find(problem, remedy)
+	case !slices.Contains(r.findings, noMachineConfigOperator):
+		r.findings = append(r.findings, noMachineConfigOperator)
+	}
+}
+
+// noMachineConfigOperator is found in clusters whose control plane is hosted elsewhere, as HyperShift does: their workers are configured there.
+var noMachineConfigOperator = Finding{
+	Problem: "the control plane of the cluster is hosted elsewhere (status.controlPlaneTopology of Infrastructure " + clusterName + " is " + string(configv1.ExternalTopologyMode) +
+		"), and Windows hosts of this operator need the Machine Config Operator, which such clusters do not have",
+	Remedy: "use a cluster that has its own control plane",
 }
 
 // outcome says whether what was read exists. allow is the command that gives the right to read it.

@@ -629,6 +629,13 @@ func replaced(objects []client.Object, object client.Object) []client.Object {
 	}), object)
 }
 
+// hosted is a cluster whose control plane is hosted elsewhere.
+func hosted(objects []client.Object) []client.Object {
+	i := infrastructure(configv1.NonePlatformType, "https://api.hosted.example.com:6443")
+	i.Status.ControlPlaneTopology = configv1.ExternalTopologyMode
+	return replaced(objects, i)
+}
+
 // lacking returns the objects but those of a name.
 func lacking(objects []client.Object, name string) []client.Object {
 	return slices.DeleteFunc(objects, func(o client.Object) bool { return o.GetName() == name })
@@ -817,6 +824,18 @@ func TestFindings(t *testing.T) {
 		{
 			name: "no pool of workers", objects: lacking(openShiftCluster(), "worker"),
 			want: []string{"there is no MachineConfigPool worker", "oc get clusteroperator machine-config"},
+		},
+		{
+			name: "a hosted control plane", objects: hosted(without[*mcfgv1.ControllerConfig](without[*mcfgv1.MachineConfigPool](without[*mcfgv1.MachineConfig](lacking(openShiftCluster(), "kubeconfig-data"))))),
+			want: []string{"the control plane of the cluster is hosted elsewhere (status.controlPlaneTopology of Infrastructure cluster is External), and Windows hosts of this operator need the Machine Config Operator, which such clusters do not have", "use a cluster that has its own control plane"},
+		},
+		{
+			name: "a hosted control plane of which one kind is there", objects: hosted(without[*mcfgv1.ControllerConfig](openShiftCluster())),
+			want: []string{"the control plane of the cluster is hosted elsewhere", "use a cluster"},
+		},
+		{
+			name: "a hosted control plane, and a Proxy that was deleted", objects: hosted(without[*configv1.Proxy](without[*mcfgv1.MachineConfigPool](openShiftCluster()))),
+			want: []string{"the control plane of the cluster is hosted elsewhere", "use a cluster", "Proxy cluster does not exist", "create it again"},
 		},
 		{
 			name: "a pool of workers that nothing was rendered for", objects: replaced(openShiftCluster(), &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}),

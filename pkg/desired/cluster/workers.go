@@ -37,7 +37,7 @@ func (r *reader) readWorkers(ctx context.Context) error {
 	known := len(r.findings)
 	if found, err := r.get(ctx, "MachineConfigPool", "", workerPool, pool); !found {
 		if err == nil && len(r.findings) == known {
-			r.find("there is no MachineConfigPool "+workerPool+", which says how kubelets are configured", "look at the Machine Config Operator: oc get clusteroperator machine-config")
+			r.miss(pool, "there is no MachineConfigPool "+workerPool+", which says how kubelets are configured", "look at the Machine Config Operator: oc get clusteroperator machine-config")
 		}
 		return err
 	}
