@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/certificate/csr"
@@ -36,8 +37,9 @@ const (
 	// joinLifetime is for how long a host may join with what it was given. When half of it is over it is
 	// given another one: the host may have restarted meanwhile.
 	joinLifetime = time.Hour
-	// signerPatience is how long the signer of the cluster gets.
-	signerPatience = 30 * time.Second
+	// signerPatience is how long the signer of the cluster gets. When kube-controller-manager dies with its machine, another one leads after
+	// 137 seconds on OpenShift (its leader election has a lease of that length), and signs what has come meanwhile.
+	signerPatience = 3 * time.Minute
 	// reasonJoins is the reason of the approval.
 	reasonJoins = "HostJoins"
 )
@@ -160,7 +162,7 @@ func (i *Issuer) request(ctx context.Context, instance *v1alpha1.WindowsInstance
 	case ctx.Err() != nil:
 		return nil, until, context.Cause(ctx)
 	case bounded.Err() != nil:
-		return nil, until, fmt.Errorf("CertificateSigningRequest %s is approved and was not signed within %s: see whether kube-controller-manager runs, and signs for kubelets (--cluster-signing-cert-file)", name, signerPatience)
+		return nil, until, fmt.Errorf("CertificateSigningRequest %s is approved and was not signed within %s: see whether kube-controller-manager runs, and signs for kubelets (--cluster-signing-cert-file)", name, duration.HumanDuration(signerPatience))
 	case err != nil:
 		return nil, until, fmt.Errorf("CertificateSigningRequest %s: %w", name, err)
 	}

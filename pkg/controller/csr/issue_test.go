@@ -233,13 +233,35 @@ func TestIssueAgain(t *testing.T) {
 	})
 }
 
+// While kube-controller-manager of OpenShift has no leader, nobody signs for more than two minutes.
+func TestIssueWaitsForTheSigner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i, s := newIssuer(t, host1(func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }))
+		s.kube.ReactionChain = slices.Delete(s.kube.ReactionChain, 0, 1) // the signer
+		s.kube.PrependReactor("update", "certificatesigningrequests", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			request := action.(clienttesting.UpdateAction).GetObject().(*certificatesv1.CertificateSigningRequest).DeepCopy()
+			time.AfterFunc(137*time.Second+30*time.Second, func() {
+				request.Status.Certificate = sign(t, request)
+				if err := s.kube.Tracker().Update(certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"), request, ""); err != nil {
+					t.Error(err)
+				}
+			})
+			return false, nil, nil
+		})
+		began := time.Now()
+		if _, err := i.Issue(t.Context(), host1(), testNode); err != nil || time.Since(began) < 137*time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
+}
+
 // What the cluster does with the request is told.
 func TestIssueFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		react clienttesting.ReactionFunc
 		want  string
 	}{
-		"nobody signs": {func(action clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil }, "was not signed within 30s: see whether kube-controller-manager runs"},
+		"nobody signs": {func(action clienttesting.Action) (bool, runtime.Object, error) { return false, nil, nil }, "was not signed within 3m: see whether kube-controller-manager runs"},
 		"it is denied": {func(action clienttesting.Action) (bool, runtime.Object, error) {
 			request := action.(clienttesting.UpdateAction).GetObject().(*certificatesv1.CertificateSigningRequest)
 			request.Status.Conditions = append(request.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateDenied, Reason: "Policy", Message: "not on Mondays"})

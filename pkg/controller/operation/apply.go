@@ -76,6 +76,14 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 			return nil, err
 		}
 	}
+	was := e.operation().Message
+	if joinAs != "" { // who signs may be away for minutes; otherwise nothing of it is written
+		e.note(func(status *v1alpha1.WindowsInstanceStatus) {
+			status.Operation.Message = fmt.Sprintf("Waiting for the certificate with which the host becomes Node %s, which kube-controller-manager signs.", joinAs)
+		})
+		e.recordLate(ctx)
+		defer e.stopRecordingLate()
+	}
 	built, err := e.awaitInputs(ctx, node, joinAs)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -85,7 +93,7 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 	}
 	if joinAs != "" {
 		// It may have that name. Where only the host knows it, its kubelet would get no certificate by it otherwise.
-		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.JoinsAs = joinAs }); err != nil {
+		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.JoinsAs, op.Message = joinAs, was }); err != nil {
 			return nil, err
 		}
 	}

@@ -271,6 +271,8 @@ type scriptedConfiguration struct {
 	issued, given sets.Set[string]
 	// reports says whether a kubelet reports for the node.
 	reports func() bool
+	// signs is for how long what a host joins with is not signed at first.
+	signs time.Duration
 }
 
 var _ Configuration = (*scriptedConfiguration)(nil)
@@ -288,6 +290,9 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 		text += " with credentials"
 		if !c.given.Has(joinAs) && c.reports() {
 			return nil, fmt.Errorf("a kubelet reports for Node %s", joinAs)
+		}
+		if !c.given.Has(joinAs) {
+			<-time.After(c.signs)
 		}
 		c.issued.Insert(joinAs)
 		c.given.Insert(joinAs)

@@ -135,6 +135,32 @@ func TestSlowStepsAreRecorded(t *testing.T) {
 	}
 }
 
+// TestSlowSignerIsRecorded: what a host joins with may take minutes until it is signed, which is said meanwhile, and not any more after it. Where it takes
+// no time nothing of it is written.
+func TestSlowSignerIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, takes := range map[string]time.Duration{"two minutes": 2 * time.Minute, "no time": 0} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			f.configure().signs = takes
+			f.registers()
+			written := f.recordings()
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.JoinsAs != testNode {
+				t.Errorf("it is %s as %q: %s", op.Phase, op.JoinsAs, op.Message)
+			}
+			said := 0
+			for _, text := range *written {
+				if strings.Contains(text, "Plan: Waiting for the certificate with which the host becomes Node "+testNode+", which kube-controller-manager signs.") {
+					said++
+				}
+			}
+			if want := map[bool]int{true: 1}[takes > 0]; said != want {
+				t.Errorf("it was said in %d writes, want %d: %q", said, want, *written)
+			}
+		})
+	}
+}
+
 // TestSlowPlanIsNotLost: what a step has noted itself is recorded also where it took so long that its begin was written meanwhile.
 func TestSlowPlanIsNotLost(t *testing.T) {
 	t.Parallel()
