@@ -37,6 +37,8 @@ type Worker struct {
 	AutoSizingReserved *bool
 	// LogLevel of a KubeletConfig. Zero: none.
 	LogLevel int
+	// ExternalCloud: a cloud controller manager completes Nodes, as on a platform that is not one of [Platforms].
+	ExternalCloud bool
 	// CloudConfigFlag: the kubelet has --cloud-config, as before release 4.16.
 	CloudConfigFlag bool
 	// ExtraFiles are those of MachineConfigs of administrators, by path.
@@ -225,7 +227,7 @@ func (w Worker) kubeletUnit(p platform) string {
 }
 
 func (w Worker) cloudProvider(p platform) string {
-	if p.externalCloud {
+	if p.externalCloud || w.ExternalCloud {
 		return "external"
 	}
 	return ""

@@ -20,6 +20,7 @@ import (
 	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -99,8 +100,29 @@ func (r *reader) takePlatform(platform configv1.PlatformType) {
 		r.cluster.Platform = platform
 		return
 	}
-	r.warnings = append(r.warnings, fmt.Sprintf("hosts are configured as on platform %s, because nothing is known of Windows hosts on %s, the platform of the cluster", configv1.NonePlatformType, platform))
+	r.otherPlatform = platform
 }
+
+// externalCloud is the value of --cloud-provider by which a kubelet leaves its Node to a cloud controller manager.
+const externalCloud = "external"
+
+// warnOfPlatform says what hosts on a platform that is not known do without. Of its workers they have --cloud-provider, as WMCO configures them: where
+// it is external, a Machine needs what the cloud completes, its addresses and provider ID, and a Node without that looks to nobody like one of the
+// platform. The price is paid by hosts that are no machines of the cloud.
+func (r *reader) warnOfPlatform(cloudProvider *string) {
+	if r.otherPlatform == "" {
+		return
+	}
+	text := fmt.Sprintf("hosts are configured as on platform %s, because nothing is known of Windows hosts on %s, the platform of the cluster", configv1.NonePlatformType, r.otherPlatform)
+	if ptr.Deref(cloudProvider, "") == externalCloud {
+		text += "; as on its workers, a cloud controller manager completes Nodes (--cloud-provider=" + externalCloud + "): the Node of a host that it does not find in its cloud keeps the taint " + taintUninitialized +
+			", and gets no pods, until somebody takes that away: kubectl taint node NAME " + taintUninitialized + "-"
+	}
+	r.warnings = append(r.warnings, text)
+}
+
+// taintUninitialized is on Nodes that a cloud controller manager has not completed yet (k8s.io/cloud-provider/api).
+const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // ecrCredentialProvider says for which images the kubelet requests credentials from the provider of
 // AWS, where its own workers do not say it: those of the registries that cloud-provider-aws documents.
@@ -444,7 +466,7 @@ func (r *reader) readNodeManager(ctx context.Context) error {
 	if data != nil {
 		problem, remedy = fmt.Sprintf("has no credentials (%s)", oneLine(wrong)), "delete it, and create it again: "+apply
 	}
-	r.leave(nodeManager, fmt.Sprintf("Secret %s/%s %s, by which the cloud node manager logs in; the Nodes of hosts without it keep their taint node.cloudprovider.kubernetes.io/uninitialized",
-		r.settings.Namespace, NodeManagerSecret, problem), remedy)
+	r.leave(nodeManager, fmt.Sprintf("Secret %s/%s %s, by which the cloud node manager logs in; the Nodes of hosts without it keep their taint %s",
+		r.settings.Namespace, NodeManagerSecret, problem, taintUninitialized), remedy)
 	return nil
 }

@@ -98,6 +98,8 @@ type reader struct {
 	openShift bool
 	// hosted: the control plane of a cluster of OpenShift is hosted elsewhere.
 	hosted bool
+	// otherPlatform is the platform of the cluster if hosts are configured as on none.
+	otherPlatform configv1.PlatformType
 	// unclear: what says whether this is OpenShift may not be read.
 	unclear  bool
 	cluster  document.Cluster

@@ -556,23 +556,40 @@ func TestFormerPlatform(t *testing.T) {
 	}
 }
 
-// Hosts on a platform that nobody knows become nodes as those on none, and it is said.
+// Hosts on a platform that nobody knows become nodes as those on none, but that a cloud completes their Nodes where it does those of workers, and
+// it is said.
 func TestOtherPlatforms(t *testing.T) {
-	for _, platform := range []configv1.PlatformType{
-		configv1.ExternalPlatformType, configv1.OpenStackPlatformType, configv1.KubevirtPlatformType, configv1.IBMCloudPlatformType, configv1.PowerVSPlatformType,
+	const completes = "as on its workers, a cloud controller manager completes Nodes (--cloud-provider=external)"
+	on := func(platform configv1.PlatformType, external bool) summary {
+		objects := replaced(openShiftClusterOn(configv1.NonePlatformType), workers(openshift.Worker{Platform: configv1.NonePlatformType, ExternalCloud: external}))
+		return summarize(t, read(t, settings(), replaced(objects, infrastructure(platform, "https://api-int.c.example.com:6443"))), cluster.Host{Instance: instance()})
+	}
+	for _, tt := range []struct {
+		platform configv1.PlatformType
+		external bool
+	}{
+		{configv1.ExternalPlatformType, false},
+		{configv1.ExternalPlatformType, true},
+		{configv1.OpenStackPlatformType, true},
+		{configv1.KubevirtPlatformType, true},
+		{configv1.IBMCloudPlatformType, true},
+		{configv1.PowerVSPlatformType, true},
+		{"tomorrow's", false},
 	} {
-		objects := openShiftClusterOn(configv1.NonePlatformType)
-		for _, o := range objects {
-			if infrastructure, ok := o.(*configv1.Infrastructure); ok {
-				infrastructure.Status.PlatformStatus.Type = platform
+		got, want := on(tt.platform, tt.external), on(configv1.NonePlatformType, false)
+		said := strings.Join(got.Warnings, "\n")
+		if !strings.Contains(said, "as on platform None, because nothing is known of Windows hosts on "+string(tt.platform)) || strings.Contains(said, completes) != tt.external {
+			t.Errorf("the warnings on %s, with a cloud controller manager: %t, are\n%s", tt.platform, tt.external, said)
+		}
+		if tt.external {
+			want.Services["kubelet"] = strings.Replace(want.Services["kubelet"], " --cloud-provider= ", " --cloud-provider=external ", 1)
+			if !strings.Contains(said, "kubectl taint node NAME node.cloudprovider.kubernetes.io/uninitialized-") {
+				t.Errorf("the warnings on %s do not say what to do:\n%s", tt.platform, said)
 			}
 		}
-		r := build(t, read(t, settings(), objects), cluster.Host{Instance: instance()})
-		if got := strings.Join(r.Warnings, "\n"); !strings.Contains(got, "as on platform None, because nothing is known of Windows hosts on "+string(platform)) {
-			t.Errorf("the warnings on %s are\n%s", platform, got)
-		}
-		if none := build(t, read(t, settings(), openShiftClusterOn(configv1.NonePlatformType)), cluster.Host{Instance: instance()}); r.Revision != none.Revision {
-			t.Errorf("hosts on %s are configured in another way than those on none", platform)
+		got.Warnings, want.Warnings = nil, nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("hosts on %s are configured in another way than those on none (-none +%s):\n%s", tt.platform, tt.platform, diff)
 		}
 	}
 	for _, platform := range openshift.Platforms {

@@ -97,6 +97,7 @@ func (r *reader) readNextWorkers(ctx context.Context, name, next string, worker 
 
 // takeWorker takes what holds for Windows hosts, too.
 func (r *reader) takeWorker(name string, worker *machineconfig.Worker) error {
+	r.warnOfPlatform(worker.CloudProvider)
 	r.cluster.KubeletArguments = map[string]string{}
 	if worker.CloudProvider != nil {
 		r.cluster.KubeletArguments["cloud-provider"] = *worker.CloudProvider
