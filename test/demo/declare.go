@@ -141,6 +141,11 @@ func (s *site) declare(ctx context.Context, sys *system.System, platform configv
 		}
 	}
 	for _, m := range data.Machines {
+		if sys.Cloud != nil {
+			if _, err := sys.Kubectl(ctx, "patch", "machine", m.Name, "-n", machineNamespace, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"providerID":%q}}`, sys.Cloud.ProviderID(m.Address))); err != nil {
+				return err
+			}
+		}
 		if _, err := sys.Kubectl(ctx, "patch", "machine", m.Name, "-n", machineNamespace, "--subresource=status", "--type=merge",
 			"-p", fmt.Sprintf(`{"status":{"phase":"Provisioned","addresses":[{"type":"InternalIP","address":%q}]}}`, m.Address)); err != nil {
 			return err

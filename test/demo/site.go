@@ -110,7 +110,13 @@ func startHosts(ctx context.Context, sys *system.System, platform configv1.Platf
 	}
 	if sys.Cloud != nil {
 		for i, host := range hosts {
-			sys.Cloud.Run(virtualMachine(platform, host, metadataOf(platform, i)))
+			vm := virtualMachine(platform, host, metadataOf(platform, i))
+			if host.Tier() == winhost.TierWine {
+				vm.Address = "" // so that it has no provider ID: hosts on AWS that have one need routes, which Wine does not make
+			} else {
+				vm.ProviderID = sys.Cloud.ProviderID(host.Address())
+			}
+			sys.Cloud.Run(vm)
 		}
 	}
 	for _, host := range hosts[:1] {

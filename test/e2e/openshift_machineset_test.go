@@ -71,6 +71,7 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	m.scale(t, 1)
 	first := m.bring(t)
 	m.waitPool(t, 1)
+	entry.mustHaveRoutes(t) // by its Node, to which the cloud has written which virtual machine it is
 	entry.waitReady(t)
 
 	mustStay, machines := undisturbed(t, first.subject(), entry.subject()), m.uids(t)
@@ -92,6 +93,11 @@ func openShiftMachines(t *testing.T, o *openShiftSite, p ocpPlatform, entry *sit
 	if now := m.uids(t); now != machines {
 		t.Errorf("for another key the Machines are %s, and were %s", now, machines)
 	}
+	if err := first.host.Reboot(); err != nil { // by somebody else, so that the agent alone makes the routes again
+		t.Fatal(err)
+	}
+	first.mustHaveRoutes(t)
+	first.waitReady(t)
 
 	if err := o.client.Delete(t.Context(), &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: first.namespace, Name: first.name}}); err != nil {
 		t.Fatal(err)
@@ -226,6 +232,9 @@ func (m *ocpMachines) bring(t *testing.T) *siteHost {
 	m.giveAddress(t, machine, address)
 	node := m.platform.node(machine.Name, m.made)
 	h.mustBeNode(t, m.openShiftSite, node)
+	if got, want := h.node(t, node).Spec.ProviderID, m.Cloud.ProviderID(address.String()); got != want || want == "" {
+		t.Errorf("the provider ID of Node %s is %q, want %q", node, got, want)
+	}
 	service, err := h.theirs(t).Service(wmco.KubeletService)
 	if err != nil || service == nil {
 		t.Fatalf("the service of the kubelet: %+v, %v", service, err)
@@ -254,17 +263,14 @@ func (m *ocpMachines) computer(machine string) string {
 	return fmt.Sprintf("win-7gq2p%d", m.made)
 }
 
-// giveAddress says in the place of the cloud where the virtual machine of a Machine runs.
+// giveAddress is that of the site, with the name that the virtual machine gets from its Machine.
 func (m *ocpMachines) giveAddress(t *testing.T, machine *machinev1beta1.Machine, address netip.Addr) {
 	t.Helper()
-	before := client.MergeFrom(machine.DeepCopy())
-	machine.Status.Addresses = []corev1.NodeAddress{internalIP(address.String())}
+	var more []corev1.NodeAddress
 	if m.platform.renamed {
-		machine.Status.Addresses = append(machine.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: machine.Name})
+		more = append(more, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: machine.Name})
 	}
-	if err := m.client.Status().Patch(t.Context(), machine, before); err != nil {
-		t.Fatal(err)
-	}
+	m.openShiftSite.giveAddress(t, machine, address.String(), more...)
 }
 
 // uids names the Machines that are there to stay.

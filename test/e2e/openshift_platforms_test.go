@@ -119,4 +119,30 @@ func (h *siteHost) mustBeNode(t *testing.T, o *openShiftSite, name string) {
 		}
 		return nil
 	})
+	h.mustHaveRoutes(t)
+}
+
+// routesOfAWS are those to the services of AWS, which Windows containers lose with each boot.
+var routesOfAWS = []string{
+	"169.254.169.123/32", "169.254.169.249/32", "169.254.169.250/32", "169.254.169.251/32", "169.254.169.253/32", "169.254.169.254/32",
+}
+
+// mustHaveRoutes waits until the host has the routes that its platform needs, and no others.
+func (h *siteHost) mustHaveRoutes(t *testing.T) {
+	t.Helper()
+	var want []string
+	if h.Cloud.Platform == configv1.AWSPlatformType {
+		want = routesOfAWS
+	}
+	eventually(t, h.name+" has its routes", func() error {
+		routes, err := winhost.Routes(h.host)
+		var got []string
+		for _, destination := range routes {
+			got = append(got, destination.String())
+		}
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("they are %q, want %q", got, want)
+		}
+		return err
+	})
 }

@@ -285,6 +285,19 @@ func (o *openShiftSite) provision(t *testing.T, namespace, name, address string,
 	t.Helper()
 	machine := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"machine.openshift.io/os-id": "Windows"}}}
 	o.create(t, machine)
+	o.giveAddress(t, machine, address, more...)
+}
+
+// giveAddress says in the place of the cloud which virtual machine that of a Machine is, and where it runs.
+func (o *openShiftSite) giveAddress(t *testing.T, machine *machinev1beta1.Machine, address string, more ...corev1.NodeAddress) {
+	t.Helper()
+	if id := o.Cloud.ProviderID(address); id != "" {
+		before := client.MergeFrom(machine.DeepCopy())
+		machine.Spec.ProviderID = &id
+		if err := o.client.Patch(t.Context(), machine, before); err != nil {
+			t.Fatal(err)
+		}
+	}
 	before := client.MergeFrom(machine.DeepCopy())
 	machine.Status.Addresses = append([]corev1.NodeAddress{internalIP(address)}, more...)
 	if err := o.client.Status().Patch(t.Context(), machine, before); err != nil {

@@ -4,8 +4,11 @@
 package openshift
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -25,16 +28,19 @@ type VirtualMachine struct {
 	Name string
 	// PrivateDNSName is what AWS calls it in its network.
 	PrivateDNSName string
-	// ProviderID is that of the Node. Empty: Nodes do not say it.
+	// ProviderID is that of the Node. Empty: that which the cloud gives by the address, see [Cloud.ProviderID].
 	ProviderID string
 	// Address is that of its host, by which it is that of a Machine.
 	Address string
 }
 
 // Cloud stands in for the one that a cluster runs on, with its cloud controller manager: that completes Nodes of its own virtual
-// machines, and takes from them the taint by which their kubelets say that nobody has. The real one writes their addresses, zone and
-// provider ID as well. It is safe for concurrent use.
+// machines, and takes from them the taint by which their kubelets say that nobody has. It writes the provider ID of a Node that has none; the
+// real one writes their addresses and zone as well. It is safe for concurrent use.
 type Cloud struct {
+	// Platform is that of the cluster. Empty: virtual machines have no provider ID but one that they are run with.
+	Platform configv1.PlatformType
+
 	mu       sync.Mutex
 	machines []VirtualMachine
 }
@@ -43,7 +49,18 @@ type Cloud struct {
 func (c *Cloud) Run(vm VirtualMachine) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	vm.ProviderID = cmp.Or(vm.ProviderID, c.ProviderID(vm.Address))
 	c.machines = append(c.machines, vm)
+}
+
+// ProviderID is that of the virtual machine with an address of IPv4, also before it runs. Those of Azure and GCP end with a name that their
+// Machine would have. Empty: the platform has none, or it is no such address.
+func (c *Cloud) ProviderID(address string) string {
+	format, ip := platforms[c.Platform].machineID, net.ParseIP(address).To4()
+	if format == "" || ip == nil {
+		return ""
+	}
+	return fmt.Sprintf(format, hex.EncodeToString(ip))
 }
 
 // known are the virtual machines, under the names of the Machines that they are of.
@@ -78,12 +95,15 @@ func (c *Cloud) initialize(ctx context.Context, kube client.Client, node *corev1
 	if err := kube.List(ctx, &machines); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(c.known(machines.Items), func(vm VirtualMachine) bool { return is(node, vm, of.nodeName) }) {
+	known := c.known(machines.Items)
+	i := slices.IndexFunc(known, func(vm VirtualMachine) bool { return is(node, vm, of.nodeName) })
+	if i < 0 {
 		return fmt.Errorf("no virtual machine is that of Node %s with provider ID %q", node.Name, node.Spec.ProviderID)
 	}
 	// A list is replaced as a whole: others write it, too.
 	before := client.MergeFromWithOptions(node.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, uninitialized)
+	node.Spec.ProviderID = cmp.Or(node.Spec.ProviderID, known[i].ProviderID)
 	return kube.Patch(ctx, node, before)
 }
 

@@ -62,9 +62,37 @@ func TestCloudCompletesItsOwn(t *testing.T) {
 			}
 			kept := slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool { return taint.Key == uninitializedTaint })
 			completes := platforms[tt.platform].externalCloud && !platforms[tt.platform].nodeManager
+			want := tt.providerID
+			if !tt.keeps && tt.node != "win-entry" {
+				want = id
+			}
+			if got := node.Spec.ProviderID; got != want {
+				t.Errorf("its provider ID is %q, want %q", got, want)
+			}
 			if kept != tt.keeps || (err != nil) != (tt.keeps && completes) || !slices.Contains(node.Spec.Taints, other) {
 				t.Errorf("taints %+v, error %v", node.Spec.Taints, err)
 			}
 		})
+	}
+}
+
+// TestProviderID: each platform that has a cloud calls virtual machines in its own form, and no two alike.
+func TestProviderID(t *testing.T) {
+	for platform, want := range map[configv1.PlatformType]string{
+		configv1.AWSPlatformType:       "aws:///us-east-2a/i-0abcdef010a000007",
+		configv1.AzurePlatformType:     "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/demo-7k2xq-rg/providers/Microsoft.Compute/virtualMachines/demo-7k2xq-0a000007",
+		configv1.GCPPlatformType:       "gce://example/us-east1-b/demo-7k2xq-0a000007",
+		configv1.VSpherePlatformType:   "vsphere://4210a1b2-c3d4-e5f6-0718-29300a000007",
+		configv1.NutanixPlatformType:   "nutanix://7b1de6c0-5f0a-4f5e-9d0c-9a3e0a000007",
+		configv1.NonePlatformType:      "",
+		configv1.BareMetalPlatformType: "",
+	} {
+		cloud := Cloud{Platform: platform}
+		if got := cloud.ProviderID("10.0.0.7"); got != want {
+			t.Errorf("on %s it is %q, want %q", platform, got, want)
+		}
+		if got := cloud.ProviderID(""); got != "" {
+			t.Errorf("on %s that of no address is %q", platform, got)
+		}
 	}
 }

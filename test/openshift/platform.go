@@ -25,6 +25,9 @@ type platform struct {
 	onPrem bool
 	// providerID: the unit has --provider-id.
 	providerID bool
+	// machineID is the provider ID of a virtual machine, in the form that the Machine API and the cloud controller manager of the platform
+	// write. %s are eight hexadecimal digits of it. Empty: nobody writes one.
+	machineID string
 	// cloudConf is the content of /etc/kubernetes/cloud.conf, which is always there.
 	cloudConf string
 	// credentials is the program by which the kubelet gets credentials of registries.
@@ -38,18 +41,25 @@ type platform struct {
 var platforms = map[configv1.PlatformType]platform{
 	configv1.AWSPlatformType: {
 		externalCloud: true, nodeName: byPrivateDNSName, providerID: true, credentials: "ecr-credential-provider", credentialsConfig: ecrConfig,
-		dropins: []string{"20-node-env.conf"},
+		machineID: "aws:///us-east-2a/i-0abcdef01%s", dropins: []string{"20-node-env.conf"},
 	},
 	configv1.AzurePlatformType: {
 		externalCloud: true, nodeManager: true, providerID: true, cloudConf: `{"cloud":"AzurePublicCloud","tenantId":"11111111-2222-3333-4444-555555555555","useManagedIdentityExtension":true}`,
 		credentials: "acr-credential-provider", credentialsConfig: acrConfig,
+		machineID: "azure:///subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/demo-7k2xq-rg/providers/Microsoft.Compute/virtualMachines/demo-7k2xq-%s",
 	},
 	configv1.GCPPlatformType: {
 		externalCloud: true, nodeName: byFirstLabel, providerID: true, cloudConf: "[global]\nproject-id = example\nmultizone = true\n",
-		credentials: "gcr-credential-provider", credentialsConfig: gcrConfig,
+		credentials: "gcr-credential-provider", credentialsConfig: gcrConfig, machineID: "gce://example/us-east1-b/demo-7k2xq-%s",
 	},
-	configv1.VSpherePlatformType:   {externalCloud: true, nodeName: byFirstLabel, onPrem: true, cloudConf: "global:\n  insecureFlag: false\nvcenter:\n  vc.example.com:\n    server: vc.example.com\n"},
-	configv1.NutanixPlatformType:   {externalCloud: true, nodeName: byName, onPrem: true, cloudConf: `{"prismCentral":{"address":"prism.example.com","port":9440}}`},
+	configv1.VSpherePlatformType: {
+		externalCloud: true, nodeName: byFirstLabel, onPrem: true, cloudConf: "global:\n  insecureFlag: false\nvcenter:\n  vc.example.com:\n    server: vc.example.com\n",
+		machineID: "vsphere://4210a1b2-c3d4-e5f6-0718-2930%s",
+	},
+	configv1.NutanixPlatformType: {
+		externalCloud: true, nodeName: byName, onPrem: true, cloudConf: `{"prismCentral":{"address":"prism.example.com","port":9440}}`,
+		machineID: "nutanix://7b1de6c0-5f0a-4f5e-9d0c-9a3e%s",
+	},
 	configv1.NonePlatformType:      {providerID: true},
 	configv1.BareMetalPlatformType: {onPrem: true},
 }

@@ -53,7 +53,7 @@ func (s *System) installOpenShift(ctx context.Context) error {
 	if err := cluster.Install(ctx, c); err != nil {
 		return fmt.Errorf("creating what OpenShift has: %w", err)
 	}
-	s.Cloud = &openshift.Cloud{}
+	s.Cloud = &openshift.Cloud{Platform: s.options.OpenShift}
 	s.operators, err = openshift.StartOperators(s.AdminConfig(), openshift.OperatorOptions{
 		ServiceCA:     openshift.ServiceCA{Bundle: s.ServingCABundle(), Issue: s.issueServing},
 		Cloud:         s.Cloud,

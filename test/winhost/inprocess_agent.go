@@ -7,6 +7,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,6 +115,18 @@ func (a *agentHost) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	was, present := a.routes[r.Destination]
 	a.routes[r.Destination] = r
 	return !present || was != r, nil
+}
+
+// Routes are the destinations that programs of a host have made routes to since it booted, sorted. The error is [ErrCannotExpress] but on
+// TierInProcess.
+func Routes(host Host) ([]netip.Prefix, error) {
+	h, ok := host.(*inProcessHost)
+	if !ok {
+		return nil, ErrCannotExpress
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(h.routes), netip.Prefix.Compare), nil
 }
 
 // KeyFiles implements [agent.Host].
