@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +21,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
+	operatorv1alpha1 "github.com/openshift/api/operator/v1alpha1"
 	"github.com/vincent-petithory/dataurl"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -148,6 +148,18 @@ func openShiftChanges(t *testing.T, o *openShiftSite, h *siteHost) {
 			has: func(t *testing.T, h *siteHost) error {
 				t.Helper()
 				return mustHave(h.read(t, wmco.RegistriesDir+`\ghcr.io\hosts.toml`), "registry.example.com/v2/tags")
+			},
+		},
+		{
+			name: "mirror of an ImageContentSourcePolicy",
+			change: func() {
+				o.create(t, &operatorv1alpha1.ImageContentSourcePolicy{ObjectMeta: metav1.ObjectMeta{Name: "fourth"}, Spec: operatorv1alpha1.ImageContentSourcePolicySpec{
+					RepositoryDigestMirrors: []operatorv1alpha1.RepositoryDigestMirrors{{Source: "gcr.io/fourth", Mirrors: []string{"registry.example.com/policy/fourth"}}},
+				}})
+			},
+			has: func(t *testing.T, h *siteHost) error {
+				t.Helper()
+				return mustHave(h.read(t, wmco.RegistriesDir+`\gcr.io\hosts.toml`), "registry.example.com/v2/policy")
 			},
 		},
 		{
@@ -305,7 +317,7 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 		t.Helper()
 		update(t, o, "worker", func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = paused })
 	}
-	pause(true) // else the node goes to the configuration with the profile only, and from there to that with both
+	pause(true) // else the node goes to the configuration with the profile only, and from there to that with all of it
 	update(t, o, "cluster", func(a *configv1.APIServer) {
 		a.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType, Modern: &configv1.ModernTLSProfile{}}
 	})
@@ -315,17 +327,23 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 		}
 		return nil
 	})
+	const registry = "private.example.com"
+	providers := workersFile("99-zz-providers", "/etc/kubernetes/credential-providers/ecr-credential-provider.yaml", `{"kind":"CredentialProviderConfig","apiVersion":"kubelet.config.k8s.io/v1","providers":[
+		{"name":"ecr-credential-provider","matchImages":["`+registry+`"],"defaultCacheDuration":"1h","apiVersion":"credentialprovider.kubelet.k8s.io/v1"}]}`)
+	o.create(t, providers)
 	kubelets := &mcfgv1.KubeletConfig{ObjectMeta: metav1.ObjectMeta{Name: "fewer-pods"}, Spec: mcfgv1.KubeletConfigSpec{
 		MachineConfigPoolSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pools.operator.machineconfiguration.openshift.io/worker": ""}},
-		KubeletConfig:             &runtime.RawExtension{Raw: []byte(`{"maxPods":110}`)},
+		KubeletConfig:             &runtime.RawExtension{Raw: []byte(`{"maxPods":110,"systemReserved":{"memory":"3Gi"}}`)},
 	}}
 	o.create(t, kubelets)
 	second := ""
-	eventually(t, "the pool has a configuration with both", func() error {
+	eventually(t, "the pool has a configuration with all of it", func() error {
 		pool := object[mcfgv1.MachineConfigPool](t, o, "worker")
 		second = pool.Spec.Configuration.Name
-		if !slices.ContainsFunc(pool.Spec.Configuration.Source, func(r corev1.ObjectReference) bool { return r.Name == "99-worker-generated-kubelet" }) {
-			return fmt.Errorf("it is rendered from %v", pool.Spec.Configuration.Source)
+		for _, name := range []string{"99-worker-generated-kubelet", providers.Name} {
+			if !slices.ContainsFunc(pool.Spec.Configuration.Source, func(r corev1.ObjectReference) bool { return r.Name == name }) {
+				return fmt.Errorf("it is rendered from %v", pool.Spec.Configuration.Source)
+			}
 		}
 		if pool.Status.Configuration.Name != first || pool.Status.UpdatedMachineCount != 0 {
 			return fmt.Errorf("its workers have %s", pool.Status.Configuration.Name)
@@ -349,15 +367,15 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 		t.Errorf("workers are on their way, and the host has revision %s, before %s; its kubelet was started %d times", i.Status.CurrentRevision, before.Status.CurrentRevision, h.kubelets.Load()-starts)
 	}
 	for _, want := range []struct {
-		name, tls string
-		maxPods   int32
-		impact    v1alpha1.ChangeImpact
-		change    func()
+		name, tls, memory string
+		maxPods           int32
+		impact            v1alpha1.ChangeImpact
+		change            func()
 	}{
-		{second, "VersionTLS13", 110, v1alpha1.ImpactDrain, func() {}},
-		{first, "VersionTLS12", 250, v1alpha1.ImpactRestart, func() {
+		{second, "VersionTLS13", "3Gi", 110, v1alpha1.ImpactDrain, func() {}},
+		{first, "VersionTLS12", "2Gi", 250, v1alpha1.ImpactRestart, func() {
 			update(t, o, "cluster", func(a *configv1.APIServer) { a.Spec.TLSSecurityProfile = nil })
-			if err := o.client.Delete(t.Context(), kubelets); err != nil {
+			if err := errors.Join(o.client.Delete(t.Context(), kubelets), o.client.Delete(t.Context(), providers)); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -380,8 +398,12 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 		if err := json.Unmarshal([]byte(h.read(t, wmco.KubeletConfigPath)), &kubelet); err != nil {
 			t.Fatal(err)
 		}
-		if kubelet.MaxPods != want.maxPods || kubelet.TLSMinVersion != want.tls || len(kubelet.TLSCipherSuites) == 0 {
-			t.Errorf("the kubelet takes %d pods, and has %s with %q", kubelet.MaxPods, kubelet.TLSMinVersion, kubelet.TLSCipherSuites)
+		if kubelet.MaxPods != want.maxPods || kubelet.TLSMinVersion != want.tls || len(kubelet.TLSCipherSuites) == 0 || kubelet.SystemReserved["memory"] != want.memory {
+			t.Errorf("the kubelet takes %d pods, has %s with %q, and reserves %v", kubelet.MaxPods, kubelet.TLSMinVersion, kubelet.TLSCipherSuites, kubelet.SystemReserved)
+		}
+		onAWS := o.Cloud.Platform == configv1.AWSPlatformType
+		if has := strings.Contains(h.read(t, wmco.CredentialProviderPath), registry); has != (onAWS && want.name == second) {
+			t.Errorf("the kubelet asks for credentials of %s: %t", registry, has)
 		}
 		eventually(t, "the Node takes as many pods", func() error {
 			if n := h.node(t, h.get(t).Status.Node.Name).Status.Allocatable.Pods().Value(); n != int64(want.maxPods) {
@@ -397,13 +419,18 @@ func openShiftWorkers(t *testing.T, o *openShiftSite, h *siteHost) {
 	}
 }
 
+// workersFile is what an administrator writes to have a file on all workers.
+func workersFile(name, path, content string) *mcfgv1.MachineConfig {
+	config := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{openshift.RoleLabel: "worker"}}}
+	config.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":%q,"overwrite":true,"contents":{"source":%q}}]}}`, path, dataurl.EncodeBytes([]byte(content)))
+	return config
+}
+
 // openShiftBroken has somebody break inputs that no host can be a node without: the host names all of them, stays as it is, and goes on
 // when they are repaired.
 func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName)
-	own := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "99-zz-own", Labels: map[string]string{openshift.RoleLabel: "worker"}}}
-	own.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.conf","overwrite":true,"contents":{"source":%q}}]}}`,
-		dataurl.EncodeBytes([]byte("tlsMinVersion: VersionTLS14\n")))
+	own := workersFile("99-zz-own", "/etc/kubernetes/kubelet.conf", "tlsMinVersion: VersionTLS14\n")
 	servers := o.authorities(t, openshift.ManagedNamespace, openshift.ServerCAName)
 	networkType := func(kind string) func() {
 		return func() {
@@ -436,6 +463,21 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 			name: "type of the network", change: networkType("OpenShiftSDN"), repair: networkType("OVNKubernetes"),
 			said: []string{`the network type of the cluster is "OpenShiftSDN"`, "migrate the cluster to OVNKubernetes"},
 		},
+		{
+			name: "authorities of the proxy", // which the network operator writes again unless its label is off
+			change: func() {
+				setTrustedCA(t, o, func(c *corev1.ConfigMap) {
+					delete(c.Labels, cluster.InjectTrustedCALabel)
+					c.Data["ca-bundle.crt"] = "none"
+				})
+			},
+			repair: func() {
+				setTrustedCA(t, o, func(c *corev1.ConfigMap) {
+					metav1.SetMetaDataLabel(&c.ObjectMeta, cluster.InjectTrustedCALabel, "true")
+				})
+			},
+			said: []string{"/trusted-ca has no certificates below ca-bundle.crt", "its label must be config.openshift.io/inject-trusted-cabundle=true"},
+		},
 		deleted[operatorv1.Network](t, o, "Network.operator.openshift.io"),
 	})
 	proxy := object[configv1.Proxy](t, o, "cluster")
@@ -465,10 +507,15 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 			said: []string{"the cluster has no hybrid networking with OVN-Kubernetes", "oc patch network.operator cluster"},
 		},
 		deleted[configv1.Image](t, o, "Image.config.openshift.io"),
+		deletedObject(t, o, object[mcfgv1.ControllerConfig](t, o, "machine-config-controller"), "ControllerConfig machine-config-controller does not exist, which each cluster of OpenShift has"),
 		deletedObject(t, o, object[mcfgv1.MachineConfigPool](t, o, "worker"), "there is no MachineConfigPool worker, which says how kubelets are configured"),
 		deleted[configv1.Network](t, o, "Network"),
 	})
-	h.mustSayAndStay(t, []clusterInput{deletedInfrastructure(t, o)})
+	// The network operator writes the status of a Proxy, until which the host keeps what it has.
+	h.mustSayAndStay(t, []clusterInput{deletedInfrastructure(t, o), deleted[configv1.Proxy](t, o, "Proxy")})
+	if got, want := h.environment(t)["HTTPS_PROXY"], proxy.Spec.HTTPSProxy; got != want || want == "" {
+		t.Errorf("HTTPS_PROXY is %q, want %q", got, want)
+	}
 	// Only a host that has another authority than pods have can lose it.
 	before := h.waitReady(t)
 	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ServerCAName, servers+newAuthority(t, "kube-apiserver-lb-signer"))
@@ -483,6 +530,19 @@ func openShiftBroken(t *testing.T, o *openShiftSite, g *guided, h *siteHost) {
 
 // overlayCommand matches the command by which a condition says how the cluster gets an overlay.
 var overlayCommand = regexp.MustCompile(`oc patch network\.operator cluster --type=merge -p '[^']*'`)
+
+// setTrustedCA changes the ConfigMap with the authorities of the cluster.
+func setTrustedCA(t *testing.T, o *openShiftSite, change func(*corev1.ConfigMap)) {
+	t.Helper()
+	eventually(t, "the authorities are changed", func() error { // the network operator writes them, too
+		config := &corev1.ConfigMap{}
+		if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: system.Namespace, Name: "trusted-ca"}, config); err != nil {
+			return err
+		}
+		change(config)
+		return o.client.Update(t.Context(), config)
+	})
+}
 
 // deleted has somebody delete the object that each cluster of OpenShift has of a kind, and create it again as it was.
 func deleted[T any, P interface {
@@ -533,21 +593,24 @@ func deletedInfrastructure(t *testing.T, o *openShiftSite) clusterInput {
 // openShiftWithout has somebody break inputs that a host can be a node without: the host keeps what it has of them and gets everything else,
 // another one joins without them, and both have them when they are repaired.
 func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string) {
-	registries := &corev1.ConfigMap{}
-	if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: openshift.ConfigNamespace, Name: "registry-cas"}, registries); err != nil {
-		t.Fatal(err)
-	}
-	good := maps.Clone(registries.Data)
-	setRegistries := func(data map[string]string) {
-		registries.Data, registries.ResourceVersion = data, ""
+	const administrators, clusters = "registry.example.com..5000", "image-registry.openshift-image-registry.svc..5000"
+	setRegistry := func(namespace, name, key, authority string) (before string) {
+		t.Helper()
+		registries := &corev1.ConfigMap{}
+		if err := o.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, registries); err != nil {
+			t.Fatal(err)
+		}
+		before, registries.Data[key] = registries.Data[key], authority
 		if err := o.client.Update(t.Context(), registries); err != nil {
 			t.Fatal(err)
 		}
+		return before
 	}
 	const mirrors = wmco.RegistriesDir + `\quay.example.com\hosts.toml`
 	h.waitReady(t)
 	had, starts := h.read(t, mirrors), h.kubelets.Load()
-	setRegistries(map[string]string{"registry.example.com..5000": "none"})
+	good := setRegistry(openshift.ConfigNamespace, "registry-cas", administrators, "none")
+	own := setRegistry(openshift.ManagedNamespace, openshift.RegistryCAName, clusters, "none")
 	if err := o.client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: openshift.ConfigNamespace, Name: "pull-secret"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -557,7 +620,8 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 			return errors.New(describeConditions(i))
 		}
 		return mustHave(c.Message, "goes on to trust all authorities that it has", "hosts cannot be given the authorities of registry.example.com:5000: ControllerConfig machine-config-controller",
-			"correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config", "the host goes on with the credentials and mirrors that it has", "Secret openshift-config/pull-secret does not exist")
+			"correct key registry.example.com..5000 of the ConfigMap in namespace openshift-config",
+			"hosts cannot be given the authorities of image-registry.openshift-image-registry.svc:5000", "it comes from key "+clusters+" of ConfigMap openshift-config-managed/image-registry-ca", "the host goes on with the credentials and mirrors that it has", "Secret openshift-config/pull-secret does not exist")
 	})
 	clients := o.authorities(t, openshift.ManagedNamespace, openshift.ClientCAName) + newAuthority(t, "kube-apiserver-to-kubelet-signer")
 	o.setAuthorities(t, openshift.ManagedNamespace, openshift.ClientCAName, clients)
@@ -566,24 +630,35 @@ func openShiftWithout(t *testing.T, o *openShiftSite, h *siteHost, cloud string)
 	other := o.newHost(t, system.Namespace, "ocp-other", winhost.Options{Metadata: winhost.Metadata{Cloud: cloud, Hostname: "ocp-other.example.internal"}})
 	o.addEntry(t, other)
 	mustSay(t, messageOf(t, other.waitReady(t), v1alpha1.ConditionUpToDate), "does without it: hosts cannot be given the authorities of registry.example.com:5000")
-	if err := other.trusts(t, good["registry.example.com..5000"]); err == nil {
-		t.Error("it trusts what cannot be read")
+	for _, authority := range []string{good, own} {
+		if err := other.trusts(t, authority); err == nil {
+			t.Error("it trusts what cannot be read")
+		}
 	}
 	if _, err := other.exporterCertificate(t); err == nil {
 		t.Error("it serves metrics without a certificate")
 	}
-	if err := errors.Join(h.trusts(t, good["registry.example.com..5000"]), mustBe(h.read(t, mirrors), had), mustHave(had, "Basic ")); err != nil {
+	if err := errors.Join(h.trusts(t, good), h.trusts(t, own), mustBe(h.read(t, mirrors), had), mustHave(had, "Basic ")); err != nil {
 		t.Errorf("the host has lost what cannot be read: %v", err)
 	}
 
-	setRegistries(good)
+	setRegistry(openshift.ConfigNamespace, "registry-cas", administrators, good)
+	setRegistry(openshift.ManagedNamespace, openshift.RegistryCAName, clusters, own)
+	update(t, o, "cluster", func(image *configv1.Image) {
+		sources := &image.Spec.RegistrySources // one of the two lists only
+		sources.BlockedRegistries, sources.AllowedRegistries = nil, []string{"quay.example.com", "registry.example.com", "mcr.microsoft.com"}
+	})
 	o.setPullSecret(t, `{"auths":{"registry.example.com":{"auth":"dXNlcjpwYXNzd29yZA=="}}}`)
 	if _, err := o.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "exporter.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	for _, host := range []*siteHost{h, other} {
 		eventually(t, "it has what can be read again", func() error {
-			return errors.Join(host.trusts(t, good["registry.example.com..5000"]), mustHave(host.read(t, mirrors), "Basic dXNlcjpwYXNzd29yZA=="))
+			return errors.Join(host.trusts(t, good), host.trusts(t, own), mustHave(host.read(t, mirrors), "Basic dXNlcjpwYXNzd29yZA=="))
+		})
+		eventually(t, "it pulls from the registries only that are allowed", func() error {
+			others := mustHave(host.read(t, wmco.RegistriesDir+`\_default\hosts.toml`), `capabilities = ["push"]`)
+			return errors.Join(others, mustBe(host.read(t, wmco.RegistriesDir+`\ghcr.io\hosts.toml`), ""))
 		})
 		host.waitReady(t)
 		eventually(t, "it serves metrics with the new certificate", func() error {
