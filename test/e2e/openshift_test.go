@@ -66,6 +66,16 @@ func TestOpenShift(t *testing.T) {
 	commands := section(t, "On OpenShift")
 	g.watch(t, only(t, commands, "kubectl get windowsinstances -A --watch"))
 	g.mustHaveRun(t, commands)
+	entries, sets := section(t, "By the ConfigMap `windows-instances`"), section(t, "By a MachineSet")
+	for command, want := range map[string]string{
+		only(t, entries, "kubectl describe wnp "): "SourceSynced",
+		only(t, entries, "kubectl get events "):   wmco.InstanceSetup,
+		only(t, sets, "kubectl get events "):      wmco.UserDataSecret,
+	} {
+		if out, err := g.try(t, command); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s\n%v, want %s in\n%s", command, err, want, out)
+		}
+	}
 	t.Run("see your hosts", func(t *testing.T) { openShiftSee(t, g, h) })
 }
 
