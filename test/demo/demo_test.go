@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // patience is how long the demo may take to start on a busy machine, when all that it builds was built before.
@@ -66,6 +69,7 @@ func testDemo(t *testing.T, program, platform string) {
 
 	lines := bufio.NewScanner(out)
 	said := readTo(t, lines, regexp.MustCompile(`Ctrl-C stops and removes everything`))
+	mustSayTier(t, said)
 	env := os.Environ()
 	for _, m := range regexp.MustCompile(`(?m)^  export (\w+)=(\S+)$`).FindAllStringSubmatch(said, -1) {
 		env = append(env, m[1]+"="+strings.ReplaceAll(m[2], "$PATH", os.Getenv("PATH")))
@@ -109,6 +113,25 @@ func testDemo(t *testing.T, program, platform string) {
 	}
 	if left, err := os.ReadDir(work); err != nil || len(left) > 0 {
 		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
+// mustSayTier fails the test unless the demo has said that its first host runs under Wine, which CI needs and another machine may lack, and
+// that the others are in process.
+func mustSayTier(t *testing.T, said string) {
+	t.Helper()
+	first := winhost.TierWine
+	if err := cmp.Or(winhost.WineAvailable(), winhost.NetworkAvailable()); err != nil {
+		first = winhost.TierInProcess
+		if os.Getenv("CI") == "true" {
+			t.Errorf("no host runs our real programs: %v", err)
+		}
+		t.Logf("all hosts are in process: %v", err)
+	}
+	for hosts, tier := range map[string]string{`win-1 at \S+`: first, `win-2 to win-\d+`: winhost.TierInProcess} {
+		if !regexp.MustCompile(hosts + ": " + regexp.QuoteMeta(tierText[tier])).MatchString(said) {
+			t.Errorf("the demo does not say of %s that it is %s:\n%s", hosts, tierText[tier], said)
+		}
 	}
 }
 
