@@ -202,6 +202,7 @@ func TestAdoptSources(t *testing.T) {
 	for _, s := range sources {
 		s.instance.waitConfigured(t, v1alpha1.ReasonManagedByWMCO)
 	}
+	o.mustBeApprovedByWMCO(t, scaled) // its instance was there when it became a Node
 	commands := section(t, "Replace WMCO, and go back")
 	end := only(t, commands, "oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=0")
 	listed.replacing(t, wmco.InstancesConfigMap).run(t, commands, end)
@@ -529,6 +530,36 @@ func (o *openShiftSite) wmcoHost(t *testing.T, h *siteHost) wmcostandin.Made {
 		Bootstrap: text, ServerCA: admin.CAData, Trusted: admin.CAData, Proxy: wmcostandin.ProxyOfCluster(),
 		ClientCA: object[mcfgv1.ControllerConfig](t, o, "machine-config-controller").Spec.KubeAPIServerServingCAData,
 	}
+}
+
+// mustBeApprovedByWMCO fails the test unless WMCO has approved the certificates that the kubelet of the host has asked for as the node that it is, and
+// nobody else has.
+func (o *openShiftSite) mustBeApprovedByWMCO(t *testing.T, h *siteHost) {
+	t.Helper()
+	eventually(t, "the kubelet has its certificates", func() error {
+		list, err := o.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		asked := 0
+		for i := range list.Items {
+			r := &list.Items[i]
+			if r.Spec.Username != "system:node:"+h.name {
+				continue
+			}
+			asked++
+			if len(r.Status.Conditions) == 0 {
+				return fmt.Errorf("request %s is pending", r.Name)
+			}
+			if slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Reason != approvedByWMCO }) {
+				t.Fatalf("request %s for %s has conditions %+v", r.Name, r.Spec.SignerName, r.Status.Conditions)
+			}
+		}
+		if asked == 0 {
+			return errors.New("it has asked for none")
+		}
+		return nil
+	})
 }
 
 // approvedByWMCO is the reason of what approve approves.

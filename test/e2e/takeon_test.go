@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,7 +111,6 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 		systems[address] = wmcostandin.Host{System: host, Name: h.name, Put: func() error { return fixture.Put(host) }}
 	}
 	approve(t, o, "system:node:"+machine.name) // what WMCO leaves to the approver of Machines
-	begun := metav1.Now().Rfc3339Copy()        // of times of objects, which have no fractions
 	operator := wmcostandin.Start(wmcostandin.Options{
 		Client: o.client, Kube: o.Kube, Namespace: wmco.Namespace, Version: "11.0.0",
 		Host: func(address string) (wmcostandin.Host, error) {
@@ -155,7 +153,6 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 		t.Errorf("an operation came after the release: %s", describeOperation(entry.get(t)))
 	}
 	o.waitRunning(t, machine.namespace, machine.name)
-	o.mustBeApprovedByWMCO(t, machine, begun)
 	o.endWMCO(t)
 	for _, h := range hosts {
 		h.waitConfigured(t, v1alpha1.ReasonForeignNode)
@@ -166,35 +163,6 @@ func (o *openShiftSite) takenOnUnanswered(t *testing.T, g *guided, commands []st
 	if err := mustHaveDone(); err != nil {
 		t.Error(err)
 	}
-}
-
-// mustBeApprovedByWMCO fails the test unless WMCO has approved each certificate that the kubelet of the host has asked for since then, and nobody else has.
-func (o *openShiftSite) mustBeApprovedByWMCO(t *testing.T, h *siteHost, since metav1.Time) {
-	t.Helper()
-	eventually(t, "the kubelet has its certificates", func() error {
-		list, err := o.Kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		asked := 0
-		for i := range list.Items {
-			r := &list.Items[i]
-			if r.Spec.Username != "system:node:"+h.name || r.CreationTimestamp.Before(&since) {
-				continue
-			}
-			asked++
-			if len(r.Status.Conditions) == 0 {
-				return fmt.Errorf("request %s is pending", r.Name)
-			}
-			if slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool { return c.Reason != approvedByWMCO }) {
-				t.Fatalf("request %s for %s has conditions %+v", r.Name, r.Spec.SignerName, r.Status.Conditions)
-			}
-		}
-		if asked == 0 {
-			return errors.New("it has asked for none")
-		}
-		return nil
-	})
 }
 
 // mustBeOfWMCO fails the test unless WMCO alone has the host, whose Node is the one that it was.
