@@ -390,7 +390,7 @@ func TestMachineSetActions(t *testing.T) {
 		{name: "apply, ignored", files: map[string]string{"winworker.json": windows}, args: []string{"-b", "-i", "golden", "apply"}, file: "applied.json", want: `"name": "winbyoh"`},
 		{name: "apply again, ignored", files: map[string]string{"winbyoh.json": ignored(windows, "true")}, args: []string{"-b", "-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 20,`},
 		{name: "delete, ignored", files: map[string]string{"winworker.json": windows, "winbyoh.json": ignored(windows, "true")}, args: []string{"-b", "delete"}, file: "deleted", want: "winbyoh"},
-		{name: "apply again, as WMCO has labelled it", files: map[string]string{"winworker.json": ignored(windows, "false")}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 20,`},
+		{name: "apply again, as WMCO has labeled it", files: map[string]string{"winworker.json": ignored(windows, "false")}, args: []string{"-i", "golden", "apply"}, file: "applied.json", want: `"replicas": 20,`},
 		{
 			name: "apply, ignored, one that is not", files: map[string]string{"win.json": windows}, args: []string{"-bi", "my golden", "-n", "win", "apply"},
 			want: `MachineSet win exists, and its Machines are not ignored: they have no label windowsmachineconfig.openshift.io/ignore=true. Choose another name with -n, or run this without -b: ./machineset.sh -i my\ golden -n win apply`,
