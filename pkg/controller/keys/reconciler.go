@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -51,10 +52,10 @@ type Reconciler struct {
 	measured map[string][]string
 	// now is the clock.
 	now func() time.Time
-	// refused are the namespaces in which nothing can be kept, as was said.
-	refused map[string]bool
-	// full are the Secrets for which there is no room, as was said.
-	full map[types.NamespacedName]bool
+	// refused are the namespaces in which nothing can be kept, and when that was said.
+	refused map[string]time.Time
+	// full are the Secrets for which there is no room, and when that was said.
+	full map[types.NamespacedName]time.Time
 	// compromised is what was said of the compromised keys of Secrets.
 	compromised map[types.NamespacedName]string
 	// holds are the namespaces in which something was kept when that was read.
@@ -68,7 +69,7 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]bool{}, full: map[types.NamespacedName]bool{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]map[string][]byte{}}
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]map[string][]byte{}}
 }
 
 // secretState is a Secret with credentials as it is found, and what is to be kept of it.
@@ -357,12 +358,15 @@ func (r *Reconciler) sayRestored(namespace string, secrets int) {
 		secrets, v1alpha1.CompromisedKeysAnnotation)
 }
 
-// sayRefused records, once, that keys cannot be kept.
+// isDue says whether something is to be said that lasts, and was said at a time, if it was.
+func (r *Reconciler) isDue(said time.Time) bool { return r.now().Sub(said) >= message.RepeatAfter }
+
+// sayRefused records that keys cannot be kept.
 func (r *Reconciler) sayRefused(namespace string, states []secretState) {
-	if r.refused[namespace] {
+	if !r.isDue(r.refused[namespace]) {
 		return
 	}
-	r.refused[namespace] = true
+	r.refused[namespace] = r.now()
 	for _, s := range states {
 		r.Recorder.Eventf(s.secret, corev1.EventTypeWarning, eventNotKept, "The key of this Secret cannot be kept, so that its %d hosts get no other one. Let windows-controller keep it: "+
 			"kubectl create rolebinding %s -n %s --clusterrole=%s --serviceaccount=%s:windows-controller",
@@ -382,7 +386,7 @@ func (r *Reconciler) sayCompromised(secret *corev1.Secret, warning string) {
 	}
 }
 
-// sayFull records, once, of which Secrets the keys cannot be kept because there is no room, and returns the others.
+// sayFull records of which Secrets the keys cannot be kept because there is no room, and returns the others.
 func (r *Reconciler) sayFull(namespace string, states []secretState, refused []string) (others []secretState) {
 	for _, s := range states {
 		name := client.ObjectKeyFromObject(s.secret)
@@ -391,8 +395,8 @@ func (r *Reconciler) sayFull(namespace string, states []secretState, refused []s
 			others = append(others, s)
 			continue
 		}
-		if !r.full[name] {
-			r.full[name] = true
+		if r.isDue(r.full[name]) {
+			r.full[name] = r.now()
 			r.Recorder.Eventf(s.secret, corev1.EventTypeWarning, eventNotKept, "The key of this Secret cannot be kept, so that its %d hosts get no other one: Secret %s/%s has no room for it. "+
 				"Let hosts of this namespace share Secrets, or use short keys: ssh-keygen -t ed25519 -N '' -f new-key", s.progress.total(), namespace, host.KeptSecret)
 		}

@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -132,6 +133,15 @@ func (f *fixture) reconcile(secret types.NamespacedName) []string {
 		out = append(out, c.Fingerprint)
 	}
 	return out
+}
+
+// reconcileUnread looks at the namespace of the operator, where nothing may be read.
+func (f *fixture) reconcileUnread() {
+	f.t.Helper()
+	result, err := f.Reconcile(f.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: clusterKey.Namespace}})
+	if err != nil || result.RequeueAfter == 0 {
+		f.t.Errorf("again after %s, %v", result.RequeueAfter, err)
+	}
 }
 
 // set records which key the host of an instance has.
@@ -457,12 +467,15 @@ func TestUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.unread = true
-	result, err := f.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: clusterKey.Namespace}})
-	if err != nil || result.RequeueAfter == 0 {
-		t.Errorf("again after %s, %v", result.RequeueAfter, err)
-	}
+	f.reconcileUnread()
 	f.expectEvent("Warning KeyNotKept The key of this Secret cannot be kept, so that its 1 hosts get no other one. Let windows-controller keep it: " +
 		"kubectl create rolebinding windows-credentials-keeper -n operator --clusterrole=windows-credentials-keeper --serviceaccount=operator:windows-controller")
+	f.reconcileUnread()
+	f.expectEvent("")
+	later := time.Now().Add(message.RepeatAfter)
+	f.now = func() time.Time { return later }
+	f.reconcileUnread()
+	f.expectEvent("Warning KeyNotKept ") // events go after a while
 	f.unread = false
 	if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -24,16 +24,22 @@ import (
 func TestReporter(t *testing.T) {
 	recorder := record.NewFakeRecorder(10)
 	r := NewReporter(recorder, scheme.Scheme)
+	now := time.Now()
+	r.now = func() time.Time { return now }
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}}
 	steps := []struct {
 		name     string
 		uid      string
 		problems map[string]string
 		forget   bool
+		after    time.Duration
 		want     []string
 	}{
 		{name: "new", uid: "1", problems: map[string]string{"y": "why", "x": "ex"}, want: []string{"Warning Bad ex", "Warning Bad why"}},
 		{name: "the same", uid: "1", problems: map[string]string{"y": "why", "x": "ex"}},
+		{name: "soon after", uid: "1", after: RepeatAfter - time.Minute, problems: map[string]string{"y": "why", "x": "ex", "z": "zet"}, want: []string{"Warning Bad zet"}},
+		{name: "it lasts", uid: "1", after: time.Minute, problems: map[string]string{"y": "why", "x": "ex", "z": "zet"}, want: []string{"Warning Bad ex", "Warning Bad why"}},
+		{name: "also that which came later", uid: "1", after: RepeatAfter - time.Minute, problems: map[string]string{"y": "why", "x": "ex", "z": "zet"}, want: []string{"Warning Bad zet"}},
 		{name: "another message", uid: "1", problems: map[string]string{"y": "not", "x": "ex"}, want: []string{"Warning Bad not"}},
 		{name: "one is put right", uid: "1", problems: map[string]string{"x": "ex"}},
 		{name: "and comes back", uid: "1", problems: map[string]string{"y": "not", "x": "ex"}, want: []string{"Warning Bad not"}},
@@ -46,6 +52,7 @@ func TestReporter(t *testing.T) {
 		if step.uid == "2" {
 			pod.UID = "2"
 		}
+		now = now.Add(step.after)
 		if step.forget {
 			r.Forget(client.ObjectKeyFromObject(pod))
 		}

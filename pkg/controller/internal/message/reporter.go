@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,12 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// RepeatAfter is when a problem that lasts is told again: an API server keeps events for an hour by default (--event-ttl), and
+// whoever looks for the reason later is to find one.
+const RepeatAfter = 30 * time.Minute
+
 // Reporter emits Warning events about problems of objects of one kind, each once
-// and not at every pass. After a restart each problem is reported once more. It is
+// and not at every pass, and again after [RepeatAfter]. After a restart each problem is reported once more. It is
 // safe for concurrent use.
 type Reporter struct {
 	recorder record.EventRecorder
 	scheme   *runtime.Scheme
+	now      func() time.Time
 
 	mu   sync.Mutex // guards told
 	told map[types.NamespacedName]told
@@ -30,36 +36,46 @@ type Reporter struct {
 // told is what was last reported about one object.
 type told struct {
 	uid      types.UID
-	problems map[string]string // by field
+	problems map[string]problem // by field
+}
+
+// problem is one that was reported at some time.
+type problem struct {
+	message string
+	at      time.Time
 }
 
 // NewReporter returns a Reporter that emits through recorder about objects that
 // scheme knows.
 func NewReporter(recorder record.EventRecorder, scheme *runtime.Scheme) *Reporter {
-	return &Reporter{recorder: recorder, scheme: scheme, told: map[types.NamespacedName]told{}}
+	return &Reporter{recorder: recorder, scheme: scheme, now: time.Now, told: map[types.NamespacedName]told{}}
 }
 
-// Report emits an event about obj for each of problems that is new or has a new
-// message. Problems are messages by the path of the field that they are about, for
+// Report emits an event about obj for each of problems that is new, has a new
+// message, or was told [RepeatAfter] ago. Problems are messages by the path of the field that they are about, for
 // example data[10.1.42.1]; empty is the whole object. A problem that went away and
 // comes back is reported again. Reason is that of the events, in CamelCase.
 func (r *Reporter) Report(obj client.Object, reason string, problems map[string]string) {
-	key := client.ObjectKeyFromObject(obj)
+	key, now := client.ObjectKeyFromObject(obj), r.now()
+	var tell []string
 	r.mu.Lock()
-	before := r.told[key]
-	if len(problems) == 0 {
+	before, after := r.told[key], told{uid: obj.GetUID(), problems: map[string]problem{}}
+	for _, field := range slices.Sorted(maps.Keys(problems)) {
+		last, is := before.problems[field]
+		if is && before.uid == after.uid && last.message == problems[field] && now.Sub(last.at) < RepeatAfter {
+			after.problems[field] = last
+			continue
+		}
+		after.problems[field] = problem{problems[field], now}
+		tell = append(tell, field)
+	}
+	if r.told[key] = after; len(problems) == 0 {
 		delete(r.told, key)
-	} else {
-		r.told[key] = told{uid: obj.GetUID(), problems: maps.Clone(problems)}
 	}
 	r.mu.Unlock()
 
-	for _, field := range slices.Sorted(maps.Keys(problems)) {
-		message := problems[field]
-		if before.uid == obj.GetUID() && before.problems[field] == message {
-			continue
-		}
-		r.recorder.Event(r.regarding(obj, field), corev1.EventTypeWarning, reason, EventNote(message))
+	for _, field := range tell {
+		r.recorder.Event(r.regarding(obj, field), corev1.EventTypeWarning, reason, EventNote(problems[field]))
 	}
 }
 
