@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // cancels has somebody request the end of the operation, which the process is told.
@@ -208,6 +209,30 @@ func TestRemoveWhatMayBeReleased(t *testing.T) {
 			op := f.finish()
 			f.wantMet(want)
 			if node := f.findNode(); op.Phase != v1alpha1.OperationSucceeded || (node != nil) != released || f.drain.runs > 0 == released {
+				t.Errorf("it is %s: %s, %d drains, the Node is %+v", op.Phase, op.Message, f.drain.runs, node)
+			}
+		})
+	}
+}
+
+// TestRemoveWhatWMCOHas: a status of before a release, as from a backup, says that the host is ours, and its Node that it is that of WMCO. The
+// host knows.
+func TestRemoveWhatWMCOHas(t *testing.T) {
+	t.Parallel()
+	for name, ours := range map[string]bool{"it was released since": false, "its Node is to be written yet": true} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(removeOperation(), isBeingDeleted, func(i *v1alpha1.WindowsInstance) {
+				i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
+			}))
+			f.configure()
+			node := f.node()
+			node.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+			f.updateNode(node)
+			if f.host.is, f.host.recorded = "", ""; ours {
+				f.host.is, f.host.recorded = testRevision, testRevision
+			}
+			op := f.finish()
+			if node := f.findNode(); op.Phase != v1alpha1.OperationSucceeded || (node == nil) != ours || (f.drain.runs > 0) != ours {
 				t.Errorf("it is %s: %s, %d drains, the Node is %+v", op.Phase, op.Message, f.drain.runs, node)
 			}
 		})

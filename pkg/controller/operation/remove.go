@@ -17,18 +17,22 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // claim finds out, before anything is done to a host that is to be removed, whether an operation
 // of ours ever changed it. The status says so, or the host itself, where an object was
-// recreated without its status, or nobody knows whether the host was released. Otherwise only our agent is on it, and its Node, if it has one, is
+// recreated without its status, or nobody knows whether the host was released. It is asked, too, where its Node is that of the Windows Machine Config Operator:
+// a status that was restored from before a release does not know of it. Otherwise only our agent is on it, and its Node, if it has one, is
 // that of others: their pods stay, and so does their Node.
 func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 	release := e.instance.Status.ReleaseBegunBy()
 	if release == nil && e.instance.Status.MayHaveChangedHost() {
-		return nil, nil //nolint:nilnil // nothing is skipped
+		if taken, err := e.takenByWMCO(ctx); err != nil || !taken {
+			return nil, err // nothing is skipped
+		}
 	}
 	facts, err := e.gatherFacts(ctx, "it cannot be found out what is on the host")
 	if err != nil {
@@ -48,6 +52,16 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 		why = fmt.Sprintf("Operation %s has released the host, so that only our agent is on it, and its Node is not touched.", release.ID)
 	}
 	return map[string]string{v1alpha1.StepWaitForSlot: why, v1alpha1.StepCordon: why, v1alpha1.StepDrain: why, v1alpha1.StepDeleteNode: why}, nil
+}
+
+// takenByWMCO says whether the Node of the instance is that of the Windows Machine Config Operator.
+func (e *execution) takenByWMCO(ctx context.Context) (bool, error) {
+	known := e.instance.Status.Node
+	if known == nil {
+		return false, nil
+	}
+	node, err := e.readNode(ctx, known.Name)
+	return err == nil && node != nil && node.UID == known.UID && object.MadeByWMCO(node), err
 }
 
 // superseded says why the host is not to be removed any more, empty if it is. A host that does not
