@@ -71,6 +71,8 @@ type fileRecord struct {
 	Path string `json:"path"`
 	// Aside is the path of the file that existed before. Empty: there was none.
 	Aside string `json:"aside,omitempty"`
+	// Released is where a release has moved that file, or was about to. It is at Aside if that is there. Empty: none has.
+	Released string `json:"released,omitempty"`
 	// Saved: the file that existed before, if any, is at Aside. What is at Path is ours.
 	Saved    bool            `json:"saved"`
 	OnChange config.OnChange `json:"onChange"`

@@ -175,9 +175,10 @@ func (a *application) recordImported(path string) error {
 	return nil
 }
 
-// keepAside moves the files that existed before to where they stay, and returns whether there are any. A name tells which file it was.
+// keepAside moves the files that existed before to where they stay, and returns whether there are any. A name tells which file it was. Where they
+// go is recorded before: a release that does not complete may not be the end of it, and whoever keeps the host and removes it later gets them back.
 func (a *application) keepAside() (kept bool, err error) {
-	for _, r := range a.Files {
+	for key, r := range a.Files {
 		if r.Aside == "" {
 			continue
 		}
@@ -193,6 +194,11 @@ func (a *application) keepAside() (kept bool, err error) {
 		}
 		to, err := a.freeName(api.ReleasedDirectory + `\` + baseName(r.Aside) + "-" + baseName(r.Path))
 		if err != nil {
+			return kept, err
+		}
+		r.Released = to
+		a.Files[key] = r
+		if err := a.save(); err != nil {
 			return kept, err
 		}
 		if err := a.System.Rename(r.Aside, to); err != nil {

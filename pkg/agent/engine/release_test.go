@@ -288,7 +288,7 @@ func (f *fake) sameAs() *fake {
 
 // TestReleaseCrash: wherever it is interrupted, the same can be requested again and ends as if it had not been.
 func TestReleaseCrash(t *testing.T) {
-	start, _ := ourHost(t)
+	start, first := ourHost(t)
 	whole := start.sameAs()
 	if r := release(t, whole); r.Outcome != api.OutcomeReleased {
 		t.Fatalf("released: %+v", r)
@@ -298,6 +298,16 @@ func TestReleaseCrash(t *testing.T) {
 		f := start.sameAs()
 		crashed := crashing(f, at, func() { release(t, f) })
 		f.loseProcess()
+		if _, ours := f.files[fold(inventoryPath)]; ours { // somebody may have it configured again in place of that, and removed later
+			kept := f.sameAs()
+			converge(t, kept, first)
+			if r := engineOf(kept).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+				t.Fatalf("crash %d: removed: %+v", at, r)
+			}
+			if got := kept.files[`c:\k\was-there.conf`].Content; got != "theirs" {
+				t.Fatalf("crash %d: who has kept it and removed it then finds %q", at, got)
+			}
+		}
 		if r := release(t, f); r.Outcome == api.OutcomeFailed {
 			t.Fatalf("crash %d: %+v", at, r)
 		}

@@ -319,11 +319,19 @@ func (a *application) removeFile(ctx context.Context, s *step) error {
 	}
 	r := a.Files[fold(s.Name)]
 	if r.Aside != "" && s.file == nil {
-		aside, err := a.System.Stat(r.Aside)
-		if err != nil || aside.Kind == FileMissing {
-			return err // what is at the path is what existed before
+		for _, before := range []string{r.Aside, r.Released} {
+			if before == "" {
+				continue
+			}
+			aside, err := a.System.Stat(before)
+			if err != nil {
+				return err
+			}
+			if aside.Kind != FileMissing {
+				return a.replace(s.Name, func() error { return a.System.Rename(before, s.Name) })
+			}
 		}
-		return a.replace(s.Name, func() error { return a.System.Rename(r.Aside, s.Name) })
+		return nil // what is at the path is what existed before
 	}
 	if err := a.keepProgram(s.Name); err != nil {
 		return err
