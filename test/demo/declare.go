@@ -141,7 +141,7 @@ func (s *site) declare(ctx context.Context, sys *system.System, platform configv
 		}
 	}
 	for _, m := range data.Machines {
-		if sys.Cloud != nil {
+		if sys.Cloud != nil && sys.Cloud.ProviderID(m.Address) != "" {
 			if _, err := sys.Kubectl(ctx, "patch", "machine", m.Name, "-n", machineNamespace, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"providerID":%q}}`, sys.Cloud.ProviderID(m.Address))); err != nil {
 				return err
 			}

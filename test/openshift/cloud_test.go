@@ -91,6 +91,9 @@ func TestProviderID(t *testing.T) {
 		if got := cloud.ProviderID("10.0.0.7"); got != want {
 			t.Errorf("on %s it is %q, want %q", platform, got, want)
 		}
+		if other := cloud.ProviderID("10.0.0.8"); want != "" && other == want {
+			t.Errorf("on %s two addresses are %q", platform, other)
+		}
 		if got := cloud.ProviderID(""); got != "" {
 			t.Errorf("on %s that of no address is %q", platform, got)
 		}

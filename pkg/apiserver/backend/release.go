@@ -53,7 +53,7 @@ func (*Hosts) PlanRelease(_ context.Context, instance *v1alpha1.WindowsInstance)
 	if node := instance.Status.Node; node != nil {
 		changes = append(changes, v1alpha1.PlannedChange{
 			Kind: "Node", Name: node.Name, Action: string(api.ActionUpdate), Impact: v1alpha1.ImpactNone,
-			Message: "Loses the label and the annotations by which it belongs to this operator, and a cordon of an operation that failed. It gets the annotations by which the Windows Machine Config Operator takes it on when all hosts are released: " + takeover.StartWMCO + ".",
+			Message: "Loses the label and the annotations by which it belongs to this operator, and a cordon of an operation that failed. It gets the annotations by which the Windows Machine Config Operator takes it on when all hosts are released. " + takeover.StartWMCO,
 		})
 	}
 	return changes, nil

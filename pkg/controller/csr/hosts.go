@@ -51,13 +51,8 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 		if deleted && (joining != nil || !waitsForRemoval(instance)) || !instance.Status.Identified() && instance.Namespace != s.namespace {
 			continue // whoever names a host has none by that, and must not make that of others ambiguous
 		}
-		if managedByWMCO(instance) {
-			continue // WMCO approves what its hosts ask for
-		}
-		if left, err := s.unmanagedOfWMCO(ctx, instance, nodeName); err != nil {
-			return nil, err
-		} else if left {
-			continue
+		if !joins && leftToOthers(instance) {
+			continue // they approve what their hosts ask for
 		}
 		if !joins && hostnameTaken(instance) {
 			continue // it becomes no Node by that name, and must not make that of the other host ambiguous
@@ -120,25 +115,14 @@ func (s hosts) succeeds(h, deleted *identity.Host, nodeName string) bool {
 	return h.Node == nodeName || h.IsNamed(nodeName) && (h.Object.Namespace == deleted.Object.Namespace || h.Object.Namespace == s.namespace)
 }
 
-// managedByWMCO says whether the host is left to the Windows Machine Config Operator, which runs. While it does no host can be configured here,
-// so that one which has no Node yet, and for which inputs are missing, becomes one by its hand, if at all: what the kubelet asks for can be here before its Node is.
-func managedByWMCO(instance *v1alpha1.WindowsInstance) bool {
+// leftToOthers says whether the host is left to the Windows Machine Config Operator, which runs, or becomes a Node by others, if at all: it was never
+// configured here, and cannot be while inputs are missing, whichever they are. A running operator is one of these; what the kubelets of its hosts ask for can be here before their Nodes are.
+func leftToOthers(instance *v1alpha1.WindowsInstance) bool {
 	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
 	if c == nil {
 		return false
 	}
 	return c.Reason == v1alpha1.ReasonManagedByWMCO || c.Reason == v1alpha1.ReasonInputsMissing && instance.Status.CurrentRevision == "" && !instance.Status.MayHaveChangedHost()
-}
-
-// unmanagedOfWMCO says whether a host is one of the Windows Machine Config Operator, of which a controller that manages no hosts does not
-// know whether it runs.
-func (s hosts) unmanagedOfWMCO(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (bool, error) {
-	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
-	if c == nil || c.Reason != v1alpha1.ReasonNotManaged {
-		return false, nil
-	}
-	node, err := object.Get(ctx, s.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
-	return object.MarkedByWMCO(node), err
 }
 
 // hostnameTaken says whether another host is the Node by the computer name of the host, or comes before it.

@@ -44,7 +44,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
-	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const (
@@ -313,8 +312,6 @@ func TestReconcile(t *testing.T) {
 	otherName := func(i *v1alpha1.WindowsInstance) {
 		i.Status.System = &v1alpha1.SystemStatus{Hostname: "EC2AMAZ-1"}
 	}
-	nodeOfWMCO := node(testNode)
-	nodeOfWMCO.Annotations = map[string]string{wmco.DesiredVersionAnnotation: "11.0.0"}
 	const stays = "CertificateSigningRequest csr-1 for the kubelet serving certificate of node win-1 is not approved and stays pending: "
 	tests := []struct {
 		name    string
@@ -333,12 +330,11 @@ func TestReconcile(t *testing.T) {
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, win-1.example.com from status.system.fqdn, 10.0.0.5 from spec.address.",
 		},
-		{name: "of a host that WMCO, which runs, makes a node", request: serving(t, "win-1", "10.0.0.5"), others: objects{host1(withReason(v1alpha1.ReasonInputsMissing)), host2(), node(testNode)}},
+		{name: "of a host that cannot be configured here, so that others make it a node", request: serving(t, "win-1", "10.0.0.5"), others: objects{host1(withReason(v1alpha1.ReasonInputsMissing)), host2(), node(testNode)}},
 		{
 			name: "of a host of others, where nothing is managed", request: serving(t, "win-1", "10.0.0.5"), others: objects{host1(withReason(v1alpha1.ReasonNotManaged)), host2(), node(testNode)},
 			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname, 10.0.0.5 from spec.address.",
 		},
-		{name: "of a host of WMCO, where nothing is managed", request: serving(t, "win-1", "10.0.0.5"), others: objects{host1(withReason(v1alpha1.ReasonNotManaged)), host2(), nodeOfWMCO}},
 		{name: "of a host that WMCO manages", request: serving(t, "win-1", "10.0.0.5"), others: objects{host1(leftToWMCO), host2(), node(testNode)}},
 		{
 			name: "serving at the addresses of the platform", request: serving(t, "win-1", "10.0.0.5", "10.7.0.1"),

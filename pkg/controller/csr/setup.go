@@ -106,7 +106,7 @@ var identityChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
-		return okBefore && okAfter && (identity.Changed(before, after) || managedByWMCO(before) != managedByWMCO(after) || hostnameTaken(before) != hostnameTaken(after))
+		return okBefore && okAfter && (identity.Changed(before, after) || leftToOthers(before) != leftToOthers(after) || hostnameTaken(before) != hostnameTaken(after))
 	},
 }
 

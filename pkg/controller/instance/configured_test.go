@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -134,6 +135,8 @@ func TestEvaluateConfigured(t *testing.T) {
 	notReady := newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)
 	ofWMCO := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	ofWMCO.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+	ofMachine := known(t)
+	ofMachine.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "winworker-a", UID: "m", Controller: new(true)}}
 	upgrading := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	upgrading.Labels = map[string]string{wmco.UpgradingLabel: "true"}
 	expired := api.KubeletCertificate{Problem: api.CertificateExpired, NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -223,8 +226,10 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"a node of others, whose adoption broke off when that daemon was removed", snapshot{instance: brokeOff, observation: setUpWith("", ""), node: ready},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
-		{"a node that WMCO, which runs, may be making", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
-			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"and the Windows Machine Config Operator (WMCO) runs: it is only watched", "--replicas=0"}, v1alpha1.InstanceReady},
+		{"a node of others, and WMCO runs", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ForeignNode", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{"kubectl windows reconfigure"}, v1alpha1.InstanceReady},
+		{"a node that WMCO, which runs, may be making", snapshot{instance: ofMachine, observation: setUpWith("", ""), node: ready, inputs: wmcoRunsError{}},
+			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"which the Windows Machine Config Operator (WMCO) may be making: it is only watched", "WMCO runs"}, v1alpha1.InstanceReady},
 		{"a node that WMCO, which runs, upgrades", snapshot{instance: known(t), observation: setUpWith("", ""), node: upgrading, inputs: wmcoRunsError{}},
 			[]string{"Unknown/ManagedByWMCO", "Unknown/ManagedByWMCO", "True/AllChecksPassed"}, []string{"which the Windows Machine Config Operator (WMCO) manages"}, v1alpha1.InstanceReady},
 		{"our node, and WMCO runs", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ofWMCO, inputs: wmcoRunsError{}},
@@ -241,7 +246,7 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
 		{"released", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: setUpWith("", ""), node: ofWMCO},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"},
-			[]string{"was released to the Windows Machine Config Operator (WMCO) by operation op-2", "oc delete secret windows-user-data -n openshift-machine-api", "--replicas=1, or install it if it is not there", "kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+			[]string{"was released to the Windows Machine Config Operator (WMCO) by operation op-2", "oc delete secret windows-user-data -n openshift-machine-api --ignore-not-found && oc scale deployment windows-machine-config-operator -n openshift-windows-machine-config-operator --replicas=1", "kubectl windows adopt win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
 		{"released, and probed before that", snapshot{instance: releasedHost(v1alpha1.OperationSucceeded), observation: before, node: ofWMCO},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"was released"}, v1alpha1.InstanceReady},
 		{"being released, and probed before that", snapshot{instance: releasedHost(v1alpha1.OperationRunning), observation: setUpWith(revision1, ""), node: oursStill},
@@ -410,6 +415,17 @@ func TestEvaluateLeftWhilePaused(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", step.name, conditions, step.want)
 		}
 		s.instance.Status = got
+	}
+
+	// It was paused before WMCO made it a Node.
+	s.paused, s.node, s.observation, s.inputs = "", nil, setUpWith("", ""), wmcoRunsError{}
+	s.instance.Status = evaluate(s)
+	if got := conditionsOf(&s.instance.Status); !slices.Contains(got, "Configured=False/InputsMissing") {
+		t.Fatalf("before it is a Node: %v", got)
+	}
+	s.paused, s.node, s.observation, s.inputs = "It is paused.", ofWMCO, nil, nil
+	if got := evaluate(s); !slices.Contains(conditionsOf(&got), "Configured=Unknown/ForeignNode") {
+		t.Errorf("when WMCO has made it a Node and ended: %v", conditionsOf(&got))
 	}
 	s.instance.Status = v1alpha1.WindowsInstanceStatus{MachineID: s.instance.Status.MachineID}
 	if got := evaluate(s); !slices.Contains(conditionsOf(&got), "Configured=Unknown/Paused") {

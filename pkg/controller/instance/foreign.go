@@ -11,6 +11,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/origin"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
@@ -32,10 +33,16 @@ func (e *evaluation) ofWMCO() bool {
 	return e.foreign() && object.MadeByWMCO(e.node)
 }
 
-// leftToWMCO says whether WMCO runs, and has made the host a node or may be about to: what says so comes to its Node last, and is taken away
-// while it configures the host again after its update.
+// leftToWMCO says whether WMCO runs, and has made the host a node or may be about to. WMCO marks a Node only when it has configured the host, and takes
+// the mark away to configure the host again, so that a Node without one may be its own as well.
 func (e *evaluation) leftToWMCO() bool {
-	return e.foreign() && e.node != nil && !object.Ours(e.node) && errors.Is(e.inputs, document.ErrOtherOperator)
+	return e.foreign() && e.node != nil && !object.Ours(e.node) && errors.Is(e.inputs, document.ErrOtherOperator) &&
+		(object.MarkedByWMCO(e.node) || e.hasWICD() || len(origin.Objects(e.instance)) > 0) // it takes on Machines and entries, and no others
+}
+
+// hasWICD says whether the daemon of WMCO was seen on the host.
+func (e *evaluation) hasWICD() bool {
+	return e.observation != nil && e.observation.report != nil && e.observation.report.wicd
 }
 
 // keysOfWMCO says whether it is left to WMCO which keys a host accepts: WMCO may run, and has the host, or may be configuring it,
@@ -46,7 +53,7 @@ func (e *evaluation) keysOfWMCO() bool {
 		return true
 	}
 	if !e.managed { // nobody has found out whether WMCO runs
-		return object.MadeByWMCO(e.node)
+		return object.MarkedByWMCO(e.node)
 	}
 	mayRun := errors.Is(e.inputs, document.ErrOtherOperator) || !e.clusterRead() || e.status.ReleasedBy() != nil
 	return mayRun && e.status.CurrentRevision == "" && !e.status.MayHaveChangedHost()
@@ -61,24 +68,23 @@ func (e *evaluation) clusterRead() bool {
 // left says for the conditions to whom a host is left that others made a node, and how it is taken over.
 func (e *evaluation) left() (reason, text string) {
 	name, namespace := e.instance.Name, e.instance.Namespace
-	wicd := e.observation != nil && e.observation.report != nil && e.observation.report.wicd
+	wicd := e.hasWICD()
 	released := e.status.ReleasedBy()
 	switch {
 	case e.leftToWMCO():
-		whose := "which the Windows Machine Config Operator (WMCO) manages"
 		if !object.MarkedByWMCO(e.node) {
-			whose = "and the Windows Machine Config Operator (WMCO) runs"
+			return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) may be making: it is only watched, and its certificate requests are left to WMCO. %s", e.node.Name, e.inputsMessage())
 		}
-		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, %s: it is only watched, and its certificate requests are left to WMCO. "+
-			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, whose, wmco.Deployment, wmco.Namespace)
+		return v1alpha1.ReasonManagedByWMCO, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) manages: it is only watched, and its certificate requests are left to WMCO. "+
+			"To have it managed here, first end WMCO, which leaves its nodes as they are: oc scale deployment %s -n %s --replicas=0", e.node.Name, wmco.Deployment, wmco.Namespace)
 	case e.node == nil: // only one that was released is left to others then
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released to the Windows Machine Config Operator (WMCO) by operation %s, and has no Node: it is only watched. To have it configured here: kubectl windows reconfigure %s -n %s", released.ID, name, namespace)
 	case released != nil && !released.Active() && object.Ours(e.node):
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host was released by operation %s, which did not complete: Node %s still has what says that it is ours. The host is only watched. "+
 			"To complete it: kubectl windows release %s -n %s", released.ID, e.node.Name, name, namespace)
 	case released != nil && !wicd:
-		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host, Node %s, was released to the Windows Machine Config Operator (WMCO) by operation %s, and is only watched. When all hosts are released, WMCO takes it on: %s. "+
-			"To take it back before that: kubectl windows adopt %s -n %s", e.node.Name, released.ID, takeover.StartWMCO, name, namespace)
+		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host, Node %s, was released to the Windows Machine Config Operator (WMCO) by operation %s, and is only watched. To take it back before WMCO has it: kubectl windows adopt %s -n %s. "+
+			"When all hosts are released, start WMCO, which takes it on. %s", e.node.Name, released.ID, name, namespace, takeover.StartWMCO)
 	case object.MadeByWMCO(e.node), !object.Ours(e.node) && (wicd || e.status.AdoptionBrokeOff(e.node.UID)):
 		return v1alpha1.ReasonForeignNode, fmt.Sprintf("The host is Node %s, which the Windows Machine Config Operator (WMCO) has configured: it is only watched. "+
 			"To take it over as it is, without a restart of anything: kubectl windows adopt %s -n %s", e.node.Name, name, namespace)
@@ -87,11 +93,11 @@ func (e *evaluation) left() (reason, text string) {
 }
 
 // keepLeft is keep for the conditions that say to whom a host is left. That is no finding on the host: WMCO may end while it is paused, and
-// then nobody but us approves the certificate requests of its kubelet. As long as it is not known whether WMCO runs, they stay as they are.
+// then nobody but us approves the certificate requests of its kubelet. It may also have been made a Node since. As long as it is not known whether WMCO runs, they stay as they are.
 func (e *evaluation) keepLeft(condition string) {
 	c := e.get(condition)
 	switch {
-	case !e.clusterRead() || !e.foreign() || c == nil || c.Reason != v1alpha1.ReasonManagedByWMCO && c.Reason != v1alpha1.ReasonForeignNode:
+	case !e.clusterRead() || !e.foreign() || c == nil || c.Reason != v1alpha1.ReasonManagedByWMCO && c.Reason != v1alpha1.ReasonForeignNode && c.Reason != v1alpha1.ReasonInputsMissing:
 		e.keep(condition)
 	case condition == v1alpha1.ConditionUpToDate:
 		e.revisionUnknown()

@@ -139,7 +139,7 @@ func (e *evaluation) credentials() {
 			r.key.Fingerprint(), diagnosis(r.err, e.instance), e.instance.Name, e.instance.Namespace)
 		return
 	}
-	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed, describeRotationFailure(r, e.instance))
+	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKeyRotationFailed, describeRotationFailure(r, e.instance, e.pool))
 }
 
 // interrupted says whether an error of a rotation says nothing about the key: the host does not answer, or the connection broke. One
@@ -198,8 +198,8 @@ func rotated(r *rotation, before *v1alpha1.CredentialsStatus, c *metav1.Conditio
 	return text + "."
 }
 
-// describeRotationFailure says why a host did not get its key, and what to do.
-func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) string {
+// describeRotationFailure says why a host did not get its key, and what to do. pool is that of the instance, or nil.
+func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
 	var notProven *agentclient.NotProvenError
 	var agent *agentclient.Error
 	var what string
@@ -216,15 +216,15 @@ func describeRotationFailure(r *rotation, instance *v1alpha1.WindowsInstance) st
 		what = diagnosis(r.err, instance)
 	}
 	text := fmt.Sprintf("The host could not be given key %s: %s. It is tried again, and logged in to as before.", r.key.Fingerprint(), what)
-	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`, instance.Name, instance.Namespace, r.key) + replaceable(instance)
+	return text + fmt.Sprintf(` To do it by hand, open a shell on the host (kubectl windows exec -it %s -n %s -- powershell) and add the key to the file that its sshd reads, by default: Add-Content -Path C:\ProgramData\ssh\administrators_authorized_keys -Value '', '%s'`, instance.Name, instance.Namespace, r.key) + replaceable(instance, pool)
 }
 
-// replaceable says for a host of a Machine how that is replaced. Nobody does that by itself for a key: the host runs pods, and can be
-// logged in to. Empty for other hosts.
-func replaceable(instance *v1alpha1.WindowsInstance) string {
+// replaceable says for a host of a MachineSet how that makes another one. Nobody does that by itself for a key: the host runs pods, and can be
+// logged in to. Empty for other hosts, and for those with another key than the cluster-wide one, which new Machines authorize.
+func replaceable(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
 	machine := origin.Machine(instance)
-	if machine == nil {
+	if machine == nil || pool == nil || instance.Spec.CredentialsSecretRef != nil || pool.Spec.Template.CredentialsSecretRef != nil {
 		return ""
 	}
-	return fmt.Sprintf(". Or have its Machine replaced, with a drain: kubectl delete machines.machine.openshift.io %s -n %s", machine.Name, instance.Namespace)
+	return fmt.Sprintf(". Or have its MachineSet make another one, after a drain, unless its template has the former key, as on vSphere: kubectl delete machines.machine.openshift.io %s -n %s", machine.Name, instance.Namespace)
 }

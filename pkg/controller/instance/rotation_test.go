@@ -175,6 +175,8 @@ func TestRotateKeyLeftToWMCO(t *testing.T) {
 func TestKeysOfWMCO(t *testing.T) {
 	theirs, others := newNode("win-1", "10.1.42.1", corev1.ConditionTrue), newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	theirs.Annotations = map[string]string{wmco.VersionAnnotation: "11.0.0"}
+	upgrading := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	upgrading.Labels = map[string]string{wmco.UpgradingLabel: "true"}
 	for name, tt := range map[string]struct {
 		snapshot snapshot
 		current  string
@@ -192,6 +194,7 @@ func TestKeysOfWMCO(t *testing.T) {
 		"a node that has no version yet":   {snapshot: snapshot{managed: true, node: others, inputs: wmcoRunsError{}}, want: true},
 		"a node of others, and WMCO ended": {snapshot: snapshot{managed: true, node: others}},
 		"a node of others, no payload":     {snapshot: snapshot{node: others}},
+		"upgraded by WMCO, no payload":     {snapshot: snapshot{node: upgrading}, want: true},
 		"the cluster could not be read":    {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, want: true},
 		"it could not be read, and ours":   {snapshot: snapshot{managed: true, node: theirs, inputs: errors.New("reading Secret: timeout")}, current: "rev-1"},
 		"released, and WMCO has ended":     {snapshot: snapshot{managed: true, node: theirs}, released: true, want: true},
@@ -329,8 +332,18 @@ func TestRotateKeyByHand(t *testing.T) {
 	// Whoever has a Machine can have another one.
 	i := f.get("win-1")
 	i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "winworker-a", UID: "m", Controller: new(true)}}
-	if m := describeRotationFailure(&rotation{key: is, err: errors.New("it is elsewhere")}, i); !strings.HasSuffix(m, byHand+". Or have its Machine replaced, with a drain: kubectl delete machines.machine.openshift.io winworker-a -n "+i.Namespace) {
-		t.Errorf("of the host of a Machine it says %q", m)
+	i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "winworker"}
+	failed := &rotation{key: is, err: errors.New("it is elsewhere")}
+	if m := describeRotationFailure(failed, i, &v1alpha1.WindowsNodePool{}); !strings.HasSuffix(m, byHand+". Or have its MachineSet make another one, after a drain, unless its template has the former key, as on vSphere: kubectl delete machines.machine.openshift.io winworker-a -n "+i.Namespace) {
+		t.Errorf("of the host of a MachineSet it says %q", m)
+	}
+	// New Machines get the cluster-wide key, and those of no MachineSet are not made again.
+	own := &v1alpha1.WindowsNodePool{}
+	own.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "own"}
+	for _, pool := range []*v1alpha1.WindowsNodePool{own, nil} {
+		if m := describeRotationFailure(failed, i, pool); !strings.HasSuffix(m, byHand) {
+			t.Errorf("with pool %+v it says %q", pool, m)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ type Reconciler struct {
 	// holds are the namespaces in which something was kept when that was read.
 	holds map[string]bool
 	// written is what the kept Secrets have by the last pass, by namespace: there is no other copy of keys that hosts still have.
-	written map[string]map[string][]byte
+	written map[string]keptSecret
 	// credentials are those that were read.
 	credentials host.CredentialCache
 }
@@ -69,7 +69,14 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 func newReconciler(c client.Client, o Options) *Reconciler {
-	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]map[string][]byte{}}
+	return &Reconciler{Options: o, client: c, hosts: newMetric(o.Registerer), now: time.Now, measured: map[string][]string{}, refused: map[string]time.Time{}, full: map[types.NamespacedName]time.Time{}, compromised: map[types.NamespacedName]string{}, holds: map[string]bool{}, written: map[string]keptSecret{}}
+}
+
+// keptSecret is what is in a kept Secret.
+type keptSecret struct {
+	data map[string][]byte
+	// compromised is the annotation of that name.
+	compromised string
 }
 
 // secretState is a Secret with credentials as it is found, and what is to be kept of it.
@@ -111,16 +118,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.forget(namespace, names)
 		return reconcile.Result{}, nil
 	}
-	known, lost := kept.Data, apierrors.IsNotFound(err) && len(r.written[namespace]) > 0
-	if lost { // somebody has deleted it
-		known = r.written[namespace]
-	}
+	known, lost := r.recall(namespace, kept, apierrors.IsNotFound(err), unread, u.instances)
 	var entries []entry
 	var states []secretState
 	var errs []error
-	compromised := host.CompromisedKeys(kept.Annotations) // of all Secrets, also those that are gone
+	compromised := host.CompromisedKeys(map[string]string{v1alpha1.CompromisedKeysAnnotation: known.compromised}) // of all Secrets, also those that are gone
 	for _, name := range names {
-		e, state, err := r.look(ctx, name, known[name.Name], compromised, u.instances[name])
+		e, state, err := r.look(ctx, name, known.data[name.Name], compromised, u.instances[name])
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -130,14 +134,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	var unused []string
-	for _, name := range slices.Sorted(maps.Keys(known)) {
+	for _, name := range slices.Sorted(maps.Keys(known.data)) {
 		if u.instances[types.NamespacedName{Namespace: namespace, Name: name}] == nil {
 			unused = append(unused, name)
 		}
 	}
 	read := nextUnused(unused, r.now())
 	for _, name := range unused {
-		e, err := r.lookUnused(ctx, types.NamespacedName{Namespace: namespace, Name: name}, known[name], compromised, slices.Contains(read, name))
+		e, err := r.lookUnused(ctx, types.NamespacedName{Namespace: namespace, Name: name}, known.data[name], compromised, slices.Contains(read, name))
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -148,6 +152,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !unread { // who may write, and may not read at the moment, would write over keys that hosts still have
 		err = r.write(ctx, namespace, kept, data)
 	}
+	if err == nil && lost && !unread && len(data) > 0 && kept.Annotations[v1alpha1.CompromisedKeysAnnotation] != known.compromised {
+		err = r.annotate(ctx, namespace, known.compromised)
+	}
 	switch {
 	case apierrors.IsForbidden(err):
 		r.sayRefused(namespace, states)
@@ -155,8 +162,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		errs = append(errs, err)
 	default:
 		delete(r.refused, namespace)
-		if r.written[namespace] = data; len(data) == 0 {
-			delete(r.written, namespace)
+		if !unread {
+			r.written[namespace] = keptSecret{data, known.compromised}
 		}
 		if lost {
 			r.sayRestored(namespace, len(data))
@@ -351,11 +358,48 @@ func (r *Reconciler) report(s secretState) {
 	}
 }
 
-// sayRestored records that the kept Secret was deleted and is there again with keys of so many Secrets.
+// recall returns what the kept Secret of a namespace has, with what the last pass has written there and somebody has taken away since, and whether
+// somebody has: the whole Secret, or the entries of Secrets that instances have.
+func (r *Reconciler) recall(namespace string, kept *corev1.Secret, deleted, unread bool, instances map[types.NamespacedName][]*v1alpha1.WindowsInstance) (known keptSecret, lost bool) {
+	before := r.written[namespace]
+	known = keptSecret{kept.Data, kept.Annotations[v1alpha1.CompromisedKeysAnnotation]}
+	switch {
+	case unread || len(before.data) == 0:
+		return known, false
+	case deleted:
+		return before, true
+	}
+	for name, text := range before.data {
+		if _, there := kept.Data[name]; there || !loggedIn(instances[types.NamespacedName{Namespace: namespace, Name: name}]) {
+			continue
+		}
+		if !lost {
+			lost, known.data = true, map[string][]byte{}
+			maps.Copy(known.data, kept.Data)
+		}
+		known.data[name] = text
+	}
+	return known, lost
+}
+
+// annotate names the compromised keys on a kept Secret that was written again.
+func (r *Reconciler) annotate(ctx context.Context, namespace, compromised string) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.CompromisedKeysAnnotation: compromised}}})
+	if err != nil {
+		return fmt.Errorf("naming the compromised keys on Secret %s/%s: %w", namespace, host.KeptSecret, err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host.KeptSecret}}
+	if err := r.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
+		return fmt.Errorf("naming the compromised keys on Secret %s/%s: %w", namespace, host.KeptSecret, err)
+	}
+	return nil
+}
+
+// sayRestored records that something was taken from the kept Secret, which has keys of so many Secrets again.
 func (r *Reconciler) sayRestored(namespace string, secrets int) {
 	r.Recorder.Eventf(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: host.KeptSecret}}, corev1.EventTypeWarning, eventRestored,
-		"It was deleted, and is written again with the keys of %d Secrets: hosts may accept keys of which there is no other copy. To have nobody log in with a key any more, name its fingerprint in annotation %s.",
-		secrets, v1alpha1.CompromisedKeysAnnotation)
+		"Somebody has taken keys out of it, or deleted it. It has those of %d Secrets again: hosts may accept keys of which there is no other copy. To have nobody log in with a key any more, name it: "+
+			"kubectl annotate secret %s -n %s --overwrite %s=FINGERPRINT", secrets, host.KeptSecret, namespace, v1alpha1.CompromisedKeysAnnotation)
 }
 
 // isDue says whether something is to be said that lasts, and was said at a time, if it was.

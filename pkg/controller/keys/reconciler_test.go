@@ -331,14 +331,31 @@ func TestDeletedByOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 {
+	key := client.ObjectKey{Namespace: clusterKey.Namespace, Name: host.KeptSecret}
+	empty := func() {
+		t.Helper()
+		var kept corev1.Secret
+		if err := f.client.Get(t.Context(), key, &kept); err != nil {
+			t.Fatal(err)
+		}
+		kept.Data = nil
+		kept.Annotations = map[string]string{v1alpha1.CompromisedKeysAnnotation: "SHA256:other"}
+		if err := f.client.Update(t.Context(), &kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, take := range []func(){remove, remove, empty, remove} {
 		f.set(one, is, "")
-		remove()
+		take()
 		if diff := cmp.Diff([]string{is, was}, f.reconcile(clusterKey)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
-		f.expectEvent("Warning KeysRestored It was deleted, and is written again with the keys of 1 Secrets")
+		f.expectEvent("Warning KeysRestored Somebody has taken keys out of it, or deleted it. It has those of 1 Secrets again")
 		f.expectEvent("")
+	}
+	var kept corev1.Secret
+	if err := f.client.Get(t.Context(), key, &kept); err != nil || kept.Annotations[v1alpha1.CompromisedKeysAnnotation] != "SHA256:other" {
+		t.Errorf("the annotation is %v, %v", kept.Annotations, err)
 	}
 	for _, i := range []*v1alpha1.WindowsInstance{one, two} {
 		if err := f.client.Delete(t.Context(), i); err != nil {

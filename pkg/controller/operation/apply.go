@@ -79,7 +79,7 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 	was := e.operation().Message
 	if joinAs != "" { // who signs may be away for minutes; otherwise nothing of it is written
 		e.note(func(status *v1alpha1.WindowsInstanceStatus) {
-			status.Operation.Message = fmt.Sprintf("Waiting for the certificate with which the host becomes Node %s, which kube-controller-manager signs.", joinAs)
+			status.Operation.Message = fmt.Sprintf("Preparing what the host becomes Node %s with: its certificate has to be signed by kube-controller-manager, which may take minutes.", joinAs)
 		})
 		e.recordLate(ctx)
 		defer e.stopRecordingLate()

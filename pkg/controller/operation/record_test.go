@@ -150,7 +150,7 @@ func TestSlowSignerIsRecorded(t *testing.T) {
 			}
 			said := 0
 			for _, text := range *written {
-				if strings.Contains(text, "Plan: Waiting for the certificate with which the host becomes Node "+testNode+", which kube-controller-manager signs.") {
+				if strings.Contains(text, "Plan: Preparing what the host becomes Node "+testNode+" with: its certificate has to be signed by kube-controller-manager, which may take minutes.") {
 					said++
 				}
 			}

@@ -303,10 +303,10 @@ func (e *execution) describeTakingOn(ctx context.Context) string {
 		}
 	}
 	if others == 0 {
-		return "The Windows Machine Config Operator takes the host on, with a drain, when it runs: " + takeover.StartWMCO
+		return "The Windows Machine Config Operator takes the host on, with a drain, when it runs. " + takeover.StartWMCO
 	}
 	return fmt.Sprintf("Other Nodes that are ours: %d. Release their hosts as well (kubectl windows get -A) before the Windows Machine Config Operator runs: "+
-		"what it does for all Nodes of Windows, such as writing the certificate of metrics, ends at the first one that is not its own. After that it takes the hosts on, with a drain: %s", others, takeover.StartWMCO)
+		"what it does for all Nodes of Windows, such as writing the certificate of metrics, ends at the first one that is not its own. After that it takes the hosts on, with a drain. %s", others, takeover.StartWMCO)
 }
 
 // describeReleased says how the host was left.

@@ -103,9 +103,9 @@ func keepsCompromised(key, credentials client.ObjectKey, left string) string {
 // notMade says why there is none, and what is to be done. left is what WMCO has left.
 func notMade(key client.ObjectKey, left string) string {
 	return fmt.Sprintf("Secret %s does not exist, so no new Machines boot. It is not created beside %s of the Windows Machine Config Operator, "+
-		"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator, and adopt the hosts of all its Nodes "+
-		"(kubectl windows adopt); or start it again, which creates its own.",
-		key, left)
+		"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator, adopt the hosts of all its Nodes "+
+		"(kubectl windows adopt), and delete those Nodes whose hosts are gone; or start it again, which creates its own. To have it created nevertheless: kubectl create secret generic %s -n %s && %s",
+		key, left, key.Name, key.Namespace, makeOurs(key))
 }
 
 // runs says whether WMCO runs, by its Deployment, nil for none. A Deployment whose pods are still ending runs.

@@ -204,7 +204,7 @@ func (r *Reconciler) left(ctx context.Context) (string, error) {
 	}
 	for i := range nodes.Items {
 		if object.MarkedByWMCO(&nodes.Items[i]) {
-			return "Node " + nodes.Items[i].Name, nil
+			return "Nodes", nil // without a name: one after the other is adopted
 		}
 	}
 	return "", nil

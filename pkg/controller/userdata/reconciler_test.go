@@ -274,9 +274,14 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "none, and the hosts are those of WMCO", objects: []client.Object{aws, machineAPI, key, ofWMCO}, quiet: true,
-			events: []string{"UserDataNotKept Secret openshift-machine-api/windows-user-data does not exist, so no new Machines boot. It is not created beside Node win-1 of the Windows Machine Config Operator, " +
-				"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator, and adopt the hosts of all its Nodes " +
-				"(kubectl windows adopt); or start it again, which creates its own."},
+			events: []string{"UserDataNotKept Secret openshift-machine-api/windows-user-data does not exist, so no new Machines boot. It is not created beside Nodes of the Windows Machine Config Operator, " +
+				"which would delete all Machines for it when it is started again. To have it created, delete the Subscription and the ClusterServiceVersion of that operator, adopt the hosts of all its Nodes " +
+				"(kubectl windows adopt), and delete those Nodes whose hosts are gone; or start it again, which creates its own. To have it created nevertheless: " +
+				"kubectl create secret generic windows-user-data -n openshift-machine-api && kubectl label secret windows-user-data -n openshift-machine-api app.kubernetes.io/managed-by=windows-controller --overwrite"},
+		},
+		{
+			name: "none, and the hosts are those of WMCO, after the command", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "", ours), ofWMCO},
+			want: script, ours: true, events: []string{"has the user data of the current key again"},
 		},
 		{
 			name: "ours beside WMCO, which is scaled down", objects: []client.Object{aws, machineAPI, key, userData(wmco.MachineAPINamespace, "old", ours), operator(ptr.To[int32](0), 0)},

@@ -105,7 +105,7 @@ func EnsureNotComingBack(ctx context.Context, reader client.Reader) error {
 	return &InputError{Findings: []Finding{{
 		Problem: fmt.Sprintf("the Operator Lifecycle Manager has installed the Windows Machine Config Operator (Deployment %s/%s belongs to %s), and starts it again, when it updates it at the latest",
 			wmco.Namespace, wmco.Deployment, owner),
-		Remedy:        "take that from it, which leaves the nodes as they are, and keep the namespace, which has our programs and the keys: " + remedy,
+		Remedy:        "keep the namespace, which has our programs and the keys, and take WMCO from it, which leaves the nodes as they are: " + remedy,
 		OtherOperator: true,
 	}}}
 }

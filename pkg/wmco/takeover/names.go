@@ -5,10 +5,11 @@ package takeover
 
 import "github.com/openshift/windows-instance-api/pkg/wmco"
 
-// StartWMCO is what people run to have WMCO take on the hosts that were released to it. It compares the user data of Machines with its own when it
+// StartWMCO says how WMCO comes to have the hosts that were released to it, and ends with the commands. It compares the user data of Machines with its own when it
 // starts, deletes all Machines if there is a difference, and makes the Secret if there is none.
-const StartWMCO = "oc delete secret " + wmco.UserDataSecret + " -n " + wmco.MachineAPINamespace + " --ignore-not-found, as it would delete all Machines for the user data of this operator, and then " +
-	"oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1, or install it if it is not there"
+const StartWMCO = "WMCO deletes all Machines if it finds the user data of this operator, so that goes first; if WMCO is not installed, install it in the place of the second command: " +
+	"oc delete secret " + wmco.UserDataSecret + " -n " + wmco.MachineAPINamespace + " --ignore-not-found && " +
+	"oc scale deployment " + wmco.Deployment + " -n " + wmco.Namespace + " --replicas=1"
 
 // Annotations of Nodes that only WMCO sets.
 const (

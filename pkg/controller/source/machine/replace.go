@@ -106,7 +106,7 @@ func waitsForOther(pool *v1alpha1.WindowsNodePool, pools []v1alpha1.WindowsNodeP
 }
 
 // exhausted says whether no further Machine of a pool is replaced, the one that was last excepted: no host that came since
-// has accepted the key. Nor has its own, whose Machine was recorded and then not deleted, as when the controller ended in between. Members are the instances of the pool.
+// has accepted the key. The host of the recorded Machine counts, too, because its deletion may never have happened. Members are the instances of the pool.
 func exhausted(last replaced, members []v1alpha1.WindowsInstance) bool {
 	if last.at.IsZero() {
 		return false
