@@ -18,6 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -471,11 +472,8 @@ func (e *evaluation) upToDate() {
 	}
 }
 
-// taintUninitialized is on Nodes whose kubelet says that a cloud completes them (k8s.io/cloud-provider/api).
-const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
-
 func uninitialized(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintUninitialized })
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == document.TaintUninitialized })
 }
 
 // nodeReady records the Node of the host. It depends on the Node alone: the kubelet may
@@ -519,7 +517,7 @@ func (e *evaluation) nodeReady() {
 	case ready.Status == corev1.ConditionTrue:
 		text := fmt.Sprintf("Node %s is ready.", e.node.Name)
 		if uninitialized(e.node) {
-			text += " No pod is scheduled to it before the cloud controller manager has taken its taint " + taintUninitialized + " away, for which it has to find the host in its cloud: see the log of that program."
+			text += " No pod is scheduled to it before the cloud controller manager has taken its taint " + document.TaintUninitialized + " away, for which it has to find the host in its cloud: see the log of that program."
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, text)
 	default:

@@ -251,14 +251,23 @@ func (e *execution) pool(ctx context.Context) (pool *v1alpha1.WindowsNodePool, e
 	return pool, err
 }
 
-// findNode returns the Node that the status names as it is now, nil if there is none.
-func (e *execution) findNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
+// statusNode returns the Node that the status names, nil if there is none, or another one of that name.
+func (e *execution) statusNode(ctx context.Context) (*corev1.Node, error) {
 	ref := e.instance.Status.Node
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no Node is an ordinary answer
 	}
 	node, err := e.readNode(ctx, ref.Name)
 	if err != nil || node == nil || node.UID != ref.UID {
+		return nil, err
+	}
+	return node, nil
+}
+
+// findNode returns the Node that the status names as it is now, nil if there is none.
+func (e *execution) findNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
+	node, err := e.statusNode(ctx)
+	if node == nil || err != nil {
 		return nil, err
 	}
 	return &v1alpha1.OperationNode{Name: node.Name, UID: node.UID, WasUnschedulable: node.Spec.Unschedulable}, nil

@@ -56,12 +56,8 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 
 // takenByWMCO says whether the Node of the instance is that of the Windows Machine Config Operator.
 func (e *execution) takenByWMCO(ctx context.Context) (bool, error) {
-	known := e.instance.Status.Node
-	if known == nil {
-		return false, nil
-	}
-	node, err := e.readNode(ctx, known.Name)
-	return err == nil && node != nil && node.UID == known.UID && object.MadeByWMCO(node), err
+	node, err := e.statusNode(ctx)
+	return object.MadeByWMCO(node), err
 }
 
 // superseded says why the host is not to be removed any more, empty if it is. A host that does not

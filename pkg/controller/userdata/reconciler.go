@@ -93,9 +93,11 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 	if served, err := r.exists(ctx, wmco.MachineAPINamespace); err != nil || !served {
 		return nil, err
 	}
-	if running, err := r.running(ctx); err != nil {
+	installed, running, err := r.wmco(ctx)
+	if err != nil {
 		return nil, err
-	} else if running {
+	}
+	if running {
 		log.FromContext(ctx).V(1).Info("The user data of Machines is left to the Windows Machine Config Operator, which runs")
 		return nil, nil
 	}
@@ -114,7 +116,7 @@ func (r *Reconciler) keep(ctx context.Context, platform configv1.PlatformType) (
 		} else if !there {
 			continue
 		}
-		if problem, err = r.keepIn(ctx, namespace, want); err != nil {
+		if problem, err = r.keepIn(ctx, namespace, want, installed); err != nil {
 			return nil, err
 		} else if problem != "" {
 			problems[namespace] = problem
@@ -138,9 +140,11 @@ func Outdated(ctx context.Context, live client.Reader, credentials client.Object
 	case platform == "":
 		return "the user data of Machines is only kept on OpenShift. See: kubectl get infrastructure " + object.InfrastructureName, nil
 	}
-	if running, err := r.running(ctx); err != nil {
+	installed, running, err := r.wmco(ctx)
+	if err != nil {
 		return "", err
-	} else if running {
+	}
+	if running {
 		return fmt.Sprintf("the Windows Machine Config Operator runs, and decides about Machines. See: kubectl logs -n %s deployment/%s", wmco.Namespace, wmco.Deployment), nil
 	}
 	of := client.ObjectKeyFromObject(secret(wmco.MachineAPINamespace))
@@ -162,40 +166,34 @@ func Outdated(ctx context.Context, live client.Reader, credentials client.Object
 	if bytes.Equal(have.Data[wmco.UserDataKey], want.script) {
 		return "", nil
 	}
-	if what, _, err := r.decide(ctx, have, want); err != nil || what == leaveToWMCO {
+	if what, _, err := r.decide(ctx, have, want, installed); err != nil || what == leaveToWMCO {
 		return "", err
 	}
 	return outdated, nil
 }
 
-// running says whether WMCO runs.
-func (r *Reconciler) running(ctx context.Context) (bool, error) {
-	deployment, err := r.deployment(ctx)
-	return runs(deployment), err
-}
-
-// deployment is that of WMCO, or nil.
-func (r *Reconciler) deployment(ctx context.Context) (*appsv1.Deployment, error) {
-	return object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
+// wmco says whether WMCO is installed, and whether it runs.
+func (r *Reconciler) wmco(ctx context.Context) (installed, running bool, err error) {
+	deployment, err := object.Get(ctx, r.live, client.ObjectKey{Namespace: wmco.Namespace, Name: wmco.Deployment}, &appsv1.Deployment{})
+	if err != nil {
+		return false, false, err
+	}
+	return deployment != nil, runs(deployment), nil
 }
 
 // decide is [decide] for a WMCO that does not run, and what it has left by which it may return.
-func (r *Reconciler) decide(ctx context.Context, current *corev1.Secret, want content) (what action, left string, err error) {
+func (r *Reconciler) decide(ctx context.Context, current *corev1.Secret, want content, installed bool) (what action, left string, err error) {
 	if what = decide(current, want, true); what == decide(current, want, false) {
 		return what, "", nil // Nodes may be many
 	}
-	left, err = r.left(ctx)
+	left, err = r.left(ctx, installed)
 	return decide(current, want, left != ""), left, err
 }
 
 // left is what WMCO has left by which it may return: its Deployment, or a Node. Whoever installs it again, for its update or because it is
 // stuck, deletes the Deployment, and nobody tells us what for. Its Nodes stay, until their hosts are adopted. Empty: it has left nothing.
-func (r *Reconciler) left(ctx context.Context) (string, error) {
-	deployment, err := r.deployment(ctx)
-	if err != nil {
-		return "", err
-	}
-	if deployment != nil {
+func (r *Reconciler) left(ctx context.Context, installed bool) (string, error) {
+	if installed {
 		return fmt.Sprintf("Deployment %s/%s", wmco.Namespace, wmco.Deployment), nil
 	}
 	var nodes corev1.NodeList
@@ -268,7 +266,7 @@ func (r *Reconciler) broken(why, fix string) string {
 }
 
 // keepIn makes the Secret of one namespace what it should be, or returns what keeps it from that.
-func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content) (problem string, err error) {
+func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content, installed bool) (problem string, err error) {
 	key := client.ObjectKeyFromObject(secret(namespace))
 	current, err := object.Get(ctx, r.live, key, &corev1.Secret{})
 	if apierrors.IsForbidden(err) {
@@ -277,7 +275,7 @@ func (r *Reconciler) keepIn(ctx context.Context, namespace string, want content)
 	if err != nil {
 		return "", err
 	}
-	what, left, err := r.decide(ctx, current, want)
+	what, left, err := r.decide(ctx, current, want, installed)
 	if err != nil {
 		return "", err
 	}

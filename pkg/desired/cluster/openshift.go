@@ -115,14 +115,11 @@ func (r *reader) warnOfPlatform(cloudProvider *string) {
 	}
 	text := fmt.Sprintf("hosts are configured as on platform %s, because nothing is known of Windows hosts on %s, the platform of the cluster", configv1.NonePlatformType, r.otherPlatform)
 	if ptr.Deref(cloudProvider, "") == externalCloud {
-		text += "; as on its workers, a cloud controller manager completes Nodes (--cloud-provider=" + externalCloud + "): the Node of a host that it does not find in its cloud keeps the taint " + taintUninitialized +
-			", and gets no pods, until somebody takes that away: kubectl taint node NAME " + taintUninitialized + "-"
+		text += "; as on its workers, a cloud controller manager completes Nodes (--cloud-provider=" + externalCloud + "): the Node of a host that it does not find in its cloud keeps the taint " + document.TaintUninitialized +
+			", and gets no pods, until somebody takes that away: kubectl taint node NAME " + document.TaintUninitialized + "-"
 	}
 	r.warnings = append(r.warnings, text)
 }
-
-// taintUninitialized is on Nodes that a cloud controller manager has not completed yet (k8s.io/cloud-provider/api).
-const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // ecrCredentialProvider says for which images the kubelet requests credentials from the provider of
 // AWS, where its own workers do not say it: those of the registries that cloud-provider-aws documents.
@@ -467,6 +464,6 @@ func (r *reader) readNodeManager(ctx context.Context) error {
 		problem, remedy = fmt.Sprintf("has no credentials (%s)", oneLine(wrong)), "delete it, and create it again: "+apply
 	}
 	r.leave(nodeManager, fmt.Sprintf("Secret %s/%s %s, by which the cloud node manager logs in; the Nodes of hosts without it keep their taint %s",
-		r.settings.Namespace, NodeManagerSecret, problem, taintUninitialized), remedy)
+		r.settings.Namespace, NodeManagerSecret, problem, document.TaintUninitialized), remedy)
 	return nil
 }

@@ -404,12 +404,15 @@ func (p Payload) CloudNodeManager(platform configv1.PlatformType) bool {
 	return platform == configv1.AzurePlatformType && p.has(nodeManagerPath)
 }
 
+// TaintUninitialized is on Nodes whose kubelet says that a cloud completes them, until it has (k8s.io/cloud-provider/api).
+const TaintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
 // Without says what hosts of a platform of OpenShift lack because the payload has no such program, one
 // sentence for each. Drivers of volumes that still need csi-proxy.exe are rare but on vSphere.
 func (p Payload) Without(platform configv1.PlatformType) []string {
 	lacks := map[string]string{
 		hybridOverlayPath: "pods have a network, and kube-proxy runs, only once something else has made network " + wmco.OverlayNetwork + " on the host",
-		nodeManagerPath:   "Nodes keep their taint node.cloudprovider.kubernetes.io/uninitialized until something else completes them",
+		nodeManagerPath:   "Nodes keep their taint " + TaintUninitialized + " until something else completes them",
 		credentialsPath:   "images of registries of AWS are pulled without the credentials of the host",
 	}
 	if platform == configv1.VSpherePlatformType {
