@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/openshift/windows-instance-api/pkg/apiservice"
+	"github.com/openshift/windows-instance-api/pkg/coalesce"
 )
 
 const (
@@ -53,9 +54,10 @@ func newLease(config *rest.Config, o *options) (*resourcelock.LeaseLock, error) 
 // leads returns what says whether this process still has the hosts of the cluster: its installation
 // does, and of that it has the Lease, where there is an election. A process that was stopped, and goes
 // on, learns only some seconds later that another one has it, and a watch may hang for longer. The lock itself is not asked: it
-// remembers what it has read for the next renewal, which would then take the Lease from its new holder.
+// remembers what it has read for the next renewal, which would then take the Lease from its new holder. Hosts that are worked on at the same
+// time share questions.
 func leads(lease *resourcelock.LeaseLock, registrations dynamic.Interface, namespace string) func(ctx context.Context) (bool, error) {
-	return func(ctx context.Context) (bool, error) {
+	ask := func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 		defer cancel()
 		if err := apiservice.CheckOwn(ctx, registrations, namespace); err != nil {
@@ -73,4 +75,6 @@ func leads(lease *resourcelock.LeaseLock, registrations dynamic.Interface, names
 		}
 		return ptr.Deref(found.Spec.HolderIdentity, "") == lease.Identity(), nil
 	}
+	var shared coalesce.Group[struct{}, bool]
+	return func(ctx context.Context) (bool, error) { return shared.Do(ctx, struct{}{}, ask) }
 }

@@ -29,6 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/coalesce"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/keys"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
@@ -247,14 +248,19 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// secretReader reads Secrets from the cluster itself.
+// secretReader reads Secrets from the cluster itself. The hosts of a pool have one, and those that are asked at the same time share what was read.
 func secretReader(live client.Reader) func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	var shared coalesce.Group[client.ObjectKey, *corev1.Secret]
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-		secret := &corev1.Secret{}
-		if err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
+		key := client.ObjectKey{Namespace: namespace, Name: name}
+		secret, err := shared.Do(ctx, key, func(ctx context.Context) (*corev1.Secret, error) {
+			secret := &corev1.Secret{}
+			return secret, live.Get(ctx, key, secret)
+		})
+		if err != nil {
 			return nil, err
 		}
-		return secret, nil
+		return secret.DeepCopy(), nil
 	}
 }
 
