@@ -70,7 +70,7 @@ type fleet struct {
 // removed meanwhile, and stopped by a host that the update breaks. The controller is killed at the canaries, at decisions, and when it has stopped. At no event of their Nodes are
 // more out of service than the pools and the cluster allow.
 func TestFleet(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce))
 	size := fleetSize(t)
 	first, second := s.newFleet(t, "fleet-a", size/2), s.newFleet(t, "fleet-b", size-size/2)
