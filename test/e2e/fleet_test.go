@@ -29,6 +29,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -67,8 +68,8 @@ type fleet struct {
 }
 
 // TestFleet updates two pools under one bound of the cluster: canaries first, paused in the middle, with a host that is
-// removed meanwhile, and stopped by a host that the update breaks. The controller is killed at the canaries, at decisions, and when it has stopped. At no event of their Nodes are
-// more out of service than the pools and the cluster allow.
+// removed meanwhile, stopped by a host that the update breaks, and then taken back because of one. The controller is killed at the canaries, at decisions, when
+// it has stopped, and when it goes back. At no event of their Nodes are more out of service than the pools and the cluster allow.
 func TestFleet(t *testing.T) {
 	parallel(t)
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce))
@@ -164,6 +165,42 @@ func TestFleet(t *testing.T) {
 	first.want(t, "3")
 	first.waitUpdated(t)
 	second.waitUpdated(t)
+
+	// From now on a host that a template breaks gets back what worked.
+	first.patch(t, `{"spec":{"updateStrategy":{"rollingUpdate":{"onFailure":"Rollback"}}}}`)
+	setFault(t, broken.host, winhost.Fault{FailStart: wmco.KubeletService})
+	first.want(t, "4")
+	back := first.wait(t, "it goes back", func(p *v1alpha1.WindowsNodePool) error {
+		if p.Status.RolledBack == nil {
+			return fmt.Errorf("blocked by %q", p.Status.BlockedBy)
+		}
+		return nil
+	}).Status.RolledBack
+	if !slices.Equal(back.Instances, []string{broken.name}) {
+		t.Errorf("it goes back because of %v, want %s alone", back.Instances, broken.name)
+	}
+	s.killController(t)
+	setFault(t, broken.host, winhost.Fault{})
+	kept := 0
+	for _, h := range first.hosts {
+		i := h.wait(t, "it works, and the broken one with what it had", func(i *v1alpha1.WindowsInstance) error {
+			if i.Status.Operation.Active() || i.Status.CurrentRevision != i.Status.DesiredRevision || h == broken && i.Status.PoolRevision != back.To ||
+				!meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionReady) || h.node(t, h.name).Spec.Unschedulable {
+				return fmt.Errorf("revision %s, not %s\n%s\n%s", i.Status.PoolRevision, back.Revision, describeConditions(i), describeOperation(i))
+			}
+			return nil
+		})
+		switch i.Status.PoolRevision {
+		case back.To:
+			kept++
+		case back.Revision: // it got that while the first one broke, and works with it
+		default:
+			t.Errorf("%s has revision %s, want %s or %s", h.name, i.Status.PoolRevision, back.To, back.Revision)
+		}
+	}
+	if kept < 2 {
+		t.Error("all hosts but the broken one have what broke it")
+	}
 }
 
 // killController kills the controller, and starts another one.
@@ -284,7 +321,7 @@ func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	away := map[string]sets.Set[string]{}
+	away, why := map[string]sets.Set[string]{}, map[string]string{}
 	for pool := range bounds {
 		away[pool] = sets.New[string]()
 	}
@@ -296,13 +333,14 @@ func (s *site) watchBounds(t *testing.T, bounds map[string]int, all int) {
 			away[pool].Delete(node.Name)
 			if !deleted && (node.Spec.Unschedulable || !nodeIsReady(node)) {
 				away[pool].Insert(node.Name)
+				why[node.Name] = fmt.Sprintf("cordoned: %v, ready: %v", node.Spec.Unschedulable, nodeIsReady(node))
 			}
 			if len(away[pool]) > most {
-				t.Errorf("%d Nodes of %s are out of service, of %d that may be: %v", len(away[pool]), pool, most, sets.List(away[pool]))
+				t.Errorf("%d Nodes of %s are out of service, of %d that may be: %v\n%v", len(away[pool]), pool, most, sets.List(away[pool]), why)
 			}
 		}
 		if total := union(away); len(total) > all {
-			t.Errorf("%d Nodes are out of service, of %d that may be: %v", len(total), all, sets.List(total))
+			t.Errorf("%d Nodes are out of service, of %d that may be: %v\n%v", len(total), all, sets.List(total), why)
 		}
 	}
 	for i := range now.Items {
