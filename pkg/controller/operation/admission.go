@@ -28,7 +28,7 @@ type Policy interface {
 	// Yields says what is to be done to the host of an instance now, for which its operation ends that waits, or that downloads updates of
 	// Windows. Empty: nothing is.
 	Yields(key types.NamespacedName) string
-	// Awaited says whether the host is out of service while hosts of other namespaces wait for that to end.
+	// Awaited says whether the host is out of service while hosts of other pools wait for that to end.
 	Awaited(key types.NamespacedName) bool
 }
 

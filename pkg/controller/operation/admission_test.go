@@ -455,7 +455,7 @@ func TestDrainThatOthersWaitFor(t *testing.T) {
 		}
 		began := time.Now()
 		op := f.finish()
-		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "Hosts of other namespaces wait") || !strings.Contains(op.Message, "PodDisruptionBudget c") {
+		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "Hosts of other pools wait") || !strings.Contains(op.Message, "PodDisruptionBudget c") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 		// Pods that come back though the Node is cordoned are evicted once for each drain.

@@ -386,12 +386,12 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 }
 
 // sendingAwaited is why no more files are sent to a host that nothing was done to: as long as it has its slot, which may be the only one of the
-// cluster, a connection on which bytes trickle would keep hosts of other namespaces from theirs. Nil: it goes on.
+// cluster, a connection on which bytes trickle would keep hosts of other pools from theirs. Nil: it goes on.
 func (e *execution) sendingAwaited() error {
 	if e.current != v1alpha1.StepTransfer || e.touched() || e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, awaitedDrain)) || !e.Policy.Awaited(e.key) {
 		return nil
 	}
-	return fmt.Errorf("hosts of other namespaces wait for the slot of this one, so that sending its files ended after %s: look at its connection; what was sent stays, and the next attempt goes on from there",
+	return fmt.Errorf("hosts of other pools wait for the slot of this one, so that sending its files ended after %s: look at its connection; what was sent stays, and the next attempt goes on from there",
 		duration.HumanDuration(awaitedDrain))
 }
 

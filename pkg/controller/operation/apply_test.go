@@ -176,7 +176,7 @@ func TestWhoNoLongerLeadsLeavesTheRecord(t *testing.T) {
 	}
 }
 
-// TestFilesThatTrickle: a host to which files are sent for hours keeps its slot as long as no hosts of other namespaces wait for that, and for
+// TestFilesThatTrickle: a host to which files are sent for hours keeps its slot as long as no hosts of other pools wait for that, and for
 // an hour otherwise. It was not disturbed by then.
 func TestFilesThatTrickle(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestFilesThatTrickle(t *testing.T) {
 				}
 				return
 			}
-			if op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(op.Message, "Hosts of other namespaces wait for the slot of this one") || !strings.HasSuffix(op.Message, "The host was not changed.") {
+			if op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(op.Message, "Hosts of other pools wait for the slot of this one") || !strings.HasSuffix(op.Message, "The host was not changed.") {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
 			}
 			if took := time.Since(began); took < awaitedDrain || took > awaitedDrain+5*time.Minute || f.node().Spec.Unschedulable || f.drain.runs > 0 {

@@ -23,7 +23,7 @@ import (
 const skipWaitForDead = time.Minute
 
 const (
-	// awaitedDrain is how long a drain, or sending files before it, may take while hosts of other namespaces wait for its slot,
+	// awaitedDrain is how long a drain, or sending files before it, may take while hosts of other pools wait for its slot,
 	// whatever its pool says: an hour is what the Machine Config Operator gives a drain before it alerts.
 	awaitedDrain = time.Hour
 	// awaitedInterval is how often a drain that has taken so long learns whether they do.
@@ -134,7 +134,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	var timeout *drain.TimeoutError
 	switch {
 	case awaited && errors.As(err, &timeout):
-		return result{}, fmt.Errorf("hosts of other namespaces wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(awaitedDrain), err)
+		return result{}, fmt.Errorf("hosts of other pools wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(awaitedDrain), err)
 	case err != nil:
 		return result{}, err
 	}
@@ -156,7 +156,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 }
 
 // untilAwaited are the options of a drain that ends at its own deadline or, when it has taken awaitedDrain, as
-// soon as hosts of other namespaces wait for the slot of this one: then it sets awaited. What needs no slot
+// soon as hosts of other pools wait for the slot of this one: then it sets awaited. What needs no slot
 // has its own deadline only.
 func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
 	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationRemove && op.Cause == "" {

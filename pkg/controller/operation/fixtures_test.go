@@ -566,7 +566,7 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 // passes is the real policy, which makes a pass when it is asked.
 type passes struct {
 	*rollout.Scheduler
-	// awaited has other namespaces wait.
+	// awaited has other pools wait.
 	awaited atomic.Bool
 	// yields has something else be done first. Nil: nothing is.
 	yields atomic.Pointer[string]

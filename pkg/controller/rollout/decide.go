@@ -67,7 +67,7 @@ type decision struct {
 	told map[types.NamespacedName]waitKind
 	// ready are hosts that wait for a slot with updates of Windows that they have downloaded.
 	ready sets.Set[types.NamespacedName]
-	// awaited are hosts that have a slot which hosts of other namespaces wait for.
+	// awaited are hosts that have a slot which hosts of other pools wait for.
 	awaited sets.Set[types.NamespacedName]
 	// yields are hosts whose operation ends, as it waits or prepares for something that may take hours, and why.
 	yields map[types.NamespacedName]string
@@ -81,8 +81,9 @@ type decision struct {
 // process, or in another one, where it was: all that was granted before is in the records of operations.
 //
 // What has begun goes first. Then namespaces take turns: first those which have the fewest slots, and of these the one that has waited
-// longest. In a namespace comes first what a person asked for, which waits for the bound of the cluster only, then hosts that are
-// broken, to which a correction has to get first, and then the others by age, those to be removed among them. An update that costs
+// longest. In a namespace comes first what a person asked for, which waits for the bound of the cluster only, and what is repaired; then its pools
+// take turns in the same way, as the Machines of all pools may be in one namespace. In a pool come first hosts that are broken, to which a
+// correction has to get first, then the others by age, those to be removed among them, and last those that failed in their turn. An update that costs
 // the workload nothing waits for nobody. One that restarts services reaches one host of a pool first, and
 // the others when that works.
 func decide(s state) decision {
@@ -315,8 +316,7 @@ type pass struct {
 	unavailable      map[poolKey][]*host
 	preparing        map[string][]*host // by namespace
 	renewing         map[string][]*host // by namespace
-	slots            map[string]int     // for disruptions, by namespace
-	turns            map[string]time.Time
+	shares           map[string]share   // by namespace
 	sums             map[poolKey]*sum
 	// nodes counts all Nodes, and unready those that are not ready.
 	nodes, unready int
@@ -324,8 +324,20 @@ type pass struct {
 	granted sets.Set[types.NamespacedName]
 }
 
+// share is what a namespace or a pool has had of what is shared by all: how many slots for disruptions, and when it had a turn last.
+type share struct {
+	slots int
+	turn  time.Time
+}
+
+// compare says which of two comes first: the one with the fewest slots, and then the one that has waited longest.
+func (s share) compare(other share) int {
+	return cmp.Or(cmp.Compare(s.slots, other.slots), s.turn.Compare(other.turn))
+}
+
 // sum is what is known of a pool.
 type sum struct {
+	share
 	size int
 	// broken are hosts that an update broke, failed those that failed with one that should cost nothing.
 	broken, failed []*host
@@ -348,19 +360,17 @@ type sum struct {
 
 func newPass(s state) *pass {
 	p := &pass{
-		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, slots: map[string]int{}, turns: map[string]time.Time{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
+		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]share{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
 		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, told: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
-		if t := p.turns[key.namespace]; policy.removed.After(t) {
-			p.turns[key.namespace] = policy.removed
-		}
+		p.tookTurn(key.namespace, policy.removed)
 	}
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		of := p.sums[h.pool]
 		if of == nil {
-			of = &sum{window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
+			of = &sum{share: share{turn: p.policy(h.pool).removed}, window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
 			p.sums[h.pool] = of
 		}
 		of.size++
@@ -388,9 +398,8 @@ func newPass(s state) *pass {
 		if h.proves.After(of.proves) {
 			of.proves = h.proves
 		}
-		if t := p.turns[h.pool.namespace]; h.turn.After(t) {
-			p.turns[h.pool.namespace] = h.turn
-		}
+		of.turn = later(of.turn, h.turn)
+		p.tookTurn(h.pool.namespace, h.turn)
 		if h.unavailable() {
 			p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
 		}
@@ -410,16 +419,27 @@ func newPass(s state) *pass {
 	return p
 }
 
+// tookTurn notes that a namespace had a turn at a time.
+func (p *pass) tookTurn(namespace string, at time.Time) {
+	if of := p.shares[namespace]; at.After(of.turn) {
+		of.turn = at
+		p.shares[namespace] = of
+	}
+}
+
 // hold counts a slot.
 func (p *pass) hold(h *host, s slot) {
+	of := p.sums[h.pool]
 	switch s {
 	case slotDisruption:
 		p.held = append(p.held, h)
 		p.decision.held++
-		p.slots[h.pool.namespace]++
+		all := p.shares[h.pool.namespace]
+		all.slots, of.slots = all.slots+1, of.slots+1
 		if h.holds != slotDisruption {
-			p.turns[h.pool.namespace] = p.now
+			all.turn, of.turn = p.now, p.now
 		}
+		p.shares[h.pool.namespace] = all
 	case slotRestart:
 		p.restarting = append(p.restarting, h)
 	default:
@@ -428,7 +448,6 @@ func (p *pass) hold(h *host, s slot) {
 	if h.repairs || h.removes {
 		return
 	}
-	of := p.sums[h.pool]
 	of.changing = append(of.changing, h)
 	if !h.updated {
 		of.gotSince++
@@ -480,35 +499,44 @@ func (h *host) waitsForPlan(now time.Time) reason {
 	return reason{kind: waitsForPlan, text: cmp.Or(h.unknown, h.failing), stuck: h.failing != "" && now.Sub(h.failingSince) >= planPatience}
 }
 
-// compare says which of two candidates is first: what has begun, then those of the namespace whose turn it is, and of these as
-// compareInLine says.
+// compare says which of two candidates is first: what has begun, then those of the namespace whose turn it is, of these the urgent ones and then
+// those of the pool whose turn it is, and of these as compareInLine says.
 func (p *pass) compare(a, b candidate) int {
 	return cmp.Or(
 		compareBools(a.takesTurns(), b.takesTurns()),
-		cmp.Compare(p.slots[a.pool.namespace], p.slots[b.pool.namespace]),
-		p.turns[a.pool.namespace].Compare(p.turns[b.pool.namespace]),
+		p.shares[a.pool.namespace].compare(p.shares[b.pool.namespace]),
+		-compareBools(a.urgent(), b.urgent()),
+		p.sums[a.pool].compare(p.sums[b.pool].share),
 		compareInLine(a, b),
 	)
 }
 
-// compareInLine says which of two candidates of a namespace is first, whatever has been granted before: what somebody asked for, what is
-// broken, and the oldest.
+// compareInLine says which of two candidates of a pool is first, whatever has been granted before: what somebody asked for, what is
+// broken, what has not failed in its turn, and the oldest.
 func compareInLine(a, b candidate) int {
 	return cmp.Or(
+		-compareBools(a.urgent(), b.urgent()),
 		-compareBools(a.byPerson, b.byPerson),
 		-compareBools(a.cause == v1alpha1.CauseNodeNotReady, b.cause == v1alpha1.CauseNodeNotReady),
 		compareBroken(a.host, b.host),
-		compareBools(a.start, b.start),      // hosts that have downloaded their updates, in their namespace
+		a.missed.Compare(b.missed),          // one whose pods do not leave is due again and again
+		compareBools(a.start, b.start),      // hosts that have downloaded their updates, in their pool
 		-compareBools(a.removes, b.removes), // pods that leave others do not go there
 		compareAge(a.host, b.host),
 		compareBools(a.cause != "", b.cause != ""), // an update may restart the host as well
 	)
 }
 
-// takesTurns says whether a candidate is one by the turns of the namespaces: nothing was done yet that keeps its host from pods,
+// takesTurns says whether a candidate is one by the turns of the namespaces and pools: nothing was done yet that keeps its host from pods,
 // though it may have updates of Windows on its disk, or have got an operation for what turned out to cost more. If those came first, or
 // what people ask for or have broken, a namespace could keep all others from every slot.
 func (c candidate) takesTurns() bool { return !c.begun }
+
+// urgent says whether a candidate does not wait for the turns of the pools of its namespace: somebody asked for it, or its host is repaired. Where
+// that failed, as pods do not leave a Node that is not ready, it waits for them, as it may be tried again and again.
+func (c candidate) urgent() bool {
+	return c.byPerson || c.cause == v1alpha1.CauseNodeNotReady && c.missed.IsZero()
+}
 
 func compareBroken(a, b *host) int {
 	return -compareBools(a.broken != nil || a.rollsBack, b.broken != nil || b.rollsBack)
@@ -731,16 +759,16 @@ func (p *pass) grant(c candidate) {
 	}
 }
 
-// describeAwaited finds the hosts that have slots which hosts of other namespaces wait for.
+// describeAwaited finds the hosts that have slots which hosts of other pools wait for.
 func (p *pass) describeAwaited() {
-	waiting := sets.New[string]() // namespaces
+	waiting := sets.New[poolKey]()
 	for key, why := range p.waits {
 		if why.kind == waitsForCluster {
-			waiting.Insert(key.Namespace)
+			waiting.Insert(p.poolOf[key])
 		}
 	}
 	for _, h := range p.held {
-		if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.key.Namespace) {
+		if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.pool) {
 			p.awaited.Insert(h.key)
 		}
 	}

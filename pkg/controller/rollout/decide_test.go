@@ -129,6 +129,16 @@ func TestDecide(t *testing.T) {
 		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "pools of a namespace take turns", hosts: []host{outdated("a", drains, hadTurn), outdated("b", drains, in("ns", "q"))}, start: "b", waits: map[string]string{"a": "another host is being changed: b"}},
+		{name: "the one with fewer slots first", pool: two, most: 2, hosts: []host{outdated("a", drains), outdated("b", "", changing(slotDisruption)), outdated("c", drains, in("ns", "q"))}, start: "c"},
+		{name: "many pools give a namespace no more", most: 2, hosts: []host{outdated("a", "", changing(slotDisruption)), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "nor does a pool that had no turn yet", hosts: []host{outdated("a", "", isUpToDate, hadTurn), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "what people ask for does not wait for the turn of its pool", hosts: []host{outdated("a", drains, operationWaits, asked, hadTurn), outdated("b", drains, in("ns", "q"))}, admit: "a"},
+		{name: "nor does a repair", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn), outdated("b", drains, in("ns", "q"))}, start: "a"},
+		{name: "unless it has failed", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, missed), outdated("b", drains, in("ns", "q"))}, start: "b"},
+		{name: "a host that failed in its turn comes after others of its pool", hosts: []host{outdated("a", drains, missed), outdated("b", drains)}, start: "b"},
+		{name: "and is tried again after those that failed before it", hosts: []host{outdated("a", drains, func(h *host) { h.missed = testNow }), outdated("b", drains, missed)}, start: "b"},
+		{name: "unless it is broken", hosts: []host{outdated("a", drains, missed, breaks), outdated("b", drains)}, start: "a"},
 		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.turn = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
 		{name: "what was changed half, and has to be drained, waits for its pool", pool: two, most: 5, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", drains, operationWaits, isHalf), outdated("c", drains, operationWaits, isHalf)}, admit: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
 		{name: "and for all pools", hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("z", drains, in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
@@ -254,10 +264,14 @@ func inAnHour(h *host) { h.restartDue = testNow.Add(time.Hour) }
 // isHalf has the operation that waits have changed the host before.
 func isHalf(h *host) { h.begun, h.half = true, true }
 
-func isConfirmed(h *host) { h.confirmed = true }
+// hadTurn has a host be the one of its pool that was disturbed last, and missed has it have failed then.
+func hadTurn(h *host) { h.turn = testNow }
+func missed(h *host)  { h.missed = testNow.Add(-time.Minute) }
 
 // toRestart is a host that is up to date, and on which Windows is to be restarted.
 func toRestart(name string, edit ...func(*host)) host {
+func isConfirmed(h *host) { h.confirmed = true }
+
 	return outdated(name, "", append([]func(*host){isUpToDate, func(h *host) { h.restart = v1alpha1.CauseRestartPending }}, edit...)...)
 }
 
@@ -292,14 +306,15 @@ func names(grants []grant) string {
 	return strings.Join(out, " ")
 }
 
-// TestAwaited: a host whose slot others wait for knows it, if they are of other namespaces.
+// TestAwaited: a host whose slot others wait for knows it, if they are of other pools.
 func TestAwaited(t *testing.T) {
-	for namespace, want := range map[string]bool{"ns": false, "other": true} {
-		got := decide(state{disruptions: 1, now: testNow, hosts: []host{
-			outdated("a", "", changing(slotDisruption)), outdated("b", v1alpha1.ImpactDrain, in(namespace, "q")),
+	two := policyOf(strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(2)) }), 2)
+	for pool, want := range map[poolKey]bool{{"ns", "p"}: false, {"ns", "q"}: true, {"other", "p"}: true} {
+		got := decide(state{disruptions: 1, now: testNow, pools: map[poolKey]policy{{"ns", "p"}: two}, hosts: []host{
+			outdated("a", "", changing(slotDisruption)), outdated("b", v1alpha1.ImpactDrain, in(pool.namespace, pool.name)),
 		}})
 		if got.awaited.Has(types.NamespacedName{Namespace: "ns", Name: "a"}) != want || got.held != 1 || got.waiting != 1 {
-			t.Errorf("%s waits: %v, %d held, %d waiting", namespace, got.awaited, got.held, got.waiting)
+			t.Errorf("one of %v waits: %v, %d held, %d waiting", pool, got.awaited, got.held, got.waiting)
 		}
 	}
 }

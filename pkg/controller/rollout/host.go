@@ -88,8 +88,9 @@ type host struct {
 	undoes, keeps bool
 	// unconfirmed: it is left as it is, though something else is desired, until somebody confirms what it is to have.
 	unconfirmed bool
-	// turn is when the host was given back that was disturbed last: what follows is another namespace's turn. Zero: not known.
-	turn time.Time
+	// turn is when the host was given back that was disturbed last: what follows is the turn of others. Zero: not known.
+	// missed is the same if that failed, for example because pods did not leave. Zero: it did not.
+	turn, missed time.Time
 
 	// holds is the slot that it has according to the record of its operation.
 	holds slot
@@ -214,8 +215,8 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	}
 	worked := false // with what it got after the operation that is looked at
 	for n, o := range status.Operations() {
-		if !o.Active() && o.Cause != "" && h.turn.IsZero() && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && o.FinishedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
-			h.turn = o.FinishedAt.Time
+		if !o.Active() && o.Cause != "" && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
+			h.hadTurn(o)
 		}
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
 			continue
@@ -227,14 +228,25 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if o.Phase == v1alpha1.OperationSucceeded && h.updated && h.got.IsZero() && o.Revision == status.DesiredRevision && o.FinishedAt != nil {
 			h.got = o.FinishedAt.Time
 		}
-		if slotOf(o.AdmittedImpact) == slotDisruption && h.turn.IsZero() && o.FinishedAt != nil {
-			h.turn = o.FinishedAt.Time
+		if slotOf(o.AdmittedImpact) == slotDisruption {
+			h.hadTurn(o)
 		}
 		if o.Phase == v1alpha1.OperationSucceeded && disturbs(o) && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
 			h.proves = o.StartedAt.Time
 		}
 	}
 	return h
+}
+
+// hadTurn notes that the host had a slot for an operation that has ended, of which the newest counts.
+func (h *host) hadTurn(o *v1alpha1.Operation) {
+	if !h.turn.IsZero() || o.FinishedAt == nil {
+		return
+	}
+	h.turn = o.FinishedAt.Time
+	if o.Phase == v1alpha1.OperationFailed {
+		h.missed = h.turn
+	}
 }
 
 // neverJoined says whether it is known of a host that it was configured and never became a Node: the host has its revision before it joins, and

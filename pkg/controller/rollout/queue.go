@@ -12,7 +12,7 @@ import (
 // line is a part of the queue whose order no grant changes, so that only its first candidate is compared with those of other lines: a grant in
 // a fleet of thousands of hosts must not look at all of them.
 type line struct {
-	namespace  string
+	pool       poolKey
 	takesTurns bool
 }
 
@@ -21,7 +21,7 @@ type line struct {
 func (p *pass) serve() {
 	lines := map[line][]candidate{}
 	for _, c := range p.queue {
-		of := line{c.pool.namespace, c.takesTurns()}
+		of := line{c.pool, c.takesTurns()}
 		lines[of] = append(lines[of], c)
 	}
 	for _, candidates := range lines {

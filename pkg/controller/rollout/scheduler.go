@@ -115,7 +115,7 @@ func (s *Scheduler) Yields(key types.NamespacedName) string {
 	return s.last.yields[key]
 }
 
-// Awaited says whether the host of an instance has a slot that hosts of other namespaces wait for.
+// Awaited says whether the host of an instance has a slot that hosts of other pools wait for.
 func (s *Scheduler) Awaited(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2020,7 +2020,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallb
 					},
 					"timeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which the drain fails when pods are still there; the controller tries again later. 0: never. While hosts of other namespaces wait, it gets an hour at most. Default 600.",
+							Description: "Seconds after which the drain fails when pods are still there; the controller tries again later. 0: never. While hosts of other pools wait, it gets an hour at most. Default 600.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](604800),
 							Type:        []string{"integer"},

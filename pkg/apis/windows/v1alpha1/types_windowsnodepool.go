@@ -315,7 +315,7 @@ type PoolDrainOptions struct {
 	// +k8s:maximum=604800
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	// Seconds after which the drain fails when pods are still there; the controller tries
-	// again later. 0: never. While hosts of other namespaces wait, it gets an hour at most. Default 600.
+	// again later. 0: never. While hosts of other pools wait, it gets an hour at most. Default 600.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0

@@ -15,7 +15,7 @@ type PoolDrainOptionsApplyConfiguration struct {
 	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	// Seconds after which the drain fails when pods are still there; the controller tries
-	// again later. 0: never. While hosts of other namespaces wait, it gets an hour at most. Default 600.
+	// again later. 0: never. While hosts of other pools wait, it gets an hour at most. Default 600.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
 	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor

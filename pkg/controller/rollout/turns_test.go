@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestPoolsTakeTurns: hosts whose pods do not leave, and which are due again each time, keep the slot neither from another pool of their namespace,
+// whose hosts are younger, nor from the others of their own.
+func TestPoolsTakeTurns(t *testing.T) {
+	var instances []*v1alpha1.WindowsInstance
+	for n, name := range []string{"a-0", "a-1", "a-2", "a-3", "a-4", "b-0", "b-1", "b-2"} {
+		i := needsUpdate(name)
+		i.Spec.PoolRef.Name, i.CreationTimestamp = name[:1], *at(time.Duration(n) * time.Second)
+		instances = append(instances, i)
+	}
+	now := testNow.Add(time.Hour)
+	var began []string
+	for range 8 {
+		s := state{now: now, disruptions: 1, pools: map[poolKey]policy{}}
+		for _, i := range instances {
+			h := newHost(i)
+			h.update, h.impact = !h.updated, v1alpha1.ImpactDrain
+			s.hosts = append(s.hosts, h)
+		}
+		d := decide(s)
+		if len(d.start) != 1 {
+			t.Fatalf("after %v: %+v", began, d.start)
+		}
+		i := instances[slices.IndexFunc(instances, func(i *v1alpha1.WindowsInstance) bool { return client.ObjectKeyFromObject(i) == d.start[0].key })]
+		if err := recordOperation(i, d.start[0], now); err != nil {
+			t.Fatal(err)
+		}
+		op := i.Status.Operation
+		op.StartedAt, op.Impact, op.Node = new(metav1.NewTime(now)), v1alpha1.ImpactDrain, &v1alpha1.OperationNode{Name: i.Name}
+		now = now.Add(10 * time.Minute)
+		op.Phase, op.FinishedAt = v1alpha1.OperationFailed, new(metav1.NewTime(now))
+		if i.Spec.PoolRef.Name == "b" {
+			op.Phase, i.Status.CurrentRevision = v1alpha1.OperationSucceeded, i.Status.DesiredRevision
+		}
+		began = append(began, i.Name)
+	}
+	if got, want := strings.Join(began, " "), "a-0 b-0 a-1 b-1 a-2 b-2 a-3 a-4"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
