@@ -40,8 +40,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 	v1alpha1.SetDefaults_PoolRemediation(&policy)
 	due, before := c.LastTransitionTime.Time, c.LastTransitionTime.Time
 	tried := sets.New[v1alpha1.PoolRemediationAction]()
-	var restartDue time.Time
-	kept := 0
+	kept, keptAt := map[v1alpha1.PoolRemediationAction]int{}, map[v1alpha1.PoolRemediationAction]time.Time{}
 	for _, op := range i.Status.Operations() {
 		if op.Cause != v1alpha1.CauseNodeNotReady || op.FinishedAt == nil {
 			continue
@@ -52,13 +51,14 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		if leftAlone(op) {
 			continue
 		}
-		if keptFromRestart(op) {
-			kept++
-			restartDue = later(restartDue, op.FinishedAt.Time)
+		action := actionOf(op)
+		if keptFromHost(op) {
+			kept[action]++
+			keptAt[action] = later(keptAt[action], op.FinishedAt.Time)
 			continue
 		}
 		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
-		tried.Insert(actionOf(op))
+		tried.Insert(action)
 	}
 	// An update that fails is tried again and again, and may have pushed out of the history what was tried.
 	if oldest := len(i.Status.History) - 1; oldest >= v1alpha1.MaxHistory-1 && i.Status.History[oldest].RequestedAt.After(earlier(before, c.LastTransitionTime.Time)) {
@@ -69,8 +69,8 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 			continue
 		}
 		due = due.Add(time.Duration(*policy.AfterSeconds) * time.Second)
-		if action == v1alpha1.RemediateRestart && kept > 0 {
-			due = later(due, restartDue.Add(backoff.After(restartBackoff, kept)))
+		if n := kept[action]; n > 0 {
+			due = later(due, keptAt[action].Add(backoff.After(restartBackoff, n)))
 		}
 		return remedy{action: action, due: due}
 	}
@@ -91,10 +91,16 @@ func leftAlone(op *v1alpha1.Operation) bool {
 	return op.Withdrawn()
 }
 
-// keptFromRestart says whether a restart failed before the host was asked for it, for example because somebody is logged on, or pods do not
-// leave. It may still help.
-func keptFromRestart(op *v1alpha1.Operation) bool {
-	return op.Type == v1alpha1.OperationReboot && op.Phase == v1alpha1.OperationFailed && op.BootID == ""
+// keptFromHost says whether a repair failed before the host was asked for it, for example because it could not be reached, somebody is logged on
+// to it, or pods do not leave. It may still help.
+func keptFromHost(op *v1alpha1.Operation) bool {
+	if op.Phase != v1alpha1.OperationFailed {
+		return false
+	}
+	if op.Type == v1alpha1.OperationReboot {
+		return op.BootID == ""
+	}
+	return op.Untouched()
 }
 
 func actionOf(op *v1alpha1.Operation) v1alpha1.PoolRemediationAction {

@@ -164,6 +164,17 @@ func TestRemedyOf(t *testing.T) {
 			all[len(all)-1].BootID = ""
 		}
 	}
+	unreached := func(ended time.Duration) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			did(services, cause, v1alpha1.OperationFailed, ended)(i)
+			all := i.Status.Operations()
+			if op := all[len(all)-1]; op == i.Status.Operation {
+				op.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepFailed}, {Name: v1alpha1.StepRestartServices, State: v1alpha1.StepPending}}
+			} else {
+				op.HostUntouched = true
+			}
+		}
+	}
 	down := func(since time.Duration) func(*v1alpha1.WindowsInstance) {
 		return condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, since)
 	}
@@ -186,6 +197,9 @@ func TestRemedyOf(t *testing.T) {
 				notRestarted(-time.Duration(n+1) * time.Hour)(i)
 			}
 		}}, want: remedy{forgotten: true}},
+		{name: "the host could not be reached", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), unreached(-time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(9 * time.Minute)}},
+		{name: "twice, and there is nothing else to try", policy: &v1alpha1.PoolRemediation{Actions: []v1alpha1.PoolRemediationAction{v1alpha1.RemediateRestartServices}}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), unreached(-time.Minute), unreached(-15 * time.Minute)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(19 * time.Minute)}},
+		{name: "then it was, and the services were restarted", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(services, cause, v1alpha1.OperationFailed, -time.Minute), unreached(-15 * time.Minute)}, want: remedy{action: v1alpha1.RemediateRestart, due: testNow.Add(9 * time.Minute)}},
 		{name: "it was ready for some minutes in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -70*time.Minute), did(services, cause, v1alpha1.OperationFailed, -100*time.Minute)}, want: remedy{tried: true}},
 		{name: "it was ready for hours in between", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -3*time.Hour), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{action: v1alpha1.RemediateRestartServices, due: testNow.Add(-50 * time.Minute)}},
 		{name: "it was never ready, and the restart had to wait for hours", policy: &v1alpha1.PoolRemediation{}, edit: []func(*v1alpha1.WindowsInstance){down(-5 * time.Hour), did(reboot, cause, v1alpha1.OperationSucceeded, -10*time.Minute), did(services, cause, v1alpha1.OperationFailed, -4*time.Hour)}, want: remedy{tried: true}},
