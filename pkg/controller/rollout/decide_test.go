@@ -209,6 +209,8 @@ func TestDecide(t *testing.T) {
 		{name: "it is too early", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, again: time.Minute},
 		{name: "too many are unwell", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown), outdated("c", "", isUpToDate)}, waits: map[string]string{"a": "2 of the pool are not; at most 1 may be"}},
 		{name: "too many are unwell elsewhere", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))}, waits: map[string]string{"a": "3 of all 3 Windows Nodes are not; at most 1 may be"}},
+		{name: "nobody wants any repaired", pool: remediation("0"), hosts: []host{sick("a", v1alpha1.RemediateRestart)}, waits: map[string]string{"a": "It is not repaired: spec.remediation.maxUnhealthy of pool p is 0."}},
+		{name: "nor any part of them", pool: remediation("0%"), hosts: []host{sick("a", v1alpha1.RemediateRestart)}, waits: map[string]string{"a": "spec.remediation.maxUnhealthy of pool p is 0."}},
 		{name: "as many as somebody says", pool: remediation("2"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "a number bounds the cluster as well", pool: remediation("2"), hosts: []host{
 			sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p")), outdated("d", "", isUpToDate, in("other", "p")),
@@ -268,10 +270,10 @@ func isHalf(h *host) { h.begun, h.half = true, true }
 func hadTurn(h *host) { h.turn = testNow }
 func missed(h *host)  { h.missed = testNow.Add(-time.Minute) }
 
-// toRestart is a host that is up to date, and on which Windows is to be restarted.
-func toRestart(name string, edit ...func(*host)) host {
 func isConfirmed(h *host) { h.confirmed = true }
 
+// toRestart is a host that is up to date, and on which Windows is to be restarted.
+func toRestart(name string, edit ...func(*host)) host {
 	return outdated(name, "", append([]func(*host){isUpToDate, func(h *host) { h.restart = v1alpha1.CauseRestartPending }}, edit...)...)
 }
 

@@ -59,8 +59,10 @@ func policyOf(pool *v1alpha1.WindowsNodePool, size int) policy {
 	if pool != nil && pool.Spec.Remediation != nil {
 		remediation := *pool.Spec.Remediation.DeepCopy()
 		v1alpha1.SetDefaults_PoolRemediation(&remediation)
-		p.maxUnhealthy = max(1, scaled(remediation.MaxUnhealthy, size, false))
 		p.maxUnhealthyPercent, p.maxUnhealthyAnyway = scaled(remediation.MaxUnhealthy, 100, false), 1
+		if p.maxUnhealthyPercent > 0 { // else somebody wants nothing repaired, as it means to a MachineHealthCheck
+			p.maxUnhealthy = max(1, scaled(remediation.MaxUnhealthy, size, false))
+		}
 		if remediation.MaxUnhealthy.Type == intstr.Int { // which says nothing about the cluster
 			p.maxUnhealthyPercent, p.maxUnhealthyAnyway = unhealthyPercent(), p.maxUnhealthy
 		}
