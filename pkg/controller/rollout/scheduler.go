@@ -50,14 +50,14 @@ type Scheduler struct {
 	refused map[types.NamespacedName]unwritable
 	last    decision
 	blocked map[poolKey]holdup
-	// passed is when the pass before was, and calm since when there has been one every few minutes. Only the passes,
-	// one after the other, use them.
+	// passed is when the pass before was, and calm since when there has been one every few minutes, and the API server has answered those that
+	// asked it. Only the passes, one after the other, use them.
 	passed, calm time.Time
 	pace         pace
 }
 
 const (
-	// maxPause is between two passes of a process that works all the time. After a longer one, or a start, what the
+	// maxPause is between two passes of a process that works all the time. After a longer one, a start, or an API server that was away, what the
 	// Nodes say of themselves may be as old as the pause, and nobody repairs what was not looked at since.
 	maxPause = 5 * time.Minute
 	// cameBackAfter is for how long a Node is ready before the cordon of a failed restart is lifted.
@@ -208,6 +208,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	}
 	instances := make(map[types.NamespacedName]*v1alpha1.WindowsInstance, len(list.Items))
 	wanted := sets.New[types.NamespacedName]()
+	calm := sync.OnceValue(func() time.Time { return s.calmSince(ctx, now) })
 	var lapses time.Time // the first of the grants of which it is not known whether they were written
 	for i := range list.Items {
 		instance := &list.Items[i]
@@ -261,7 +262,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.renew, h.renewDue = true, due
 		}
 		if h.remedy = remedyOf(instance, pool); h.remedy.action != "" {
-			h.remedy.due = later(h.remedy.due, s.calm.Add(maxPause))
+			h.remedy.due = later(h.remedy.due, calm().Add(maxPause))
 		}
 		h.uncordon, h.uncordonDue = cameBack(instance, pool, node)
 		h.retried = s.Retried != nil && s.Retried(instance, pool, in.now)
