@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,8 +127,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case back.ByPerson(): // nothing goes back to what somebody has undone
 		current, worked = back.To, nowWorked(worked, back.Revision, true)
-	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdated) && revision != "" && settles == 0:
-		all, later := allWorkWith(instances, revision, r.now())
+	case revision != "" && settles == 0:
+		all, later := allWorkWith(pool, instances, revision, back, r.now())
 		if all {
 			current, worked = revision, nowWorked(worked, revision, false)
 		}
@@ -161,17 +160,50 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken, or has gone down since
 // it got it less than [blamedFor] ago: again is after what time that is over. That they are up to
-// date does not say it: while an input of the cluster is missing, what is desired of configured hosts does not change.
-func allWorkWith(instances []*v1alpha1.WindowsInstance, revision string, now time.Time) (ok bool, again time.Duration) {
+// date does not say it: while an input of the cluster is missing, what is desired of configured hosts does not change. Hosts that cannot get it
+// do not count, as one that is off for weeks would keep the others from going back to it; one at least has to work with it.
+func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, revision string, back *v1alpha1.PoolRollback, now time.Time) (ok bool, again time.Duration) {
+	staying, work := 0, 0
 	for _, i := range instances {
-		if i.DeletionTimestamp.IsZero() && i.Status.PoolRevision != revision || newHost(i).broken != nil {
+		if newHost(i).broken != nil {
 			return false, 0
+		}
+		if i.DeletionTimestamp.IsZero() {
+			staying++
+			if i.Status.PoolRevision == revision && hasOfPool(i, back) {
+				work++
+			} else if cannot, from := cannotGet(i, pool); !cannot {
+				return false, 0
+			} else {
+				again = max(again, from.Sub(now))
+			}
 		}
 		if op, n := wentDownSinceGot(i, revision, instances); n > 0 {
 			again = max(again, op.FinishedAt.Add(blamedFor).Sub(now))
 		}
 	}
-	return again == 0, again
+	return again == 0 && (work > 0 || staying == 0), again
+}
+
+// cannotGet says whether the host of an instance cannot be given what its pool wants for a reason that is no fault of that, and from when on
+// it counts as such: it never became a Node, somebody has paused it, or it could not be logged in to for [blamedFor]. One that was changed
+// to that may be away because of it. In a pool with a canary the others wait for somebody, which must not end for those that were away.
+func cannotGet(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (ok bool, from time.Time) {
+	status := &i.Status
+	if status.Node == nil && status.PoolRevision == "" {
+		return true, time.Time{}
+	}
+	last := status.NewestOperation(v1alpha1.OperationReconfigure)
+	if pool.Spec.UpdateStrategy.RollingUpdate.Canary != nil || last != nil && last.Revision == status.DesiredRevision && last.MayHaveChangedHost() {
+		return false, time.Time{}
+	}
+	if i.Spec.Paused {
+		return true, time.Time{}
+	}
+	if c := noLogin(status); c != nil {
+		return true, c.LastTransitionTime.Add(blamedFor)
+	}
+	return false, time.Time{}
 }
 
 // settleTime is after what time the hosts of a pool know that its template was changed, so that what they say is about that.

@@ -26,7 +26,7 @@ const maxRevisions = 10
 
 // keepRevision keeps the template that a pool has now, with the programs that its hosts are to have, as a
 // ControllerRevision, so that people can see what was changed and go back, and returns its name. The newest one has the highest
-// number. Those that instances have are kept in any case. Nothing in it is secret.
+// number. Those that instances have, or can go back to, are kept in any case. Nothing in it is secret.
 func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) (name string, err error) {
 	var programs document.Payload
 	if r.payload != nil {
@@ -111,7 +111,7 @@ func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, numbe
 // inUse says whether hosts of a pool have a revision, or can go back to it.
 func inUse(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, name string) bool {
 	back := pool.Status.RolledBack
-	return name == pool.Status.CurrentRevision || back != nil && name == back.To ||
+	return name == pool.Status.CurrentRevision || back != nil && name == back.To || slices.Contains(workedRevisions(pool), name) ||
 		slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool {
 			return i.Status.PoolRevision == name || i.Status.PreviousPoolRevision == name
 		})

@@ -142,17 +142,26 @@ func TestRevisions(t *testing.T) {
 	if got := list(); got[0].Name != hadBefore || got[1].Name != has {
 		t.Errorf("%s and %s are not among the %d that are kept", has, hadBefore, len(got))
 	}
+	// So can a pool to those that all of them worked with.
+	worked := list()[2].Name
+	pool.Status.WorkedRevisions = []string{worked}
+	for n := range 15 {
+		keep(strconv.Itoa(n + 70))
+	}
+	if got := list(); got[2].Name != worked {
+		t.Errorf("%s is not among the %d that are kept", worked, len(got))
+	}
 	// The programs are part of it, as far as they are known.
 	programs, known := document.Payload{}, false
 	r.payload = func() (document.Payload, bool) { return programs, known }
 	before := pool.Status.UpdateRevision
-	if name := keep("64"); name != before {
+	if name := keep("84"); name != before {
 		t.Errorf("it is %s while it is not known what hosts get, want %s", name, before)
 	}
 	known, programs.Files = true, []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, Version: "v1.36.1", SHA256: "12"}}
-	after := keep("64")
+	after := keep("84")
 	newest := list()[len(list())-1]
-	if kept, ok := revision.Kept(pool, &newest); after == before || newest.Name != after || !ok || kept.Programs[0].Version != "v1.36.1" || kept.Template.NodeLabels["rack"] != "64" {
+	if kept, ok := revision.Kept(pool, &newest); after == before || newest.Name != after || !ok || kept.Programs[0].Version != "v1.36.1" || kept.Template.NodeLabels["rack"] != "84" {
 		t.Errorf("%s is %s: %s", after, newest.Name, newest.Data.Raw)
 	}
 }

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
@@ -599,10 +601,59 @@ func TestAllWorkWith(t *testing.T) {
 		{"one has gone down", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(hadRevision("b", "p-2"), flaps(at, time.Minute))}, false, 40 * time.Minute},
 		{"one has gone down long ago", []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-2"), flaps(at.Add(-time.Hour), time.Minute))}, true, 0},
 		{"one has gone down before", []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-2"), flaps(at, -time.Minute))}, true, 0},
+		{"one is paused", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), paused)}, true, 0},
+		{"all others are paused", []*v1alpha1.WindowsInstance{edited(lacks("a"), paused), edited(lacks("b"), paused)}, false, 0},
+		{"one is paused that it broke", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(edited(lacks("b"), breaksAt(at)), paused)}, false, 0},
+		{"one is paused that got it, and did not work with it yet", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(edited(lacks("b"), flaps(at)), paused)}, false, 0},
+		{"one never became a Node", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), ready("b")}, true, 0},
+		{"the only one never did", []*v1alpha1.WindowsInstance{ready("b")}, false, 0},
+		{"one is off for long", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), isOff(time.Hour))}, true, 0},
+		{"one is off for a moment", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), isOff(20*time.Minute))}, false, 40 * time.Minute},
+		{"one is off since it got it", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(edited(lacks("b"), flaps(at.Add(-2*time.Hour))), isOff(time.Hour))}, false, 0},
+		{"one waits for its turn", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), lacks("b")}, false, 0},
 	} {
-		if got, again := allWorkWith(tt.hosts, "p-2", rollbackStart); got != tt.want || again != tt.again {
+		if got, again := allWorkWith(&v1alpha1.WindowsNodePool{}, tt.hosts, "p-2", nil, rollbackStart); got != tt.want || again != tt.again {
 			t.Errorf("%s: %v, again after %s", tt.name, got, again)
 		}
+	}
+	canary := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromInt32(1)) })
+	if got, _ := allWorkWith(canary, []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), paused)}, "p-2", nil, rollbackStart); got {
+		t.Error("the canary works, and the host that waits for somebody counts as if it did")
+	}
+}
+
+// lacks is a host that works with the revision before.
+func lacks(name string) *v1alpha1.WindowsInstance {
+	return edited(hadRevision(name, "p-1"), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" })
+}
+
+func paused(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }
+
+// isOff has a host not be reached for some time.
+func isOff(long time.Duration) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		since := metav1.NewTime(rollbackStart.Add(-long))
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionFalse, LastTransitionTime: since})
+		nodeDownSince(since.Time)(i)
+	}
+}
+
+// TestWorksWithoutOneThatIsOff: a revision that all hosts work with but one that is off for long is one to go back to, although the pool is not updated.
+func TestWorksWithoutOneThatIsOff(t *testing.T) {
+	f := newRollbackPool(t, "a", "b", "c")
+	before := f.pass().Status.UpdateRevision
+	workWith(t, f.client, before, "a", "b", "c")
+	f.pass()
+	f.want(13)
+	f.host("c", isOff(2*time.Hour))
+	now := f.pass().Status.UpdateRevision
+	workWith(t, f.client, now, "a", "b")
+	for _, name := range []string{"a", "b"} {
+		f.host(name, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = i.Status.DesiredRevision })
+	}
+	got := f.pass().Status
+	if now == before || got.CurrentRevision != now || !slices.Equal(got.WorkedRevisions, []string{before, now}) || meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionUpdated) {
+		t.Errorf("%s, then %s: %+v", before, now, got)
 	}
 }
 

@@ -5089,7 +5089,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"updateRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.",
+							Description: "Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts are to have. Those before it, at most nine, those that hosts have and those of workedRevisions, are kept as well: kubectl windows rollout history.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
@@ -5097,7 +5097,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"currentRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because somebody has undone the one after it. Empty: none yet.",
+							Description: "Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because somebody has undone the one after it. Hosts that never became Nodes do not count; nor, in a pool without a canary, do those that are paused or could not be logged in to for an hour. Empty: none yet.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
@@ -5110,7 +5110,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since, the newest last: those that kubectl windows rollout undo can go back to.",
+							Description: "Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since, the newest last: those that kubectl windows rollout undo can go back to. The same hosts count as for currentRevision.",
 							MaxItems:    ptr.To[int64](10),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

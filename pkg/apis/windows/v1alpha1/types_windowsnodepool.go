@@ -647,19 +647,20 @@ type WindowsNodePoolStatus struct {
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
 	// Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts
-	// are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.
+	// are to have. Those before it, at most nine, those that hosts have and those of workedRevisions, are kept as well: kubectl windows rollout history.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
 	UpdateRevision string `json:"updateRevision,omitempty"`
 	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because
-	// somebody has undone the one after it. Empty: none yet.
+	// somebody has undone the one after it. Hosts that never became Nodes do not count; nor, in a pool without a canary, do those that are
+	// paused or could not be logged in to for an hour. Empty: none yet.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=253
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	// Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since,
-	// the newest last: those that kubectl windows rollout undo can go back to.
+	// the newest last: those that kubectl windows rollout undo can go back to. The same hosts count as for currentRevision.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

@@ -32,13 +32,14 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
 	// Name of the ControllerRevision with the template that the pool has now, and with the programs that its hosts
-	// are to have. Those before it, at most nine and those that hosts have, are kept as well: kubectl windows rollout history.
+	// are to have. Those before it, at most nine, those that hosts have and those of workedRevisions, are kept as well: kubectl windows rollout history.
 	UpdateRevision *string `json:"updateRevision,omitempty"`
 	// Name of the ControllerRevision that all hosts of the pool had last, with none of them broken, or that they go back to because
-	// somebody has undone the one after it. Empty: none yet.
+	// somebody has undone the one after it. Hosts that never became Nodes do not count; nor, in a pool without a canary, do those that are
+	// paused or could not be logged in to for an hour. Empty: none yet.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
 	// Names of the ControllerRevisions that all hosts of the pool had, with none of them broken, and that nobody has undone since,
-	// the newest last: those that kubectl windows rollout undo can go back to.
+	// the newest last: those that kubectl windows rollout undo can go back to. The same hosts count as for currentRevision.
 	WorkedRevisions []string `json:"workedRevisions,omitempty"`
 	// Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure
 	// asks for a rollback, or because somebody has undone it. Empty: nothing was rolled back, or that is over.
