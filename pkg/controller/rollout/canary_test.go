@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -138,6 +139,63 @@ func TestCanary(t *testing.T) {
 				}
 				if text := f.blockedBy(poolKey{"ns", "p"}).text; started != tt.started || waiting != tt.waiting || (waiting > 0) != strings.Contains(text, "2 of pool p are updated first, and they are.") {
 					t.Errorf("%d are updated and %d wait, want %d and %d: %q", started, waiting, tt.started, tt.waiting, text)
+				}
+			})
+		})
+	}
+}
+
+// TestCanaryDoesNotKeepHalfUpdatedHosts: a host whose update ended in the middle, for example because it could not be reached any more, does not wait
+// for a canary that somebody has set since: it does not work as before.
+func TestCanaryDoesNotKeepHalfUpdatedHosts(t *testing.T) {
+	const drains = v1alpha1.ImpactDrain
+	ended := func(phase v1alpha1.OperationPhase, edit func(*v1alpha1.Operation)) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			op := reconfigured(phase, drains)
+			op.Origin, op.AdmittedImpact, op.Revision, op.StartedAt, op.FinishedAt = v1alpha1.OriginController, drains, i.Status.DesiredRevision, at(-time.Hour), at(-30*time.Minute)
+			op.FindStep(v1alpha1.StepCordon).State, op.FindStep(v1alpha1.StepDrain).State = v1alpha1.StepSucceeded, v1alpha1.StepSucceeded
+			edit(&op)
+			i.Status.Operation = &op
+		}
+	}
+	down := condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -40*time.Minute)
+	cordoned := cordonedNode("op-failed Reconfigure (asked for by windows-controller)")
+	archive := func(i *v1alpha1.WindowsInstance) { // as the history keeps it
+		if err := i.Status.Record(&v1alpha1.Operation{ID: "op-since", Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationSucceeded}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		node *corev1.Node
+		edit []func(*v1alpha1.WindowsInstance)
+		want bool // it is updated
+	}{
+		{"it was not begun", newNode("a", "", corev1.ConditionTrue), nil, false},
+		{"it failed when the host was changed", newNode("a", "", corev1.ConditionFalse), []func(*v1alpha1.WindowsInstance){down, ended(v1alpha1.OperationFailed, func(*v1alpha1.Operation) {})}, true},
+		{"and is in the history", newNode("a", "", corev1.ConditionFalse), []func(*v1alpha1.WindowsInstance){down, ended(v1alpha1.OperationFailed, func(*v1alpha1.Operation) {}), archive}, true},
+		{"it failed when the Node was drained, which stayed cordoned", cordoned, []func(*v1alpha1.WindowsInstance){down, ended(v1alpha1.OperationFailed, func(op *v1alpha1.Operation) { op.HostChanged = false })}, true},
+		{"somebody has canceled it", cordoned, []func(*v1alpha1.WindowsInstance){down, ended(v1alpha1.OperationCanceled, func(op *v1alpha1.Operation) { op.CancelRequestedAt = at(-time.Hour) })}, true},
+		{"it goes on, and needs more than it was admitted with", newNode("a", "", corev1.ConditionFalse), []func(*v1alpha1.WindowsInstance){down, ended(v1alpha1.OperationRunning, func(op *v1alpha1.Operation) {
+			op.AdmittedImpact, op.FinishedAt = v1alpha1.ImpactRestart, nil
+			op.FindStep(v1alpha1.StepWaitForSlot).State, op.FindStep(v1alpha1.StepCordon).State, op.FindStep(v1alpha1.StepDrain).State = v1alpha1.StepRunning, v1alpha1.StepPending, v1alpha1.StepPending
+		})}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+				pool.Spec.UpdateStrategy.RollingUpdate.Canary = new(intstr.FromInt32(1))
+				i := works(func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" })
+				for _, edit := range tt.edit {
+					edit(i)
+				}
+				tt.node.UID = ""
+				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": drains}, pool, i, edited(works(), func(i *v1alpha1.WindowsInstance) { i.Name, i.Status.Node = "b", &v1alpha1.NodeReference{Name: "b"} }), tt.node)
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				f.pass()
+				if op := f.operation("a"); (op.Active() && op.AdmittedImpact == drains) != tt.want {
+					t.Errorf("it has %+v, and waits for %q", op, f.WaitsFor(client.ObjectKeyFromObject(i)))
 				}
 			})
 		})
