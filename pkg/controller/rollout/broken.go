@@ -6,26 +6,32 @@ package rollout
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// wentDownWith returns the configuration that a host has which is to have it, and whose Node is
-// not ready although that succeeded not long before. Nil: there is none. What an operation does to the host
-// now, as a reboot, says nothing about its configuration, nor does an attempt since that did not bring the Node back.
+// wentDownWith returns the configuration that a host has whose Node is not ready although that succeeded not long before. Nil: there is none. That
+// something else is desired since changes nothing of it: the host is broken until it has that. An attempt since that did not bring the Node back
+// says nothing about its configuration.
 func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
-	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
-	if status.Operation.Active() || c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+	down, ok := wentDownByItself(status)
+	if !ok {
 		return nil
 	}
 	op := succeededLast(status, func(since *v1alpha1.Operation) bool {
-		return since.MayHaveChangedHost() && since.RequestedAt.Before(&c.LastTransitionTime) // the Node was ready then
+		return since.MayHaveChangedHost() && since.RequestedAt.Time.Before(down) // the Node was ready then
 	})
-	if op == nil || op.Revision != status.DesiredRevision || !disturbs(op) || op.FinishedAt != nil && c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) {
+	if op == nil || !disturbs(op) || op.FinishedAt != nil && down.After(op.FinishedAt.Add(blamedFor)) {
 		return nil
 	}
 	return op
+}
+
+// wentDownByItself is since when the Node of a host is not ready. False: it is ready, or what is done to the host now may have taken it down, as a reboot
+// does. What began after it went down, as a repair or a correction, has not, and ends nothing before it succeeds.
+func wentDownByItself(status *v1alpha1.WindowsInstanceStatus) (since time.Time, ok bool) {
+	since, down := wentDownBy(status)
+	op := status.Operation
+	return since, down && (!op.Active() || since.Before(op.RequestedAt.Time))
 }
 
 // succeededLast returns the newest configuration of a host that succeeded, whatever has failed or was canceled since, unless one of these
@@ -52,13 +58,13 @@ const blamedFor = time.Hour
 // wentDownAt returns the restart that the controller recorded, and after which the Node of the host is not ready. Nil:
 // there is none.
 func wentDownAt(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
-	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
-	if status.Operation.Active() || c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+	down, ok := wentDownByItself(status)
+	if !ok {
 		return nil
 	}
 	for _, op := range status.Operations() {
 		switch {
-		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !c.LastTransitionTime.After(op.FinishedAt.Add(blamedFor)) &&
+		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !down.After(op.FinishedAt.Add(blamedFor)) &&
 			(op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending || op.Cause == v1alpha1.CauseRestartAnnotated || op.Cause == v1alpha1.CauseWindowsUpdates):
 			return op
 		case op.Phase == v1alpha1.OperationSucceeded && op.Type == v1alpha1.OperationReconfigure:

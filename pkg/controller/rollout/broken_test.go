@@ -7,9 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -164,13 +169,16 @@ func TestWentDownWith(t *testing.T) {
 		{"it failed before it changed anything", func(s *v1alpha1.WindowsInstanceStatus) {
 			s.Operation.Phase, s.History = v1alpha1.OperationCanceled, nil
 		}, false},
-		{"another configuration is wanted since", func(s *v1alpha1.WindowsInstanceStatus) { s.DesiredRevision = "r2" }, false},
+		{"another configuration is wanted since", func(s *v1alpha1.WindowsInstanceStatus) { s.DesiredRevision = "r2" }, true},
 		{"the change concerned no pod", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Impact = v1alpha1.ImpactNone }, false},
 		{"nothing was changed", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.HostChanged = false }, false},
 		{"somebody reboots it", func(s *v1alpha1.WindowsInstanceStatus) {
 			s.History = []v1alpha1.Operation{*s.Operation}
 			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}
 		}, false},
+		{"somebody reboots it because it went down", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}, time.Minute), true},
+		{"it went down while somebody reboots it", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}, -time.Minute), false},
+		{"it is configured again because it went down", triedSince(reconfigured(v1alpha1.OperationRunning, v1alpha1.ImpactRestart), time.Minute), true},
 		{"somebody has rebooted it", func(s *v1alpha1.WindowsInstanceStatus) {
 			s.History = []v1alpha1.Operation{*s.Operation}
 			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed}
@@ -202,6 +210,39 @@ func triedSince(op v1alpha1.Operation, requested time.Duration) func(*v1alpha1.W
 	}
 }
 
+// TestCorrectionReachesAHostThatWentDown: what is desired since an update took a host down reaches that host first, and the others when it works: it may
+// be what corrects it.
+func TestCorrectionReachesAHostThatWentDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+		pool.Spec.UpdateStrategy.RollingUpdate.Canary = new(intstr.FromInt32(1))
+		pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 14 * * *", DurationSeconds: 3600}
+		old := works(desiresAnother)
+		down := works(func(i *v1alpha1.WindowsInstance) {
+			i.Name, i.UID, i.Status.Node = "b", "b", &v1alpha1.NodeReference{Name: "b"}
+			goesDown(testNow.Add(-10 * time.Minute))(i)
+			desiresAnother(i)
+		})
+		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactRestart, "b": v1alpha1.ImpactRestart}, pool, old, down, newNode("b", "", corev1.ConditionFalse))
+		f.clock = clocktesting.NewFakePassiveClock(testNow)
+		f.pass()
+		f.pass()
+		why := f.WaitsFor(types.NamespacedName{Namespace: "ns", Name: "a"})
+		if op := f.operation("b"); f.operation("a") != nil || !op.Active() || op.Revision != "r3" || !strings.Contains(why, "changed host b and its Node is not ready any more") {
+			t.Fatalf("a has %+v and waits for %q, b has %+v", f.operation("a"), why, op)
+		}
+		if h := newHost(f.get("b")); h.broken == nil {
+			t.Error("nothing keeps the others from the correction before it works")
+		}
+		corrected := f.get("b")
+		corrected.Status.Operation.Phase, corrected.Status.CurrentRevision = v1alpha1.OperationSucceeded, "r3"
+		condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, 0)(corrected)
+		if h := newHost(corrected); h.broken != nil {
+			t.Errorf("it works, and is broken by %+v", h.broken)
+		}
+	})
+}
+
 // TestWentDownAt: a host that does not come back from a restart that the controller wanted keeps the others from it.
 func TestWentDownAt(t *testing.T) {
 	for _, tt := range []struct {
@@ -215,7 +256,11 @@ func TestWentDownAt(t *testing.T) {
 		{"it was never restarted: its pods did not leave", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.BootID = "" }, false},
 		{"a person restarted it", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Cause = "" }, false},
 		{"it is ready again", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonNodeReady }, false},
-		{"something is being done about it", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Phase = v1alpha1.OperationRunning }, false},
+		{"it is being restarted", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Phase = v1alpha1.OperationRunning }, false},
+		{"something is being done about it", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.History = []v1alpha1.Operation{*s.Operation}
+			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning, RequestedAt: *at(time.Minute)}
+		}, true},
 		{"it was configured since", func(s *v1alpha1.WindowsInstanceStatus) {
 			s.History = []v1alpha1.Operation{*s.Operation}
 			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded}

@@ -539,7 +539,7 @@ func (c candidate) urgent() bool {
 }
 
 func compareBroken(a, b *host) int {
-	return -compareBools(a.broken != nil || a.rollsBack, b.broken != nil || b.rollsBack)
+	return -compareBools(a.corrects(), b.corrects())
 }
 
 func compareAge(a, b *host) int {
@@ -583,7 +583,7 @@ func (p *pass) keeps(c candidate) reason {
 		if c.byPerson {
 			break
 		}
-		if c.cause == "" && c.broken == nil && !c.rollsBack && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
+		if c.cause == "" && !c.corrects() && len(of.changing) > 0 && (of.proves.IsZero() || of.proves.Before(c.since)) {
 			return reason{kind: waitsForFirst, hosts: of.changing}
 		}
 		if most := max(maxRestarts, p.disruptions); len(p.restarting) >= most {
@@ -667,7 +667,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 		return p.keptByHealth(c)
 	case c.cause == v1alpha1.CauseCameBack:
 		return reason{}
-	case c.removes || c.byPerson || c.half || (c.broken != nil || c.rollsBack || c.interrupted) && c.cause == "":
+	case c.removes || c.byPerson || c.half || (c.corrects() || c.interrupted) && c.cause == "":
 		return reason{}
 	}
 	if c.heldBack && c.cause == "" && slotOf(c.impact) != slotNone {

@@ -46,6 +46,13 @@ func breaks(h *host) {
 	h.broken = &v1alpha1.Operation{ID: "op-1", Phase: v1alpha1.OperationFailed}
 }
 
+// wentDown has the Node of a host be not ready for so long, after a restart that the controller recorded.
+func wentDown(ago time.Duration) func(*host) {
+	return func(h *host) {
+		h.broken, h.ready, h.downSince = &v1alpha1.Operation{ID: "op-3", Type: v1alpha1.OperationReboot}, false, testNow.Add(-ago)
+	}
+}
+
 // interrupted has the Node of a host be cordoned since a configuration that was not completed.
 func interrupted(h *host) { h.cordoned, h.interrupted = true, true }
 
@@ -184,6 +191,9 @@ func TestDecide(t *testing.T) {
 		{name: "the window is closed", pool: window("0 14 * * *"), hosts: []host{outdated("a", restart)}, waits: map[string]string{"a": "The window of pool p opens at 2026-11-21T14:00:00Z."}, again: 2 * time.Hour},
 		{name: "the window is open", pool: window("30 11 * * *"), hosts: []host{outdated("a", drains), outdated("b", drains)}, start: "a", again: 30 * time.Minute},
 		{name: "a broken host does not wait for the window", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, breaks)}, start: "a"},
+		{name: "one whose Node went down a moment ago after a restart may be back by itself", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, wentDown(time.Second))}, waits: map[string]string{"a": "Operation op-3 restarted host a and its Node is not ready any more."}, again: awayPatience - time.Second},
+		{name: "nor is its update next", pool: strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxFailures = new(int32(1)) }), hosts: []host{outdated("a", restart), outdated("b", restart, wentDown(time.Second))}, start: "a", waits: map[string]string{"b": "one host of pool p is updated first: a."}, again: awayPatience - time.Second},
+		{name: "one that stays down does not wait", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, wentDown(3*time.Minute))}, start: "a"},
 		{name: "a window that cannot be read", pool: window("whenever"), hosts: []host{outdated("a", drains)}, waits: map[string]string{"a": "The window of pool p does not open: must have five fields"}},
 		{name: "the canaries first", pool: canary, hosts: []host{outdated("a", restart, proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b", waits: map[string]string{"c": "2 of pool p are updated first, and they are. Raise or remove"}},
 

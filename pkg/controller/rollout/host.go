@@ -76,7 +76,7 @@ type host struct {
 	// proves is since when it is known to work with what it has, after a configuration that disturbed it.
 	// Zero: it was not disturbed, or does not work.
 	proves time.Time
-	// broken is the configuration that broke it. Nil: it is not.
+	// broken is the configuration, or the restart, that broke it. Nil: it is not.
 	broken *v1alpha1.Operation
 	// failed is a configuration that should have cost its workload nothing, changed it, and failed. Nil: there is none.
 	failed *v1alpha1.Operation
@@ -353,6 +353,10 @@ func runs(op *v1alpha1.Operation, name string) bool {
 // unavailable says whether a Node of the pool counts as out of service. That of a broken host does, whoever has uncordoned it: what it
 // runs may not work.
 func (h *host) unavailable() bool { return h.outOfService() || h.node && h.broken != nil }
+
+// corrects says whether an update of the host is to correct what broke it, so that it is next and waits for nothing but the bounds. One whose Node
+// went down a moment ago may be back by itself.
+func (h *host) corrects() bool { return h.rollsBack || h.broken != nil && !h.justWentDown }
 
 // outOfService says whether a Node of the pool takes no pods, or is about to take none. One that is to be removed works until
 // that begins. One that somebody has cordoned takes no pods of others either, as for the Machine Config Operator.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -30,8 +29,9 @@ const maxRolledBack = 1024
 // be disturbed once more, and its pool kept from what it is to have, for nothing.
 const downFor = 5 * time.Minute
 
-// brokenWith returns the hosts of a pool that its newest revision broke, which is what is desired of them: they were to get it
-// after since, or went down with it. One that worked with it, and was broken by something else, is not one of them: one whose Node was
+// brokenWith returns the hosts of a pool that its newest revision broke: they were to get it
+// after since, or went down with it. One that had it is known by its pool revision, whatever else of the cluster is desired since, and one that did not
+// get as far by what is desired of it. One that worked with it, and was broken by something else, is not one of them: one whose Node was
 // ready with it for a while only, and to which it was not given again with success, did not. Nor is one that was
 // broken by a revision before and did not get this one yet. again is after what time to look once more, as the Nodes of
 // further hosts went down too short a time ago. Zero: there are none.
@@ -41,7 +41,7 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 		if h.broken == nil {
 			h.broken = flaps
 		}
-		if h.broken == nil || h.broken.Type != v1alpha1.OperationReconfigure || h.broken.Revision != i.Status.DesiredRevision || !h.broken.RequestedAt.After(since) {
+		if h.broken == nil || h.broken.Type != v1alpha1.OperationReconfigure || !h.broken.RequestedAt.After(since) || h.broken.Revision != i.Status.DesiredRevision && i.Status.PoolRevision != newest {
 			continue
 		}
 		switch {
@@ -108,10 +108,14 @@ func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsIn
 	return names, again
 }
 
-// staysDown says whether the Node of a host that went down is so for [downFor], and after what time it may be. Where hosts of the pool
+// staysDown says whether the Node of a host that went down is so for [downFor], and after what time it may be. While something is being done to the host,
+// that is not known. Where hosts of the pool
 // that do not have the revision went down at about the same time, something else took all of them down.
 func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance, now time.Time) (down bool, again time.Duration) {
-	at, _ := nodeDownAt(i)
+	at, known := nodeDownAt(i)
+	if !known {
+		return false, 0
+	}
 	if left := at.Add(downFor).Sub(now); left > 0 {
 		return false, left
 	}
@@ -134,7 +138,7 @@ func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 // [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
 func wentDownSinceGot(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
 	op = succeededLast(&i.Status, (*v1alpha1.Operation).MayHaveChangedHost)
-	if op == nil || op.FinishedAt == nil || op.Revision != i.Status.DesiredRevision || !disturbs(op) || i.Status.PoolRevision != revision {
+	if op == nil || op.FinishedAt == nil || !disturbs(op) || i.Status.PoolRevision != revision {
 		return nil, 0
 	}
 	for _, at := range i.Status.NodeNotReadyTimes {
@@ -154,11 +158,8 @@ const flapsOften = 3
 
 // nodeDownAt is since when the Node of a host is not ready. False: it is, or its operation is what takes it down.
 func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
-	c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionNodeReady)
-	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady || i.Status.Operation.Active() {
-		return time.Time{}, false
-	}
-	return c.LastTransitionTime.Time, true
+	since, down := wentDownBy(&i.Status)
+	return since, down && !i.Status.Operation.Active()
 }
 
 // sooner is the shorter of two times to wait, of which zero is none.

@@ -85,6 +85,15 @@ func flaps(at time.Time, after ...time.Duration) change {
 	}
 }
 
+// desiresAnother has something else be desired of a host than it was configured with.
+func desiresAnother(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }
+
+// isRebooted has somebody reboot a host now.
+func isRebooted(i *v1alpha1.WindowsInstance) {
+	i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+	i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning, RequestedAt: metav1.NewTime(rollbackStart)}
+}
+
 // triedInVain has the host configured again, which failed.
 func triedInVain(changed bool) func(*v1alpha1.WindowsInstance) {
 	return func(i *v1alpha1.WindowsInstance) {
@@ -148,8 +157,12 @@ func TestRollback(t *testing.T) {
 	}{
 		{"an update fails", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), hadRevision("b", "p-1")}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), goesDown(longAgo)), desiresAnother)}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down, and another revision is desired since", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), goesDown(longAgo)), desiresAnother)}, "p-1", nil, rollbackStart},
+		{"a Node goes down, and something is being done about it", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), goesDown(longAgo)), isRebooted)}, "p-1", nil, rollbackStart},
 		{"a Node is down for a moment", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), goesDown(longAgo.Add(time.Second)))}, "p-1", nil, rollbackStart},
 		{"a Node goes down again and again", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a"}, rollbackStart},
+		{"a Node goes down again and again, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), desiresAnother)}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down again and again, and an attempt since could not reach the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(false))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down again and again, and an attempt since has changed the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(true))}, "p-1", nil, rollbackStart},
 		{"a Node goes down twice", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, -time.Minute, time.Minute, 4*time.Minute, 2*time.Hour))}, "p-1", nil, rollbackStart},
@@ -161,13 +174,14 @@ func TestRollback(t *testing.T) {
 		{"a network that all hosts have goes down", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(time.Minute)), "p-1", nil, rollbackStart},
 		{"another host went down long before", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(-time.Hour)), "p-1", []string{"a"}, rollbackStart},
 		{"what was resumed had broken one before", []func(*v1alpha1.WindowsNodePool){asks, resumed}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
-		{"it is broken by what was desired before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" })}, "p-1", nil, rollbackStart},
+		{"it is broken by what was desired before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), desiresAnother)}, "p-1", nil, rollbackStart},
 		{"nobody asks for it", nil, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"there is nothing to go back to", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "", nil, rollbackStart},
 		{"it worked with it, and something else broke it", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it may break one", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is rolled back already", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), hadRevision("b", "p-1")}, "", []string{"a"}, earlier},
 		{"one was being changed", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier))}, "p-1", []string{"a", "b"}, earlier},
+		{"one was being changed, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), desiresAnother)}, "p-1", []string{"a", "b"}, earlier},
 		{"one was being changed, and somebody tried again in vain", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), triedAgain), breaksAt(rollbackStart))}, "p-1", []string{"a", "b"}, earlier},
 		{"one that was being changed is down for a moment", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), nodeDownSince(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"one was broken since by something else", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, earlier},
