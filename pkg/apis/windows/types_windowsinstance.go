@@ -99,6 +99,7 @@ type WindowsInstanceStatus struct {
 	Version              string
 	CurrentRevision      string
 	DesiredRevision      string
+	DesiredPoolRevision  string
 	PoolRevision         string
 	PreviousPoolRevision string
 	Pool                 *KnownPool

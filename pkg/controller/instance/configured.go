@@ -125,7 +125,7 @@ func (e *evaluation) switched() {
 	if unmanaged != e.managed || c == nil && !e.managed {
 		return
 	}
-	e.status.CurrentRevision, e.status.DesiredRevision = "", ""
+	e.status.CurrentRevision, e.status.DesiredRevision, e.status.DesiredPoolRevision = "", "", ""
 	meta.RemoveStatusCondition(&e.status.Conditions, v1alpha1.ConditionConfigured)
 	meta.RemoveStatusCondition(&e.status.Conditions, v1alpha1.ConditionUpToDate)
 }
@@ -134,7 +134,7 @@ func (e *evaluation) switched() {
 // while it cannot be said.
 func (e *evaluation) desired() {
 	if !e.managed || e.revision != "" {
-		e.status.DesiredRevision = e.revision
+		e.status.DesiredRevision, e.status.DesiredPoolRevision = e.revision, e.poolRevision
 	}
 }
 

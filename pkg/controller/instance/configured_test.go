@@ -795,10 +795,35 @@ func TestEvaluatePoolRevision(t *testing.T) {
 				op.HostChanged = true
 			}
 			tt.s.instance, tt.s.managed, tt.s.revision, tt.s.now = tt.of, true, revision1, testNow
-			if got := evaluate(tt.s); got.PoolRevision != tt.want || got.PreviousPoolRevision != tt.before {
+			got := evaluate(tt.s)
+			if got.PoolRevision != tt.want || got.PreviousPoolRevision != tt.before {
 				t.Errorf("it works with %q, and with %q before, want %q and %q: %v", got.PoolRevision, got.PreviousPoolRevision, tt.want, tt.before, conditionsOf(&got))
 			}
+			if got.DesiredPoolRevision != tt.s.poolRevision {
+				t.Errorf("desired is %q, want %q", got.DesiredPoolRevision, tt.s.poolRevision)
+			}
 		})
+	}
+}
+
+// TestDesiredPoolRevision: which revision of its pool is desired of a host is said together with the desired configuration, and stays with it.
+func TestDesiredPoolRevision(t *testing.T) {
+	for name, tt := range map[string]struct {
+		s            snapshot
+		want, ofPool string
+	}{
+		"it is known":                       {snapshot{managed: true, revision: revision2, poolRevision: "p-2"}, revision2, "p-2"},
+		"it is of none":                     {snapshot{managed: true, revision: revision2}, revision2, ""},
+		"what is desired cannot be said":    {snapshot{managed: true, inputs: errors.New("it is missing")}, revision1, "p-1"},
+		"hosts are only watched since then": {snapshot{revision: revision2}, revision2, ""},
+	} {
+		i := known(t)
+		i.Status.DesiredRevision, i.Status.DesiredPoolRevision = revision1, "p-1"
+		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured}}
+		tt.s.instance, tt.s.now = i, testNow
+		if got := evaluate(tt.s); got.DesiredRevision != tt.want || got.DesiredPoolRevision != tt.ofPool {
+			t.Errorf("%s: %q of %q", name, got.DesiredRevision, got.DesiredPoolRevision)
+		}
 	}
 }
 

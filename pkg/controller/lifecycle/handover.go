@@ -193,7 +193,7 @@ func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 	from := s.instance.Status.DeepCopy()
 	to.Status.HostKeys, to.Status.MachineID, to.Status.Node = from.HostKeys, from.MachineID, from.Node
 	to.Status.System, to.Status.Version = from.System, from.Version
-	to.Status.CurrentRevision, to.Status.DesiredRevision = from.CurrentRevision, from.DesiredRevision
+	to.Status.CurrentRevision, to.Status.DesiredRevision, to.Status.DesiredPoolRevision = from.CurrentRevision, from.DesiredRevision, from.DesiredPoolRevision
 	to.Status.PoolRevision, to.Status.PreviousPoolRevision = from.PoolRevision, from.PreviousPoolRevision
 	to.Status.NodeNotReadyTimes = from.NodeNotReadyTimes
 	if to.Status.RestartedAt == nil || to.Status.RestartedAt.Before(from.RestartedAt) {

@@ -140,7 +140,7 @@ func TestHandOver(t *testing.T) {
 		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
 		i.Status.Version, i.Status.System = "v0.1.0", &v1alpha1.SystemStatus{Hostname: "WIN-1"}
-		i.Status.PoolRevision, i.Status.PreviousPoolRevision = "pool-2", "pool-1"
+		i.Status.DesiredPoolRevision, i.Status.PoolRevision, i.Status.PreviousPoolRevision = "pool-2", "pool-2", "pool-1"
 		i.Status.RestartedAt, i.Status.NodeNotReadyTimes = ago(time.Hour), []metav1.Time{*ago(20 * time.Minute), *ago(10 * time.Minute)}
 		meta.SetStatusCondition(&i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady, LastTransitionTime: *ago(10 * time.Minute)})
 	})

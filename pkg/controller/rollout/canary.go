@@ -9,10 +9,10 @@ import (
 )
 
 // tried counts the hosts on which a change that a host is to get was tried, or is being tried. Where the host works with the newest revision
-// of its pool already, those count that got what they have since a host lacks something: the others have tried nothing, and it is a change of
-// that host alone. Else those count that have that revision, whatever else they lack since.
+// of its pool already, or is kept from that, those count that got what they have since a host lacks something: the others have tried nothing, and it is
+// a change of that host alone. Else those count that have that revision, whatever else they lack since.
 func (s *sum) tried(h *host) int {
-	if h.hasNewest {
+	if h.hasNewest || h.heldBack {
 		return s.gotSince
 	}
 	return s.newest

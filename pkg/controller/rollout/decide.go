@@ -670,7 +670,7 @@ func (p *pass) keptByPolicy(c candidate) reason {
 	case c.removes || c.byPerson || c.half || (c.corrects() || c.interrupted) && c.cause == "":
 		return reason{}
 	}
-	if c.heldBack && c.cause == "" && slotOf(c.impact) != slotNone {
+	if c.heldBack && !c.hasOwn && c.cause == "" && slotOf(c.impact) != slotNone {
 		return reason{kind: waitsForResume}
 	}
 	broken := of.broken

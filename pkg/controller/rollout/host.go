@@ -80,9 +80,10 @@ type host struct {
 	broken *v1alpha1.Operation
 	// failed is a configuration that should have cost its workload nothing, changed it, and failed. Nil: there is none.
 	failed *v1alpha1.Operation
-	// heldBack: it keeps or gets another revision than that of its pool, which is rolled back.
-	heldBack bool
-	// rollsBack: it is to get that because the one of its pool broke it.
+	// heldBack: it keeps or gets another revision than that of its pool, which is rolled back. hasOwn: what is desired of it is known to be of that
+	// other one, so that what it is to get is a change of the cluster or of its own.
+	heldBack, hasOwn bool
+	// rollsBack: it is to get that because the one of its pool broke it, and has not got it yet.
 	rollsBack bool
 	// undoes: it is to get another revision than that of its pool because somebody has undone that. keeps: it is not, as it cannot.
 	undoes, keeps bool

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -239,6 +240,23 @@ func (r *Reconciler) kept(ctx context.Context, pool *v1alpha1.WindowsNodePool, n
 // has undone it, hosts are updated to another one, and none waits for anything.
 func heldBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	return back != nil && !back.ByPerson() && (i.Status.PoolRevision != back.Revision || back.Broke(i.Name))
+}
+
+// hasOwn says whether what is desired of the host of an instance is known to be of another revision than the one that is rolled back. It may be that one
+// still until the controller of instances has seen the rollback, or if the programs of the other one are nowhere any more.
+func hasOwn(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
+	return i.Status.DesiredPoolRevision != "" && i.Status.DesiredPoolRevision != back.Revision
+}
+
+// hasGoneBack says whether the host of an instance that a rollback names was configured with success since, so that it lacks what is desired for
+// another reason. Where so much has been done to it that no success is known any more, it has if its Node is ready.
+func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
+	for _, op := range i.Status.Operations() {
+		if op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded {
+			return op.RequestedAt.After(back.Time.Time)
+		}
+	}
+	return len(i.Status.History) >= v1alpha1.MaxHistory && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
 }
 
 // hasOfPool says whether the host of an instance has what the hosts of its pool are to have, as far as that can be worked out.

@@ -9,16 +9,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -268,6 +271,85 @@ func TestDecideRolledBack(t *testing.T) {
 	}
 	if held := sumUp(d.waits); len(d.waits) != 2 || held.moves || !held.stays {
 		t.Errorf("got %+v", d.waits)
+	}
+}
+
+// TestScheduleAfterARollback: a host that a rollback names goes back at once, and gets what is desired after that as its pool says. So does one
+// that was kept from the revision, unless what is desired of it may be that one.
+func TestScheduleAfterARollback(t *testing.T) {
+	rolledBack := testNow.Add(-72 * time.Hour)
+	since := func(requested time.Duration, phase v1alpha1.OperationPhase) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			op := reconfigured(phase, v1alpha1.ImpactDrain)
+			op.RequestedAt, op.FinishedAt, op.Revision = metav1.NewTime(rolledBack.Add(requested)), &metav1.Time{Time: rolledBack.Add(requested)}, i.Status.CurrentRevision
+			i.Status.Operation = &op
+		}
+	}
+	restartedOften := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded}
+		i.Status.History = slices.Repeat([]v1alpha1.Operation{*i.Status.Operation}, v1alpha1.MaxHistory)
+	}
+	const named, kept = "named", "kept"
+	for _, tt := range []struct {
+		name, host string
+		edit       []change
+		of         string   // the revision of the pool that is desired
+		window     string   // when the pool may be disturbed. Empty: at any time
+		waits      waitKind // empty: it is updated
+	}{
+		{name: "it goes back", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
+		{name: "it has worked with the revision for a while", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *"},
+		{name: "it has gone back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "it has gone back, and the window is open", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "30 11 * * *"},
+		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
+		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
+		{name: "so much was done since that nothing is known of it, and it is ready", host: named, edit: []change{restartedOften}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "so much was done since that nothing is known of it, and it is down", host: named, edit: []change{restartedOften, nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
+		{name: "it is kept, and an input of the cluster has changed", host: kept, of: "p-1"},
+		{name: "it is kept, and an input of the cluster has changed outside of the window", host: kept, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "it is kept, and the revision is desired of it still", host: kept, of: "p-2", waits: waitsForResume},
+		{name: "it is kept, and nobody knows what is desired of it", host: kept, waits: waitsForResume},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+				if tt.window != "" {
+					pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: tt.window, DurationSeconds: 3600}
+				}
+				pool.Status.CurrentRevision, pool.Status.UpdateRevision = "p-1", "p-2"
+				pool.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Time: metav1.NewTime(rolledBack), Instances: []string{named}, Message: "m"}
+				i := hadRevision(tt.host, "p-1")
+				for _, edit := range tt.edit {
+					edit(i)
+				}
+				desiresAnother(i)
+				i.Status.DesiredPoolRevision = tt.of
+				objects := []client.Object{pool, i}
+				if _, down := nodeDownAt(i); down {
+					objects = append(objects, newNode(tt.host, "", corev1.ConditionFalse))
+				}
+				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{tt.host: v1alpha1.ImpactDrain}, objects...)
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				f.pass()
+				if why := f.last.waits[client.ObjectKeyFromObject(i)]; why.kind != tt.waits || f.operation(tt.host).Active() != (tt.waits == "") {
+					t.Errorf("it has %+v and waits for %q, want %q", f.operation(tt.host), why.kind, tt.waits)
+				}
+			})
+		})
+	}
+}
+
+// TestCanaryAfterARollback: hosts that work with the revision that was rolled back have tried nothing of what those get that were kept from it.
+func TestCanaryAfterARollback(t *testing.T) {
+	canary := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromInt32(1)) })
+	isKept := func(h *host) { h.heldBack, h.hasOwn = true, true }
+	got := decide(state{
+		now: testNow, disruptions: 2, pools: map[poolKey]policy{{"ns", "p"}: policyOf(canary, 3)},
+		hosts: []host{outdated("a", "", isUpToDate, func(h *host) { h.hasNewest = true }), outdated("b", v1alpha1.ImpactRestart, isKept), outdated("c", v1alpha1.ImpactRestart, isKept)},
+	})
+	if why := got.waits[types.NamespacedName{Namespace: "ns", Name: "c"}]; names(got.start) != "b" || why.kind != waitsForCanary {
+		t.Errorf("started are %s, and c waits for %q", names(got.start), why.kind)
 	}
 }
 

@@ -240,7 +240,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		if pool != nil {
 			back := pool.RolledBack(pool.Status.UpdateRevision)
 			h.heldBack = !h.leaving && heldBack(instance, back)
-			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update
+			h.hasOwn = h.heldBack && hasOwn(instance, back)
+			h.rollsBack = h.heldBack && back.Broke(instance.Name) && h.update && (h.broken != nil || !hasGoneBack(instance, back))
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = goesBack(instance, back)
 			h.returns = returns(instance, pool)

@@ -4934,6 +4934,37 @@ func Validate_WindowsInstanceStatus(
 	// field WindowsInstanceStatus.CurrentRevision has no validation
 	// field WindowsInstanceStatus.DesiredRevision has no validation
 
+	{ // field WindowsInstanceStatus.DesiredPoolRevision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *string {
+				return &oldObj.DesiredPoolRevision
+			})
+		errs = append(errs, fn(fldPath.Child("desiredPoolRevision"), &obj.DesiredPoolRevision, oldVal, oldObj != nil)...)
+	}
+
 	{ // field WindowsInstanceStatus.PoolRevision
 		fn := func(
 			fldPath *field.Path,

@@ -782,6 +782,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: currentRevision
       type:
         scalar: string
+    - name: desiredPoolRevision
+      type:
+        scalar: string
     - name: desiredRevision
       type:
         scalar: string

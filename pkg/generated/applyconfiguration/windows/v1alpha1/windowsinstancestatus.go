@@ -60,6 +60,10 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Names the desired configuration of the host. When the controller has no payload, it is
 	// the digest of the agent. The host is up to date when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
+	// Name of the ControllerRevision of its pool that desiredRevision is of. While the revision of the pool is rolled back, a change that disturbs
+	// the host waits for its turn if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host
+	// is in no pool, or gets the template of one revision with the programs of another.
+	DesiredPoolRevision *string `json:"desiredPoolRevision,omitempty"`
 	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
 	// completely, and its Node was ready. Empty: none yet, or it is in no pool.
 	PoolRevision *string `json:"poolRevision,omitempty"`
@@ -219,6 +223,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithCurrentRevision(value stri
 // If called multiple times, the DesiredRevision field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithDesiredRevision(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.DesiredRevision = &value
+	return b
+}
+
+// WithDesiredPoolRevision sets the DesiredPoolRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DesiredPoolRevision field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithDesiredPoolRevision(value string) *WindowsInstanceStatusApplyConfiguration {
+	b.DesiredPoolRevision = &value
 	return b
 }
 
