@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -24,6 +25,13 @@ const maxNamed = 5
 // maxListed is how long the names of the hosts may be, in bytes, that wait for what most of a pool wait for: whoever follows some dozens wants to
 // know of each. What is said of the others, and what to do, has to fit into the status as well.
 const maxListed = 1024
+
+const (
+	// maxBlockedBy is how long status.blockedBy of a pool may be, in bytes.
+	maxBlockedBy = 4096
+	// maxQuoted is how much of what hosts and servers say is repeated in it of each.
+	maxQuoted = 512
+)
 
 // waitKind is what hosts wait for.
 type waitKind string
@@ -57,6 +65,11 @@ const (
 	waitsForLogin   waitKind = "Login"
 	waitsForFitness waitKind = "Fitness"
 	waitsForInputs  waitKind = "Inputs"
+	// waitsForHost is for instances whose host is that of another one.
+	waitsForHost waitKind = "Host"
+	// waitsForTakeover is for hosts that are left to others, and waitsForPayload for those that are only watched as there is no payload.
+	waitsForTakeover waitKind = "Takeover"
+	waitsForPayload  waitKind = "Payload"
 )
 
 // reason is why a host waits. The kind is empty if it does not.
@@ -70,6 +83,8 @@ type reason struct {
 	at time.Time
 	// text is what a program or a host said of it.
 	text string
+	// failed is why the last attempt failed of what comes at a time. Empty: it did not.
+	failed string
 	// removal: the host waits to be removed.
 	removal bool
 	// stuck: what is usually over soon has lasted for a while.
@@ -92,7 +107,7 @@ func upkeep(cause v1alpha1.OperationCause) bool {
 
 // same says whether two hosts wait for the same.
 func (r reason) same(other reason) bool {
-	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.removal == other.removal && r.stuck == other.stuck && r.back == other.back && slices.Equal(r.hosts, other.hosts)
+	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.failed == other.failed && r.removal == other.removal && r.stuck == other.stuck && r.back == other.back && slices.Equal(r.hosts, other.hosts)
 }
 
 // describe says what is waited for, and what can be done, to those who may read what is in a namespace.
@@ -107,10 +122,13 @@ func (r reason) describe(in poolKey) string {
 	}
 	switch r.kind {
 	case waitsForPlan:
-		if r.text != "" {
+		switch r.text {
+		case "":
+			return "The host is asked what its update costs."
+		case desiredChanges:
 			return "What the update costs is not known: " + r.text
 		}
-		return "The host is asked what its update costs."
+		return fmt.Sprintf("What the update costs is not known: %s Find out why: kubectl windows check NAME -n %s", r.text, in.namespace)
 	case waitsForRequest:
 		return fmt.Sprintf("%s is updated when somebody asks for it (spec.updateStrategy.type): kubectl windows reconfigure NAME -n %s", capital(pool), in.namespace)
 	case waitsForWindow:
@@ -119,7 +137,8 @@ func (r reason) describe(in poolKey) string {
 		}
 		return fmt.Sprintf("The window of %s opens at %s.", pool, r.at.UTC().Format(time.RFC3339))
 	case waitsForCanary:
-		return fmt.Sprintf("%d of %s are updated first, and they are. Raise or remove spec.updateStrategy.rollingUpdate.canary to update the others.", r.most, pool)
+		return fmt.Sprintf("%d of %s are updated first, and they are. Raise or remove spec.updateStrategy.rollingUpdate.canary to update the others, for example: kubectl patch wnp %s -n %s --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"canary\":null}}}}'",
+			r.most, pool, in.name, in.namespace)
 	case waitsForBroken:
 		return r.describeBroken(in, pool)
 	case waitsForFailed:
@@ -139,13 +158,17 @@ func (r reason) describe(in poolKey) string {
 		if r.most == 0 {
 			return "It is not repaired: spec.remediation.maxUnhealthy of " + pool + " is 0."
 		}
-		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be (spec.remediation.maxUnhealthy).", r.text, r.most)
+		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be (spec.remediation.maxUnhealthy). Find out what they have in common, or raise it: kubectl get nodes -l kubernetes.io/os=windows", r.text, r.most)
 	case waitsForPerson:
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForMemory:
 		return fmt.Sprintf("Its Node is not ready, and so many operations have failed since that it is not known any more what spec.remediation of %s has tried; nothing is tried twice. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForTime:
-		return fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
+		text := fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
+		if r.failed != "" {
+			text += fmt.Sprintf(" The last attempt failed: %s. Find out why: kubectl windows describe NAME -n %s", r.failed, in.namespace)
+		}
+		return text
 	case waitsForResume:
 		return fmt.Sprintf("The revision of %s was rolled back, because it broke hosts (status.rolledBack). Change spec.template or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForPrograms:
@@ -162,6 +185,12 @@ func (r reason) describe(in poolKey) string {
 		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
 	case waitsForInputs:
 		return "It stays as it is. " + r.text
+	case waitsForHost:
+		return "It has no host, so that it is never updated: another instance has the host that it names, or another namespace, as its condition Resolved says. Remove one of the two, or correct its address. Find out which: kubectl windows describe NAME -n " + in.namespace
+	case waitsForTakeover:
+		return "Others manage the host, or it was released to them, so that it is only watched, and never updated or restarted. To whom it is left, and how to take it over: kubectl windows describe NAME -n " + in.namespace
+	case waitsForPayload:
+		return "It is only watched, and neither updated nor restarted, because windows-controller has no payload. Give it one (--payload)."
 	case waitsForRestarts:
 		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time, or on as many as --max-disruptive-operations says if that is more.", r.beingChanged(in), maxRestarts)
 	case waitsForRenewals:
@@ -239,32 +268,54 @@ func (k waitKind) lasts() bool {
 	return true
 }
 
-// describeWaits says what the hosts of a pool wait for, the most common first.
+// waitGroup are hosts of a pool that wait for the same.
+type waitGroup struct {
+	reason
+	names []string
+}
+
+// describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it.
 func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
-	type group struct {
-		reason
-		names []string
-	}
-	var groups []*group
+	var groups []*waitGroup
 	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
 		why := waits[key]
-		at := slices.IndexFunc(groups, func(g *group) bool { return g.same(why) })
+		at := slices.IndexFunc(groups, func(g *waitGroup) bool { return g.same(why) })
 		if at < 0 {
 			at = len(groups)
-			groups = append(groups, &group{reason: why})
+			groups = append(groups, &waitGroup{reason: why})
 		}
 		groups[at].names = append(groups[at].names, key.Name)
 	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(b.names), len(a.names)) })
-	lines := make([]string, len(groups))
+	slices.SortStableFunc(groups, func(a, b *waitGroup) int { return cmp.Compare(len(b.names), len(a.names)) })
+	var text strings.Builder
 	for i, g := range groups {
 		most := maxNamed
 		if i == 0 {
 			most = max(most, fitting(g.names, maxListed))
+		} else {
+			text.WriteString("\n")
 		}
-		lines[i] = fmt.Sprintf("%s: %s", words.Enumerate(g.names, most), g.describe(in))
+		g.text = message.Shorten(g.text, maxQuoted)
+		line, rest := fmt.Sprintf("%s: %s", words.Enumerate(g.names, most), g.describe(in)), describeOthers(in, groups[i+1:])
+		if text.Len()+len(line)+len(rest) > maxBlockedBy {
+			text.WriteString(strings.TrimPrefix(describeOthers(in, groups[i:]), "\n"))
+			break
+		}
+		text.WriteString(line)
 	}
-	return strings.Join(lines, "\n")
+	return message.Shorten(text.String(), maxBlockedBy)
+}
+
+// describeOthers names hosts for whose reasons there is no room, in a line of its own. Empty: there are none.
+func describeOthers(in poolKey, groups []*waitGroup) string {
+	var names []string
+	for _, g := range groups {
+		names = append(names, g.names...)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\n%s: Each waits for something else, or for another time. Find out what was tried: kubectl windows describe NAME -n %s", words.Enumerate(names, maxNamed), in.namespace)
 }
 
 // fitting is how many of the names can be listed in as many bytes.

@@ -20,7 +20,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/leading"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 )
@@ -371,7 +370,7 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 	}
 	for pool, waits := range byPool {
 		held := sumUp(waits)
-		held.text = message.ConditionMessage(describeWaits(pool, waits))
+		held.text = describeWaits(pool, waits)
 		blocked[pool] = held
 	}
 	s.mu.Lock()

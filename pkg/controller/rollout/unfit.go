@@ -25,23 +25,29 @@ const (
 // or the host joins the cluster.
 func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (kind waitKind, from time.Time) {
 	status := &i.Status
+	if !i.DeletionTimestamp.IsZero() || status.Operation.Active() || status.ObservedGeneration != i.Generation ||
+		pool != nil && pool.Spec.Paused { // which says so itself
+		return "", time.Time{}
+	}
+	restart := pool != nil && status.AwaitsRestart(pool) && !pool.Spec.Restarts.After.After(now)
+	outstanding := restart || status.CurrentRevision == "" || status.CurrentRevision != status.DesiredRevision
 	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
 	switch {
-	case !i.DeletionTimestamp.IsZero(), status.Operation.Active(), status.KeptOff() != nil, status.ReleaseBegunBy() != nil, i.LeftAsItIs(pool),
-		pool != nil && pool.Spec.Paused, // which says so itself
-		configured == nil || configured.Reason == v1alpha1.ReasonNotManaged,
-		status.ObservedGeneration != i.Generation:
+	case outstanding && status.KeptOff() != nil:
+		return waitsForHost, time.Time{}
+	case outstanding && (status.ReleaseBegunBy() != nil || leftToOthers(configured)):
+		return waitsForTakeover, time.Time{}
+	case status.KeptOff() != nil, status.ReleaseBegunBy() != nil, configured == nil,
+		i.LeftAsItIs(pool) && !i.Spec.Paused: // it waits for a confirmation
 		return "", time.Time{}
-	}
-	if inputsMissing(status) != "" {
+	case inputsMissing(status) != "":
 		return waitsForInputs, meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate).LastTransitionTime.Add(awayPatience)
-	}
-	restart := pool != nil && pool.Spec.Restarts.After != nil && !pool.Spec.Restarts.After.After(now) && status.Node != nil && status.LastRestart().Before(pool.Spec.Restarts.After.Time)
-	if !restart && status.CurrentRevision != "" && status.CurrentRevision == status.DesiredRevision {
+	case !outstanding:
 		return "", time.Time{}
-	}
-	if i.Spec.Paused {
+	case i.Spec.Paused:
 		return waitsForUnpause, time.Time{}
+	case restart && configured.Reason == v1alpha1.ReasonNotManaged:
+		return waitsForPayload, time.Time{}
 	}
 	if c := noLogin(status); c != nil {
 		patience := awayPatience
@@ -50,13 +56,18 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		}
 		return waitsForLogin, c.LastTransitionTime.Add(patience)
 	}
-	if status.CurrentRevision == "" && status.Phase != v1alpha1.InstanceFailed { // it is about to be configured
+	if configured.Reason == v1alpha1.ReasonNotManaged || status.CurrentRevision == "" && status.Phase != v1alpha1.InstanceFailed { // it is about to get the agent, or to be configured
 		return "", time.Time{}
 	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPreflightPassed); c != nil && c.Status == metav1.ConditionUnknown { // it could not be looked at once
 		from = c.LastTransitionTime.Add(awayPatience)
 	}
 	return waitsForFitness, from
+}
+
+// leftToOthers says whether the host is only watched, as its condition Configured says, because others made it a node, or it was released to them.
+func leftToOthers(configured *metav1.Condition) bool {
+	return configured != nil && (configured.Reason == v1alpha1.ReasonForeignNode || configured.Reason == v1alpha1.ReasonManagedByWMCO)
 }
 
 // inputsMissing is what the condition of a host that is configured says if it cannot be worked out what it is to have: what was desired before

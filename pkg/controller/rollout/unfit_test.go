@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -22,6 +23,10 @@ func TestUnfit(t *testing.T) {
 	isPaused := func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }
 	unreachable := condition(v1alpha1.ConditionReachable, metav1.ConditionFalse, v1alpha1.ReasonConnectionTimedOut, -time.Minute)
 	refused := condition(v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused, -time.Minute)
+	duplicate := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost, 0)
+	ofOthers := func(reason string) func(*v1alpha1.WindowsInstance) {
+		return condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, reason, 0)
+	}
 	restarts := v1alpha1.PoolRestarts{After: at(-time.Minute)}
 	for _, tt := range []struct {
 		name string
@@ -47,7 +52,19 @@ func TestUnfit(t *testing.T) {
 		{name: "its configuration has failed", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionConfigured, metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed, 0)}, kind: waitsForFitness},
 		{name: "it could not be looked at once", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionUnknown, v1alpha1.ReasonAgentFailed, -time.Minute)}, kind: waitsForFitness, from: awayPatience - time.Minute},
 		{name: "it is not fit", edit: []func(*v1alpha1.WindowsInstance){outdated, condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonPreflightPassed, -time.Minute)}, kind: waitsForFitness},
-		{name: "hosts are only watched", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, 0)}},
+		{name: "it is paused and waits for a confirmation", edit: []func(*v1alpha1.WindowsInstance){outdated, isPaused, func(i *v1alpha1.WindowsInstance) { i.Status.UnconfirmedSince = at(-time.Minute) }}, kind: waitsForUnpause},
+		{name: "another instance has its host", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, duplicate}, kind: waitsForHost},
+		{name: "also if it was configured", edit: []func(*v1alpha1.WindowsInstance){outdated, duplicate}, kind: waitsForHost},
+		{name: "another instance has its host, and nothing is wanted of it", edit: []func(*v1alpha1.WindowsInstance){duplicate}},
+		{name: "WMCO manages it", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, unreachable, ofOthers(v1alpha1.ReasonManagedByWMCO)}, kind: waitsForTakeover},
+		{name: "others made it a node, and it is paused", edit: []func(*v1alpha1.WindowsInstance){outdated, isNew, isPaused, ofOthers(v1alpha1.ReasonForeignNode)}, kind: waitsForTakeover},
+		{name: "others are to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){ofOthers(v1alpha1.ReasonForeignNode)}, kind: waitsForTakeover},
+		{name: "somebody may have released it", edit: []func(*v1alpha1.WindowsInstance){outdated, func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRelease, Phase: v1alpha1.OperationFailed, ReleaseBegun: true}
+		}}, kind: waitsForTakeover},
+		{name: "hosts are only watched", edit: []func(*v1alpha1.WindowsInstance){outdated, ofOthers(v1alpha1.ReasonNotManaged)}},
+		{name: "and to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){ofOthers(v1alpha1.ReasonNotManaged)}, kind: waitsForPayload},
+		{name: "and off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, ofOthers(v1alpha1.ReasonNotManaged)}, kind: waitsForLogin, from: awayPatience - time.Minute},
 		{name: "something is being done to it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}},
 		{name: "it goes", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, deleting}},
 		{name: "its spec was changed just now", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, func(i *v1alpha1.WindowsInstance) { i.Generation = 2 }}},
@@ -102,6 +119,41 @@ func TestScheduleUnfit(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	})
+}
+
+// TestScheduleNeverUpdated: the pool names hosts that nothing is ever done to, and what to do. Whoever follows it would wait without an end.
+func TestScheduleNeverUpdated(t *testing.T) {
+	isNew := func(i *v1alpha1.WindowsInstance) {
+		i.Status.CurrentRevision, i.Status.Node, i.Status.Phase = "", nil, v1alpha1.InstanceConnecting
+	}
+	for _, tt := range []struct {
+		name string
+		host *v1alpha1.WindowsInstance
+		want string
+	}{
+		{"two entries for one host", works(isNew, condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost, 0)), "Remove one of the two, or correct its address. Find out which: kubectl windows describe NAME -n ns"},
+		{"WMCO runs beside", works(isNew, condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonManagedByWMCO, 0)), "how to take it over: kubectl windows describe NAME -n ns"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+				f := newScheduled(t, nil, pool, tt.host)
+				f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+					return time.Time{}, false
+				}
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				got := f.blockedBy(poolKey{"ns", "p"})
+				if !strings.HasPrefix(got.text, "a: ") || !strings.HasSuffix(got.text, tt.want) || got.moves || !got.stays {
+					t.Errorf("got %+v", got)
+				}
+				status := computeStatus(pool, []*v1alpha1.WindowsInstance{tt.host}, got, nil, "", "", testNow)
+				if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpdating); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonUpdateBlocked {
+					t.Errorf("got %+v", c)
+				}
+			})
+		})
+	}
 }
 
 // TestIdle: a pool goes on as long as something is done to those that its hosts wait for.
