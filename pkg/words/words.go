@@ -29,6 +29,17 @@ func Form(n int, one, several string) string {
 	return several
 }
 
+// sentenceEnd matches the end of a sentence that another one, or another line, follows.
+var sentenceEnd = regexp.MustCompile(`\.\s+[A-Z]|\.?\s*\n`)
+
+// FirstSentence returns the first sentence of a text, without its period.
+func FirstSentence(text string) string {
+	if at := sentenceEnd.FindStringIndex(text); at != nil {
+		return text[:at[0]]
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
 // ourEnd matches our end of a connection in an error of package net.
 var ourEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
 

@@ -21,6 +21,21 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestFirstSentence(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "",
+		"It failed":          "It failed",
+		"It failed.":         "It failed",
+		"It failed. Do this": "It failed",
+		"10.1.42.5:22 does not answer, e.g. for a firewall. Open it.": "10.1.42.5:22 does not answer, e.g. for a firewall",
+		"It failed:\nno room.\nDo this.":                              "It failed:",
+	} {
+		if got := FirstSentence(text); got != want {
+			t.Errorf("of %q it is %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestSteady(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "",

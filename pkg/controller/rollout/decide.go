@@ -279,7 +279,7 @@ func (p *pass) updatesStopped(h *host) bool {
 }
 
 // toRestart says what comes when a restart is due. Empty: what nobody waits for, as updates of Windows are installed again and again, also
-// those that could not be.
+// those that could not be; but not where it failed before it came to them.
 func (h *host) toRestart() string {
 	switch h.restart {
 	case v1alpha1.CauseRestartAnnotated:
@@ -288,6 +288,10 @@ func (h *host) toRestart() string {
 		return "The pool asks for a restart (spec.restarts.after), and Windows is restarted"
 	case v1alpha1.CauseRestartPending:
 		return "Windows waits for a restart, and is restarted"
+	case v1alpha1.CauseWindowsUpdates:
+		if h.broken == nil && h.failedFor(h.restart) != "" {
+			return "Updates of Windows are tried again"
+		}
 	}
 	return ""
 }
@@ -464,7 +468,7 @@ func (p *pass) wait(h *host, why reason) { p.waits[h.key], p.poolOf[h.key] = why
 func (p *pass) waitUntil(h *host, at time.Time, what string, cause v1alpha1.OperationCause) {
 	p.later(at)
 	if _, waits := p.waits[h.key]; !waits {
-		p.wait(h, reason{kind: waitsForTime, at: at, text: what, upkeep: upkeep(cause)})
+		p.wait(h, reason{kind: waitsForTime, at: at, text: what, failed: h.failedFor(cause), upkeep: upkeep(cause)})
 	}
 }
 

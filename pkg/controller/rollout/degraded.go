@@ -23,8 +23,8 @@ const maxFailed = 10
 type trouble struct{ reason, text string }
 
 // degradedCondition sums up what somebody has to act on. Hosts that work as they did because an update failed are named, and do not
-// degrade the pool. lacking says which hosts lack updates of Windows. Empty: none does, or a trouble says it.
-func degradedCondition(troubles []trouble, outdated []string, lacking string) metav1.Condition {
+// degrade the pool. lacking says which hosts lack updates of Windows or a restart. Empty: none does, or a trouble says it.
+func degradedCondition(troubles []trouble, outdated, lacking []string) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
@@ -36,15 +36,13 @@ func degradedCondition(troubles []trouble, outdated []string, lacking string) me
 		}
 		messages = append(messages, t.text)
 	}
-	if condition.Status == metav1.ConditionFalse && (len(outdated) > 0 || lacking != "") {
+	if condition.Status == metav1.ConditionFalse && (len(outdated) > 0 || len(lacking) > 0) {
 		condition.Reason = v1alpha1.ReasonUpdatesFailed
 	}
 	if len(outdated) > 0 {
 		messages = append(messages, "Instances whose update failed, and which work as before: "+words.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
 	}
-	if lacking != "" {
-		messages = append(messages, lacking)
-	}
+	messages = append(messages, lacking...)
 	if len(messages) > 0 {
 		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
 	}
@@ -77,10 +75,46 @@ func settlesIn(i *v1alpha1.WindowsInstance, now time.Time) time.Duration {
 	return max(0, since.Add(awayPatience).Sub(now))
 }
 
+// searchPatience is for how long a host may have found out nothing of updates of Windows, for which it searches every 12 hours or so.
+const searchPatience = 24 * time.Hour
+
+// cannotSearch says whether the host of an instance, whose pool wants updates of Windows, has not been able to search for them for long; and
+// if not yet, after what time that is so. 0: it is, or the host can.
+func cannotSearch(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (so bool, in time.Duration) {
+	u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install
+	if u == nil || u.Message == "" || install == "" || install == v1alpha1.InstallNone || !i.DeletionTimestamp.IsZero() {
+		return false, 0
+	}
+	since := i.CreationTimestamp.Time
+	if u.SearchedAt != nil {
+		since = u.SearchedAt.Time
+	}
+	in = max(0, since.Add(searchPatience).Sub(now))
+	return in == 0, in
+}
+
+// said are hosts, and what is said of the first of them.
+type said struct {
+	names       []string
+	first, text string
+}
+
+func (s *said) add(name, text string) {
+	if len(s.names) == 0 || name < s.first {
+		s.first, s.text = name, text
+	}
+	s.names = append(s.names, name)
+}
+
+// String names them.
+func (s *said) String() string {
+	return fmt.Sprintf("%s. Of %s is said: %s", words.Enumerate(slices.Sorted(slices.Values(s.names)), maxFailed), s.first, s.text)
+}
+
 // troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
 // nothing of it, as a host has that was updated or restarted, and whose Node is not ready since; not of one that may be again in a moment.
-// lacking names the hosts that lack updates of Windows which others do not wait for. Empty: there are none.
-func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, held holdup, now time.Time) (list []trouble, lacking string) {
+// lacking names the hosts that lack updates of Windows which others do not wait for, or a restart. Empty: there are none.
+func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, failed []string, held holdup, now time.Time) (list []trouble, lacking []string) {
 	for _, i := range instances {
 		// One that failed is named as that also while it is tried again.
 		if i.DeletionTimestamp.IsZero() && i.Status.Operation.Active() && !slices.Contains(failed, i.Name) && brokenBy(&i.Status) != nil {
@@ -92,9 +126,9 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
 	}
 	var broken []*host
-	var helpless, forgotten, harmless, lack, stop, undetermined []string
-	var missing string // what is said of the first of those
-	var isBroken int   // with those that failed
+	var helpless, forgotten, harmless, lack, stop []string
+	var undetermined, notRestarted, notSearched said
+	var isBroken int // with those that failed
 	for _, i := range instances {
 		h := newHost(i)
 		if h.leaving {
@@ -116,15 +150,21 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 			harmless = append(harmless, i.Name)
 		}
 		if h.lacksInputs != "" {
-			if undetermined = append(undetermined, i.Name); i.Name == slices.Min(undetermined) {
-				missing = h.lacksInputs
-			}
+			undetermined.add(i.Name, h.lacksInputs)
 		}
-		switch u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install; {
-		case stopsUpdates(i, install):
+		u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install
+		stops := stopsUpdates(i, install)
+		switch {
+		case stops:
 			stop = append(stop, i.Name)
 		case u != nil && len(u.FailedOf(install)) > 0: // others do not wait for that
 			lack = append(lack, i.Name)
+		}
+		if op := i.Status.FailedRestartFor(pool); op != nil && h.broken == nil && (!stops || op.Cause != v1alpha1.CauseWindowsUpdates) {
+			notRestarted.add(i.Name, message.Shorten(words.FirstSentence(op.Message), maxQuoted)+".")
+		}
+		if so, _ := cannotSearch(i, pool, now); so {
+			notSearched.add(i.Name, message.Shorten(words.FirstSentence(u.Message), maxQuoted)+".")
 		}
 	}
 	findOut := func(names []string) string {
@@ -145,9 +185,8 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		}
 		list = append(list, trouble{v1alpha1.ReasonHostsBroken, text + " " + findOut(names)})
 	}
-	if len(undetermined) > 0 {
-		list = append(list, trouble{v1alpha1.ReasonInputsMissing, fmt.Sprintf("Something is missing or wrong that these hosts are configured with, so that they stay as they are: %s. Of %s is said: %s",
-			words.Enumerate(slices.Sorted(slices.Values(undetermined)), maxFailed), slices.Min(undetermined), missing)})
+	if len(undetermined.names) > 0 {
+		list = append(list, trouble{v1alpha1.ReasonInputsMissing, "Something is missing or wrong that these hosts are configured with, so that they stay as they are: " + undetermined.String()})
 	}
 	if len(helpless) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation has tried everything, and the Nodes of these hosts are not ready: %s. %s",
@@ -168,7 +207,13 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		lack = append(lack, stop...)
 	}
 	if len(lack) > 0 {
-		lacking = fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack))
+		lacking = append(lacking, fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack)))
+	}
+	if len(notRestarted.names) > 0 {
+		lacking = append(lacking, fmt.Sprintf("Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: %s %s", &notRestarted, findOut(notRestarted.names)))
+	}
+	if len(notSearched.names) > 0 {
+		lacking = append(lacking, fmt.Sprintf("Instances that have not been able to search for updates of Windows for more than a day: %s %s", &notSearched, findOut(notSearched.names)))
 	}
 	return list, lacking
 }

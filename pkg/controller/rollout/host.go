@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // poolKey names a pool, or the hosts of a namespace that are in none.
@@ -137,6 +139,8 @@ type host struct {
 	// restart is why Windows is to be restarted, and restartDue from when on. Empty: it is not.
 	restart    v1alpha1.OperationCause
 	restartDue time.Time
+	// failedRestart is the last operation that was to do that, if it failed. Nil: it did not.
+	failedRestart *v1alpha1.Operation
 	// besides is why it is to be restarted while updates of Windows are kept from it, and besidesDue from when on. Empty: it is not.
 	besides    v1alpha1.OperationCause
 	besidesDue time.Time
@@ -263,6 +267,14 @@ func neverJoined(i *v1alpha1.WindowsInstance) bool {
 // restartIsDue says whether somebody has asked for a restart of all hosts of the pool, and it has not been done here.
 func (h *host) restartIsDue(now time.Time) bool {
 	return h.restart == v1alpha1.CauseRestartRequested && !h.restartDue.After(now)
+}
+
+// failedFor is why the last operation of a cause failed by which the host was to be restarted. Empty: it did not.
+func (h *host) failedFor(cause v1alpha1.OperationCause) string {
+	if h.failedRestart == nil || h.failedRestart.Cause != cause {
+		return ""
+	}
+	return message.Shorten(words.FirstSentence(h.failedRestart.Message), maxQuoted)
 }
 
 // hasJustGot says whether a host was given its desired configuration, which it says itself when it is looked at the

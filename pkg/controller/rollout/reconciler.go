@@ -99,7 +99,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	held.settles = changed && settles > 0
 	status := computeStatus(pool, instances, held, back, refused, unkept, r.now())
 	for _, i := range instances {
-		again = sooner(again, settlesIn(i, r.now()))
+		_, searched := cannotSearch(i, pool, r.now())
+		again = sooner(sooner(again, settlesIn(i, r.now())), searched)
 	}
 	if c := credentialsCondition(pool, instances, r.keys); c != nil {
 		c.ObservedGeneration = pool.Generation

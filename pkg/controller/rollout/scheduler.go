@@ -258,6 +258,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 				h.besides, h.besidesDue = v1alpha1.CauseRestartAnnotated, due
 			}
 		}
+		h.failedRestart = instance.Status.FailedRestart(h.restart, pool)
 		if due, ok := renewal(instance, pool, node, in.now); ok && !h.update {
 			h.renew, h.renewDue = true, due
 		}

@@ -379,6 +379,73 @@ func TestLackingUpdates(t *testing.T) {
 	}
 }
 
+// TestNotRestarted: hosts that could not be restarted, or that cannot search for updates of Windows, are named with the reason, and do not degrade the
+// pool: they work.
+func TestNotRestarted(t *testing.T) {
+	const drain = "Timeout: 1 of 3 pods have not left: shop/web-0 (PodDisruptionBudget web): Cannot evict pod as it would violate the pod's disruption budget. The Node takes pods again."
+	tried := func(cause v1alpha1.OperationCause, phase v1alpha1.OperationPhase) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			did(v1alpha1.OperationReboot, cause, phase, -time.Hour)(i)
+			i.Status.Operation.Message, i.Status.Operation.BootID = drain, ""
+			i.Status.Operation.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepDrain, State: v1alpha1.StepFailed}, {Name: v1alpha1.StepInstallUpdates, State: v1alpha1.StepSkipped}}
+		}
+	}
+	lacks := waitingFor(1, 1)
+	noSearch := func(since time.Duration) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: at(-since), Message: "The server cannot be reached (0x80072ee2). Nothing was found."}
+		}
+	}
+	const (
+		notRestarted = "Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: b. Of b is said: Timeout: 1 of 3 pods have not left: shop/web-0 (PodDisruptionBudget web): Cannot evict pod as it would violate the pod's disruption budget. Find out why: kubectl windows describe b -n ns"
+		notSearched  = "Instances that have not been able to search for updates of Windows for more than a day: b. Of b is said: The server cannot be reached (0x80072ee2). Find out why: kubectl windows describe b -n ns"
+		nothing      = "Nothing needs your attention."
+	)
+	updates, requested, pending := v1alpha1.CauseWindowsUpdates, v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending
+	waitsForOne := condition(v1alpha1.ConditionRebootRequired, metav1.ConditionTrue, v1alpha1.ReasonRebootPending, 0)
+	for _, tt := range []struct {
+		name    string
+		restart v1alpha1.PoolRestarts
+		install v1alpha1.WindowsUpdatesInstall
+		edit    []func(*v1alpha1.WindowsInstance)
+		want    string
+	}{
+		{"updates", v1alpha1.PoolRestarts{}, v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){lacks, tried(updates, v1alpha1.OperationFailed)}, notRestarted},
+		{"also while it is tried again", v1alpha1.PoolRestarts{}, v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){lacks, tried(updates, v1alpha1.OperationFailed), func(i *v1alpha1.WindowsInstance) {
+			i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Cause: updates, Phase: v1alpha1.OperationRunning}
+		}}, notRestarted},
+		{"updates that the pool does not want any more", v1alpha1.PoolRestarts{}, v1alpha1.InstallNone, []func(*v1alpha1.WindowsInstance){lacks, tried(updates, v1alpha1.OperationFailed)}, nothing},
+		{"the next attempt succeeded", v1alpha1.PoolRestarts{}, v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){lacks, tried(updates, v1alpha1.OperationSucceeded)}, nothing},
+		{"a restart that somebody has asked for", v1alpha1.PoolRestarts{After: at(-2 * time.Hour)}, "", []func(*v1alpha1.WindowsInstance){tried(requested, v1alpha1.OperationFailed)}, notRestarted},
+		{"and asks for again", v1alpha1.PoolRestarts{After: at(0)}, "", []func(*v1alpha1.WindowsInstance){tried(requested, v1alpha1.OperationFailed)}, nothing},
+		{"it was restarted since", v1alpha1.PoolRestarts{After: at(-2 * time.Hour)}, "", []func(*v1alpha1.WindowsInstance){tried(requested, v1alpha1.OperationFailed), func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(-time.Minute) }}, nothing},
+		{"a restart that Windows waits for", v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, "", []func(*v1alpha1.WindowsInstance){tried(pending, v1alpha1.OperationFailed), waitsForOne}, notRestarted},
+		{"and does not wait for any more", v1alpha1.PoolRestarts{Policy: v1alpha1.RestartWhenPending}, "", []func(*v1alpha1.WindowsInstance){tried(pending, v1alpha1.OperationFailed)}, nothing},
+		{"no search for a day", v1alpha1.PoolRestarts{}, v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){noSearch(24 * time.Hour)}, notSearched},
+		{"for less", v1alpha1.PoolRestarts{}, v1alpha1.InstallSecurity, []func(*v1alpha1.WindowsInstance){noSearch(23 * time.Hour)}, nothing},
+		{"that the pool does not want", v1alpha1.PoolRestarts{}, v1alpha1.InstallNone, []func(*v1alpha1.WindowsInstance){noSearch(48 * time.Hour)}, nothing},
+		{"never since it was made", v1alpha1.PoolRestarts{}, v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){noSearch(0), func(i *v1alpha1.WindowsInstance) {
+			i.Status.WindowsUpdates.SearchedAt, i.CreationTimestamp = nil, *at(-25 * time.Hour)
+		}}, notSearched},
+		{"it goes", v1alpha1.PoolRestarts{}, v1alpha1.InstallAll, []func(*v1alpha1.WindowsInstance){noSearch(48 * time.Hour), deleting}, nothing},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+			pool.Spec.WindowsUpdates.Install, pool.Spec.Restarts = tt.install, tt.restart
+			b := edited(works(tt.edit...), func(i *v1alpha1.WindowsInstance) { i.Name = "b" })
+			status := computeStatus(pool, []*v1alpha1.WindowsInstance{works(), b}, holdup{}, nil, "", "", testNow)
+			reason := v1alpha1.ReasonUpdatesFailed
+			if tt.want == nothing {
+				reason = v1alpha1.ReasonAsExpected
+			}
+			if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); c.Status != metav1.ConditionFalse || c.Reason != reason || c.Message != tt.want {
+				t.Errorf("got %+v", c)
+			}
+		})
+	}
+}
+
 func TestManyFailedInstances(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	var instances []*v1alpha1.WindowsInstance

@@ -435,3 +435,55 @@ func TestGiveWay(t *testing.T) {
 		})
 	}
 }
+
+// TestScheduleUpdatesThatFail: whoever looks at the pool learns why updates of Windows, or a restart, that were begun do not come, and when they
+// are tried again.
+func TestScheduleUpdatesThatFail(t *testing.T) {
+	const budget = "Timeout: 1 of 3 pods have not left: shop/web-0 (PodDisruptionBudget web): Cannot evict pod as it would violate the pod's disruption budget."
+	installs := func(s *v1alpha1.WindowsNodePoolSpec) { s.WindowsUpdates.Install = v1alpha1.InstallSecurity }
+	restarts := func(s *v1alpha1.WindowsNodePoolSpec) { s.Restarts.After = at(-2 * time.Minute) }
+	lacks := waitingFor(1, 1)
+	failed := func(cause v1alpha1.OperationCause, step string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			did(v1alpha1.OperationReboot, cause, v1alpha1.OperationFailed, 0)(i)
+			op := i.Status.Operation
+			op.RequestedAt, op.Message, op.BootID = *at(-time.Minute), budget+" The Node takes pods again.", ""
+			op.Steps = []v1alpha1.OperationStep{{Name: step, State: v1alpha1.StepFailed}}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		spec func(*v1alpha1.WindowsNodePoolSpec)
+		edit []func(*v1alpha1.WindowsInstance)
+		want string
+	}{
+		{
+			"updates of Windows", installs, []func(*v1alpha1.WindowsInstance){lacks, failed(v1alpha1.CauseWindowsUpdates, v1alpha1.StepDrain)},
+			"a: Updates of Windows are tried again at 2026-11-21T13:00:00Z. The last attempt failed: " + budget + " Find out why: kubectl windows describe NAME -n ns",
+		},
+		{
+			"a restart", restarts, []func(*v1alpha1.WindowsInstance){failed(v1alpha1.CauseRestartRequested, v1alpha1.StepDrain)},
+			"a: The pool asks for a restart (spec.restarts.after), and Windows is restarted at 2026-11-21T12:10:00Z. The last attempt failed: " + budget + " Find out why: kubectl windows describe NAME -n ns",
+		},
+		{"what the host says itself", installs, []func(*v1alpha1.WindowsInstance){lacks, failed(v1alpha1.CauseWindowsUpdates, v1alpha1.StepInstallUpdates), func(i *v1alpha1.WindowsInstance) {
+			i.Status.WindowsUpdates.Failed = []v1alpha1.FailedUpdate{{Name: "KB1", Security: true, RetryAt: *at(time.Hour), Step: v1alpha1.StepDownloadUpdates}}
+		}}, ""},
+		{"a restart that broke it", installs, []func(*v1alpha1.WindowsInstance){lacks, failed(v1alpha1.CauseWindowsUpdates, v1alpha1.StepRestart), func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation.BootID = "1"
+			condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -time.Hour)(i)
+		}}, "a: An update or a restart broke it, and its Node is not ready or cordoned since. Find out why: kubectl windows describe NAME -n ns"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+				tt.spec(&pool.Spec)
+				f := newScheduled(t, nil, pool, works(tt.edit...))
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				if got := f.blockedBy(poolKey{"ns", "p"}); got.text != tt.want || got.moves {
+					t.Errorf("got %+v\nwant %s", got, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -222,7 +222,8 @@ const (
 	// ReasonUpdatesStopped (Degraded=True, Updating=False): an update, or updates of Windows, failed on too many hosts, and reach no further one.
 	ReasonUpdatesStopped = "UpdatesStopped"
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
-	// revision, or lack updates of Windows that could not be installed; they work as they did.
+	// revision, lack updates of Windows that could not be installed or searched for, or could not be restarted as their pool asks for; they work as
+	// they did.
 	ReasonUpdatesFailed = "UpdatesFailed"
 	// ReasonAllUpdated (Updated=True, Updating=False).
 	ReasonAllUpdated = "AllUpdated"
