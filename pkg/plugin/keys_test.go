@@ -93,7 +93,7 @@ func TestHostLineOfRotation(t *testing.T) {
 		v1alpha1.ReasonKeyRotationFailed:      "up to date, could not be given its key",
 		v1alpha1.ReasonKeyRotationInterrupted: "up to date, did not answer while it was given its key",
 	} {
-		if got := hostLine(keyed("a", "o", "", reason), finishedPool()); got != want {
+		if got := stateOf(keyed("a", "o", "", reason), finishedPool(), "").text; got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestRolloutStatusOfRotation(t *testing.T) {
 	a.servePool(finishedPool())
 	const line = "Keys: 1 of 2 hosts has the new key n, 1 waits for it.\n"
 	got := a.run("rollout", "status", "p")
-	if got.code != ExitOK || got.stderr != "a: up to date\nb: up to date, is to get another key\n"+line ||
+	if got.code != ExitOK || got.stderr != "a: up to date\nb: up to date, is to get another key\np: 2 of 2 hosts are up to date\n"+line ||
 		got.stdout != "windowsnodepool/p: all 2 hosts are up to date\n"+line+"To see which hosts: kubectl windows describe wnp/p -n hosts\n" {
 		t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
 	}

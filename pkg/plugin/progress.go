@@ -5,12 +5,9 @@ package plugin
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -31,19 +28,14 @@ type progress struct {
 }
 
 func newProgress(e *env, t target) *progress {
-	p := &progress{e: e, now: time.Now, width: func() int { return terminalWidth(e.ErrOut) }}
+	p := &progress{e: e, now: time.Now, width: func() int {
+		width, _ := terminalSize(e.ErrOut)
+		return width
+	}}
 	if !e.labeled {
 		p.label = t.Name + ": "
 	}
 	return p
-}
-
-// terminalWidth is 80 where it is not known.
-func terminalWidth(out io.Writer) int {
-	if size := (term.TTY{Out: out}).GetSize(); size != nil && size.Width > 0 {
-		return int(size.Width)
-	}
-	return 80
 }
 
 // show shows an operation that may have changed.
@@ -71,11 +63,8 @@ func (p *progress) tick(op *v1alpha1.Operation) {
 	if !p.e.live || p.down {
 		return
 	}
-	line := []rune(visible(p.label + progressLine(op, p.now())))
 	width := p.width()
-	if len(line) >= width {
-		line = append(line[:max(width-4, 0)], []rune("...")...)
-	}
+	line := []rune(cut(visible(p.label+progressLine(op, p.now())), width))
 	// Consoles of Windows obey escape sequences only if they are told to; spaces erase
 	// everywhere. A line that was drawn before the terminal became narrower stays.
 	over := max(min(p.drawn, width-1)-len(line), 0)

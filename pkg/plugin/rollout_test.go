@@ -83,6 +83,10 @@ func TestRolloutStatus(t *testing.T) {
 	}{
 		{"all is done", func(*v1alpha1.WindowsNodePool) {}, ExitOK, "windowsnodepool/p: all 2 hosts are up to date"},
 		{"it waits for somebody", func(p *v1alpha1.WindowsNodePool) { p.Status.BlockedBy = "a: Raise canary." }, ExitFailure, "does not go on by itself: a: Raise canary."},
+		{"one can never be updated", func(p *v1alpha1.WindowsNodePool) {
+			p.Status.Conditions[0].Status, p.Status.Conditions[1].Reason = metav1.ConditionFalse, v1alpha1.ReasonUpdateBlocked
+			p.Status.BlockedBy = "b: It has no host, so that it is never updated."
+		}, ExitFailure, "windowsnodepool/p does not go on by itself: b: It has no host"},
 		{"only updates of Windows wait", func(p *v1alpha1.WindowsNodePool) {
 			p.Status.BlockedBy, p.Status.Conditions[1].Reason = "a: The window of pool p opens.", v1alpha1.ReasonAllUpdated
 		}, ExitOK, "windowsnodepool/p: all 2 hosts are up to date\na: The window of pool p opens.\n"},
@@ -186,7 +190,7 @@ func TestRolloutStatusFollows(t *testing.T) {
 		return i
 	}())
 	got := <-done
-	want := "a: reboot running: [Drain 1/4 pods]\nb: up to date\na: up to date\n"
+	want := "a: reboot running: [Drain 1/4 pods]\nb: up to date\np: 2 of 2 hosts are up to date, 1 of 2 are restarted\na: up to date\np: 2 of 2 hosts are up to date\n"
 	if got.code != ExitOK || got.stderr != want || got.stdout != "windowsnodepool/p: all 2 hosts are up to date\n" {
 		t.Errorf("code %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
@@ -361,7 +365,7 @@ func TestDescribePool(t *testing.T) {
 	outdated.Status.Conditions[0].Status, outdated.Status.Conditions[0].Message = metav1.ConditionFalse, "Its Node\nis not ready."
 	a := newAPI(t, hostOfPool("a"), outdated)
 	pool := finishedPool()
-	pool.Status.BlockedBy = "b: Waits for a slot."
+	pool.Status.BlockedBy = "b: The window of pool p opens."
 	pool.Spec.Restarts.Policy = v1alpha1.RestartWhenPending
 	pool.Spec.UpdateStrategy.Window = &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 7200, TimeZone: "UTC"}
 	pool.Spec.UpdateStrategy.RollingUpdate.OnFailure, pool.Spec.UpdateStrategy.RollingUpdate.MaxFailures = v1alpha1.FailureRollback, new(int32(2))
@@ -374,7 +378,7 @@ func TestDescribePool(t *testing.T) {
 	got := a.run("describe", "wnp/p")
 	for _, want := range []string{
 		"ConfigMap p", "at most 1 of the pool out of service, for 2h0m0s from \"0 2 * * *\" (UTC); no further host while more than 2 are broken; hosts that it breaks go back", "Windows updates:   Security\n", "when Windows waits for one", "Restart, after 10m0s, unless more than 40% are not ready",
-		"p: 2 of 2 hosts are up to date, 2 ready\n├─ a   up to date\n└─ b   outdated, not ready: Its Node is not ready.\n\nWaiting:\n  b: Waits for a slot.\n", "\nEvents: <none>\n",
+		"p: 2 of 2 hosts are up to date, 2 ready\n├─ a   up to date\n└─ b   outdated, not ready: Its Node is not ready, waits: The window of pool p opens\n\nWaiting:\n  b: The window of pool p opens.\n", "\nEvents: <none>\n",
 	} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("it does not say %q", want)
@@ -406,12 +410,12 @@ func TestHostLine(t *testing.T) {
 	} {
 		host := hostOfPool(tt.name)
 		host.Status.PoolRevision = tt.had
-		if got := hostLine(host, pool); got != "up to date" {
+		if got := stateOf(host, pool, "").text; got != "up to date" {
 			t.Errorf("%s: nothing is rolled back, and it is %q", tt.name, got)
 		}
 		back := pool.DeepCopy()
 		back.Status.RolledBack = &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}}
-		if got := hostLine(host, back); got != tt.want {
+		if got := stateOf(host, back, "").text; got != tt.want {
 			t.Errorf("%s is %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -421,7 +425,7 @@ func TestHostLine(t *testing.T) {
 	} {
 		host := hostOfPool(tt.name)
 		host.Status.PoolRevision = tt.had
-		if got := hostLine(host, pool); got != tt.want {
+		if got := stateOf(host, pool, "").text; got != tt.want {
 			t.Errorf("%s is %q though its revision was undone, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -434,7 +438,7 @@ func TestHostLine(t *testing.T) {
 		{v1alpha1.ReasonPaused, "spec.paused is true. So it is.", "outdated"},
 	} {
 		meta.SetStatusCondition(&outdated.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: tt.reason, Message: tt.message})
-		if got := hostLine(outdated, finishedPool()); got != tt.want {
+		if got := stateOf(outdated, finishedPool(), "").text; got != tt.want {
 			t.Errorf("it is %q, want %q", got, tt.want)
 		}
 	}
@@ -465,7 +469,7 @@ func TestHostLineOfUpdates(t *testing.T) {
 	} {
 		host, pool := hostOfPool("a"), finishedPool()
 		host.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install = tt.updates, tt.install
-		if got := hostLine(host, pool); got != tt.want {
+		if got := stateOf(host, pool, "").text; got != tt.want {
 			t.Errorf("%s: it is %q, want %q", tt.name, got, tt.want)
 		}
 	}

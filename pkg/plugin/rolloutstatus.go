@@ -40,9 +40,11 @@ func newRolloutStatus(e *env) *cobra.Command {
 		Use:   "status POOL",
 		Short: "Show how far a pool is, until all its hosts are updated and restarted",
 		Long: `Show what is done to each host of a pool, and what the others wait for, until all of them have the desired
-configuration and were restarted if somebody has asked for that. It ends with code 1 when it does not go on by itself: the pool is paused,
+configuration and were restarted if somebody has asked for that. On a terminal each host that is not done is a line that is
+drawn again where it is; elsewhere each change is a line. It ends with code 1 when it does not go on by itself: the pool is paused,
 the canaries are done, an update broke a host, a revision was rolled back, its window is closed, a host is paused or cannot be
-logged in to, or somebody has cordoned a Node that the others wait for. The reason is the last that it says. Updates of Windows, and
+logged in to, somebody has cordoned a Node that the others wait for, or a host is never updated, because another instance has it
+or others manage it. The reason is the last that it says. Updates of Windows, and
 restarts that Windows waits for, are no part of a rollout: it says last which ones are outstanding, and waits only for those
 that are being done or are next.`,
 		Example: `  kubectl windows rollout status windows-instances
@@ -62,6 +64,9 @@ func (o *rolloutStatus) run(ctx context.Context, e *env, name string) error {
 		return err
 	}
 	f := &rolloutFollower{e: e, c: c, pool: pool, said: map[string]string{}}
+	if e.live {
+		f.view = newRolloutView(e.ErrOut)
+	}
 	if err := f.list(ctx); err != nil {
 		return err
 	}
@@ -84,10 +89,13 @@ type rolloutFollower struct {
 	hosts map[string]*v1alpha1.WindowsInstance
 	// version is the one that hosts are watched from.
 	version string
+	// view shows them on a terminal. Nil: there is none, and lines are added.
+	view *rolloutView
 	// said is what was shown last, by host; that of the pool has no name.
 	said map[string]string
-	// keys is what was shown last of the keys of the hosts.
-	keys string
+	// keys is what was shown last of the keys of the hosts, and waits the kinds of what they wait for.
+	keys  string
+	waits map[string]bool
 }
 
 // list reads the pool and its hosts.
@@ -135,7 +143,7 @@ func (f *rolloutFollower) follow(ctx context.Context) error {
 		}
 		current = false
 		return f.look(ctx, seen)
-	}, func(err error) { f.e.note("it continues, but cannot be seen at the moment: %s", describeError(err)) })
+	}, func(err error) { f.note("it continues, but cannot be seen at the moment: " + describeError(err)) })
 }
 
 // look shows every change until it is over, or a watch ends.
@@ -157,13 +165,20 @@ func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err
 	}
 	defer pools.Stop()
 	seen()
-	for {
+	var ticks <-chan time.Time // nil waits for ever
+	if f.view != nil {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
+	var finished <-chan time.Time
+	verdict := rolloutGoesOn
+	for changed := true; ; {
 		f.show()
-		// Nil waits for ever.
-		var finished <-chan time.Time
-		verdict := rolloutVerdict(f.pool, f.sorted())
-		if verdict != rolloutGoesOn {
-			finished = time.After(steady)
+		if changed {
+			if verdict, finished = rolloutVerdict(f.pool, f.sorted()), nil; verdict != rolloutGoesOn {
+				finished = time.After(steady)
+			}
 		}
 		var event watch.Event
 		var open bool
@@ -172,9 +187,13 @@ func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err
 			return false, ctx.Err()
 		case <-finished:
 			return true, f.conclude(verdict)
+		case <-ticks:
+			changed = false
+			continue
 		case event, open = <-hosts.ResultChan():
 		case event, open = <-pools.ResultChan():
 		}
+		changed = true
 		if !open || event.Type == watch.Error {
 			return false, nil
 		}
@@ -192,25 +211,68 @@ func (f *rolloutFollower) look(ctx context.Context, seen func()) (over bool, err
 	}
 }
 
-// show says what is new.
+// show shows how it is now on a terminal, and elsewhere says what is new.
 func (f *rolloutFollower) show() {
 	hosts := f.sorted()
+	keys := strings.Join(keyLines(hosts), "\n")
+	if f.view != nil {
+		f.keys = keys
+		f.view.draw(func(height int) []string { return viewLines(f.pool, hosts, height, time.Now()) })
+		return
+	}
 	for _, host := range hosts {
-		if text := hostLine(host, f.pool); f.said[host.Name] != text {
+		if text := stateOf(host, f.pool, "").text; f.said[host.Name] != text {
 			f.said[host.Name] = text
 			f.e.note("%s: %s", host.Name, text)
 		}
 	}
-	if text := strings.Join(keyLines(hosts), "\n"); f.keys != text {
-		if f.keys = text; text != "" {
-			f.e.note("%s", text)
+	if text := countsOf(f.pool, hosts); f.said[""] != text {
+		f.said[""] = text
+		f.e.note("%s: %s", f.pool.Name, text)
+	}
+	if f.keys != keys {
+		if f.keys = keys; keys != "" {
+			f.e.note("%s", keys)
 		}
 	}
-	if text := f.pool.Status.BlockedBy; f.said[""] != text {
-		if f.said[""] = text; text != "" {
-			f.e.note("%s", text)
+	groups := waitGroups(f.pool.Status.BlockedBy, hosts)
+	if len(groups) == 0 { // between two steps none may wait for a moment
+		return
+	}
+	said := f.waits
+	f.waits = map[string]bool{}
+	for _, g := range groups {
+		if f.waits[g.kind()] = true; !said[g.kind()] {
+			f.e.note("%s", g)
 		}
 	}
+}
+
+// note says something besides what is shown.
+func (f *rolloutFollower) note(text string) {
+	if f.view == nil {
+		f.e.note("%s", text)
+		return
+	}
+	f.view.note(text)
+	f.show()
+}
+
+// countsOf is how far a pool is.
+func countsOf(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) string {
+	text := fmt.Sprintf("%d of %d hosts are up to date", pool.Status.UpdatedReplicas, pool.Status.Replicas)
+	of, restarted := 0, 0
+	for _, host := range hosts {
+		if host.DeletionTimestamp.IsZero() && host.Status.Node != nil {
+			if of++; !host.Status.AwaitsRestart(pool) {
+				restarted++
+			}
+		}
+	}
+	if restarted < of {
+		text += fmt.Sprintf(", %d of %d are restarted", restarted, of)
+	}
+	return text
 }
 
 // conclude says how it ended.
@@ -302,59 +364,87 @@ func rolloutVerdict(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsIns
 
 // awaitsRestart says whether a host is still to be restarted as its pool asks for.
 func awaitsRestart(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
-	after := pool.Spec.Restarts.After
-	return after != nil && host.DeletionTimestamp.IsZero() && host.Status.Node != nil && host.Status.LastRestart().Before(after.Time)
+	return host.DeletionTimestamp.IsZero() && host.Status.AwaitsRestart(pool)
 }
 
-// hostLine is what happens to a host, without anything that changes with time.
-func hostLine(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
+// hostState is what happens to a host.
+type hostState struct {
+	// text says it, without anything that changes with time.
+	text string
+	// active: something is done to it. outstanding: something is not, and will be. Neither: it has all that its pool wants, ready or not.
+	active, outstanding bool
+}
+
+// stateOf is what happens to a host. why is what it waits for, as status.blockedBy says it. Empty: nothing, or that is said elsewhere.
+func stateOf(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, why string) hostState {
 	status := &host.Status
 	switch {
 	case status.Operation.Active():
-		return progressText(status.Operation, false)
+		return hostState{text: progressText(status.Operation, false), active: true}
 	case !host.DeletionTimestamp.IsZero():
-		return "is going to be removed"
+		return hostState{text: "is going to be removed", active: true}
 	}
-	text := "up to date"
-	switch {
-	case status.DesiredRevision == "":
-		text = "not known yet"
-	case status.CurrentRevision == "":
-		text = "not configured"
-	case status.CurrentRevision != status.DesiredRevision:
-		text = "outdated"
-	}
-	if back := pool.RolledBack(pool.Status.UpdateRevision); back != nil && text == "up to date" {
-		switch {
-		case back.Keeps(host.Name):
-			text = "keeps a revision that was undone"
-		case back.ByPerson() && host.Status.PoolRevision == back.To:
-			text = "gone back"
-		case back.ByPerson():
-			text = "outdated"
-		case back.Broke(host.Name):
-			text = "rolled back"
-		case host.Status.PoolRevision != back.Revision:
-			text = "kept from a revision that was rolled back"
-		}
-	}
+	text, outstanding := revisionText(host, pool)
 	if text == "outdated" {
-		text += whyOutdated(status)
+		text += whyOutdated(status, why != "")
 	}
 	if awaitsRestart(host, pool) {
 		text += ", to be restarted"
+		outstanding = true
 	}
-	text += updatesText(status.WindowsUpdates, pool.Spec.WindowsUpdates.Install)
+	updates := updatesText(status.WindowsUpdates, pool.Spec.WindowsUpdates.Install)
+	text += updates
 	if key := rotationLine(status); key != "" {
 		text += ", " + key
 	}
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != metav1.ConditionTrue {
 		text += ", not ready"
 		if c != nil && c.Message != "" {
-			text += ": " + oneLine(c.Message)
+			text += ": " + strings.TrimSuffix(oneLine(c.Message), ".")
 		}
 	}
-	return text
+	if op := status.FailedRestartFor(pool); op != nil {
+		text += fmt.Sprintf(", %s failed: %s", attemptOf(op), oneLine(words.FirstSentence(op.Message)))
+	}
+	if why != "" {
+		text += ", " + waitText(why)
+	}
+	return hostState{text: text, outstanding: outstanding || updates != ""}
+}
+
+// attemptOf is what an operation by which the controller restarts a host was to do.
+func attemptOf(op *v1alpha1.Operation) string {
+	if op.Cause == v1alpha1.CauseWindowsUpdates {
+		return "the last attempt to install updates of Windows"
+	}
+	return "its last restart"
+}
+
+// revisionText is how far a host is with what its pool rolls out. outstanding: there is more to come.
+func revisionText(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) (text string, outstanding bool) {
+	status := &host.Status
+	switch {
+	case status.DesiredRevision == "":
+		return "not known yet", true
+	case status.CurrentRevision == "":
+		return "not configured", true
+	case status.CurrentRevision != status.DesiredRevision:
+		return "outdated", true
+	}
+	switch back := pool.RolledBack(pool.Status.UpdateRevision); {
+	case back == nil:
+	case back.Keeps(host.Name):
+		return "keeps a revision that was undone", true
+	case back.ByPerson() && status.PoolRevision == back.To:
+		return "gone back", false
+	case back.ByPerson():
+		return "outdated", true
+	case back.Broke(host.Name):
+		return "rolled back", true
+	case status.PoolRevision != back.Revision:
+		return "kept from a revision that was rolled back", true
+	}
+	return "up to date", false
 }
 
 // updatesText is what a host lacks of the updates of Windows that its pool wants. Empty: nothing.
@@ -381,10 +471,11 @@ func updatesOutstanding(u *v1alpha1.WindowsUpdatesStatus, install v1alpha1.Windo
 	return max(0, u.PendingOf(install)-len(failed)), failed
 }
 
-// whyOutdated is what the condition UpToDate of a host says beside the revisions: what keeps it from its update. Empty: nothing.
-func whyOutdated(status *v1alpha1.WindowsInstanceStatus) string {
+// whyOutdated is what the condition UpToDate of a host says beside the revisions: what keeps it from its update, unless it is known more exactly what
+// it waits for, or why that failed. Empty: nothing.
+func whyOutdated(status *v1alpha1.WindowsInstanceStatus, known bool) string {
 	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate)
-	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonRevisionOutdated && c.Reason != v1alpha1.ReasonUpdateFailed && c.Reason != v1alpha1.ReasonUpdateCanceled {
+	if c == nil || c.Status != metav1.ConditionFalse || (c.Reason != v1alpha1.ReasonRevisionOutdated || known) && c.Reason != v1alpha1.ReasonUpdateFailed && c.Reason != v1alpha1.ReasonUpdateCanceled {
 		return ""
 	}
 	if _, why, found := strings.Cut(c.Message, ". "); found { // the first sentence has the revisions
@@ -393,33 +484,38 @@ func whyOutdated(status *v1alpha1.WindowsInstanceStatus) string {
 	return ""
 }
 
+// headLines are the first lines about a pool: how far it is.
+func headLines(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) []string {
+	text := fmt.Sprintf("%s: %s, %d ready", pool.Name, countsOf(pool, hosts), pool.Status.ReadyReplicas)
+	if pool.Spec.Paused {
+		text += ", paused"
+	}
+	lines := []string{text}
+	if back := pool.RolledBack(pool.Status.UpdateRevision); back.ByPerson() {
+		lines = append(lines, pinText(pool, back))
+	}
+	return append(lines, keyLines(hosts)...)
+}
+
 // poolTree is a pool with its hosts, and what they wait for.
 func poolTree(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) string {
 	var b strings.Builder
-	status := &pool.Status
-	paused := ""
-	if pool.Spec.Paused {
-		paused = ", paused"
-	}
-	fmt.Fprintf(&b, "%s: %d of %d hosts are up to date, %d ready%s\n", pool.Name, status.UpdatedReplicas, status.Replicas, status.ReadyReplicas, paused)
-	if back := pool.RolledBack(status.UpdateRevision); back.ByPerson() {
-		b.WriteString(pinText(pool, back) + "\n")
-	}
-	for _, line := range keyLines(hosts) {
+	for _, line := range headLines(pool, hosts) {
 		b.WriteString(line + "\n")
 	}
+	why := whyWaits(pool, hosts)
 	rows := make([][]string, 0, len(hosts))
 	for i, host := range hosts {
 		branch := "├─"
 		if i == len(hosts)-1 {
 			branch = "└─"
 		}
-		rows = append(rows, []string{branch + " " + host.Name, hostLine(host, pool)})
+		rows = append(rows, []string{branch + " " + host.Name, stateOf(host, pool, why[host.Name]).text})
 	}
 	b.WriteString(columns(rows))
-	if status.BlockedBy != "" {
+	if blocked := pool.Status.BlockedBy; blocked != "" {
 		b.WriteString("\nWaiting:\n")
-		for line := range strings.Lines(status.BlockedBy) {
+		for line := range strings.Lines(blocked) {
 			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
 		}
 	}

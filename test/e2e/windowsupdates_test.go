@@ -168,7 +168,7 @@ func TestWindowsUpdates(t *testing.T) {
 			t.Errorf("%s: out of the window it was restarted %d times, and has %+v", h.name, h.host.Restarts()-before[h], list)
 		}
 	}
-	mustSay(t, run("describe", "wnp/fleet"), "Windows updates:   Security\n", "├─ fleet-0   up to date, updates of Windows to be installed: 1\n", "Waiting:\n  fleet-0, fleet-1, fleet-2: The window of pool fleet opens at ")
+	mustSay(t, run("describe", "wnp/fleet"), "Windows updates:   Security\n", "├─ fleet-0   up to date, updates of Windows to be installed: 1, waits: The window of pool fleet opens at ", "Waiting:\n  fleet-0, fleet-1, fleet-2: The window of pool fleet opens at ")
 	mustCount(f.name, 3)
 
 	// The window is always open.
