@@ -53,6 +53,10 @@ func (c *cluster) proceed(m *member) bool {
 	case m.next.IsZero() || m.next.After(time.Now()):
 		return false
 	}
+	if m.granted.id == op.ID && !op.MayHaveChangedHost() && !cordons(op) && c.tooLate(m, op) {
+		c.conclude(m, v1alpha1.OperationCanceled)
+		return true
+	}
 	m.next = c.after(c.takes())
 	if op.Phase == v1alpha1.OperationPending {
 		c.editOperation(m, func(op *v1alpha1.Operation) {
@@ -74,6 +78,12 @@ func (c *cluster) proceed(m *member) bool {
 	}
 	c.conclude(m, v1alpha1.OperationSucceeded)
 	return true
+}
+
+// cordons says whether an operation has come to where it cordons the Node, or further.
+func cordons(op *v1alpha1.Operation) bool {
+	step := op.FindStep(v1alpha1.StepCordon)
+	return step != nil && step.State != v1alpha1.StepPending && step.State != v1alpha1.StepSkipped
 }
 
 // takes is how long a step takes.
@@ -105,6 +115,9 @@ func (c *cluster) editOperation(m *member, change func(*v1alpha1.Operation)) {
 func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
 	removes := op.Type == v1alpha1.OperationRemove
 	switch {
+	case !removes && op.Admitted() && m.granted.id == op.ID && m.granted.early && c.tooLate(m, op):
+		c.conclude(m, v1alpha1.OperationCanceled)
+		return true
 	case removes && (op.AdmittedImpact != "" || op.Node == nil || m.instance.Status.RemovalBegun()), !removes && op.Admitted():
 		m.next = time.Now().Add(time.Second)
 		c.end(m, v1alpha1.StepWaitForSlot)
@@ -137,7 +150,7 @@ func (c *cluster) end(m *member, name string) {
 func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
 	m.next = time.Time{}
 	if phase == v1alpha1.OperationSucceeded && m.instance.Status.Operation.Type == v1alpha1.OperationReconfigure {
-		m.failed, m.broke = false, false
+		m.failed, m.broke, m.changed = false, false, time.Now()
 	}
 	c.editOperation(m, func(op *v1alpha1.Operation) { op.Phase, op.FinishedAt = phase, new(metav1.Now()) })
 }
@@ -169,6 +182,7 @@ func (c *cluster) do(m *member, name string) {
 			})
 		}
 	case v1alpha1.StepCordon:
+		c.judgeCordon(m)
 		c.cordon(m)
 	case v1alpha1.StepDrain:
 		if c.fails(20) { // pods do not leave
@@ -190,6 +204,10 @@ func (c *cluster) do(m *member, name string) {
 			c.conclude(m, v1alpha1.OperationFailed)
 			return
 		}
+		if m.updatesSince == "" {
+			c.t.Fatalf("%s installs updates, and there are none: %+v", m.key, op)
+		}
+		m.updatesSince, m.installs = "", m.updatesSince
 		c.edit(m, func(i *v1alpha1.WindowsInstance) {
 			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now())}
 		})
@@ -216,6 +234,9 @@ func (c *cluster) do(m *member, name string) {
 // apply configures the host.
 func (c *cluster) apply(m *member) {
 	op := m.instance.Status.Operation
+	if op.ByController() && m.has == op.Revision {
+		c.t.Fatalf("%s gets what it has: %+v", m.key, op)
+	}
 	c.editOperation(m, func(op *v1alpha1.Operation) { op.HostChanged = true })
 	if op.Impact == v1alpha1.ImpactReboot {
 		c.boots(m, "update")
@@ -225,14 +246,14 @@ func (c *cluster) apply(m *member) {
 		if op.Impact != v1alpha1.ImpactNone {
 			c.cordon(m)
 		}
-		m.has, m.failed, m.broke = "", true, m.broke || op.Impact != v1alpha1.ImpactNone
+		m.has, m.failed, m.broke = "", true, m.broke || op.Impact != v1alpha1.ImpactNone && op.Node != nil
 		c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "half of " + op.Revision })
 		c.conclude(m, v1alpha1.OperationFailed)
 		return
 	}
-	m.has = op.Revision
+	m.has, m.worked, m.got = op.Revision, template(op.Revision), time.Now()
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
-		if name := c.nameOf[op.Revision]; name != i.Status.PoolRevision {
+		if name := c.nameOf[m.worked]; name != i.Status.PoolRevision {
 			i.Status.PoolRevision, i.Status.PreviousPoolRevision = name, i.Status.PoolRevision
 		}
 		i.Status.CurrentRevision = op.Revision
@@ -254,6 +275,8 @@ func (c *cluster) restart(m *member, needless bool) bool {
 		why = pool.Spec.Restarts.After.String()
 	case v1alpha1.CauseRestartPending:
 		why = m.pendingSince
+	case v1alpha1.CauseWindowsUpdates:
+		why = m.installs
 	case v1alpha1.CauseNodeNotReady:
 		c.repaired(m, op)
 	}
@@ -277,10 +300,10 @@ func (c *cluster) restart(m *member, needless bool) bool {
 // boots starts Windows again. Nothing that asks for that once gets it twice.
 func (c *cluster) boots(m *member, why string) {
 	m.boots[why]++
-	if n := m.boots[why]; n > 1 && why != "update" && why != string(v1alpha1.CauseNodeNotReady) && why != string(v1alpha1.CauseWindowsUpdates) {
+	if n := m.boots[why]; n > 1 && why != "update" && why != string(v1alpha1.CauseNodeNotReady) { // see what is configured, and repaired
 		c.t.Fatalf("%s is restarted %d times: %s", m.key, n, why)
 	}
-	m.pendingSince = ""
+	m.pendingSince, m.booted, m.changed = "", time.Now(), time.Now()
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
 		i.Status.RestartedAt = new(metav1.Now())
 		meta.RemoveStatusCondition(&i.Status.Conditions, v1alpha1.ConditionRebootRequired)

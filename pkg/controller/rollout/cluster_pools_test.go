@@ -36,8 +36,10 @@ type simulatedPool struct {
 	members []*member
 	// size counts its instances, and away those of them that are out of service.
 	size, away int
-	// wanted is what its hosts are to have.
-	wanted string
+	// wanted is what its hosts are to have. templates are those that it had, and proven has those with which all of its hosts have worked.
+	wanted    string
+	templates []string
+	proven    map[string]bool
 	// woken: its status is to be computed now. due is when it is at the latest. Zero: when something changes.
 	woken bool
 	due   time.Time
@@ -48,6 +50,21 @@ type simulatedPool struct {
 // rolledBack is the rollback of what the hosts of a pool were to have. Nil: they are to have it.
 func (p *simulatedPool) rolledBack() *v1alpha1.PoolRollback {
 	return p.object.RolledBack(p.object.Status.UpdateRevision)
+}
+
+// isRolledBack says whether what the hosts of a pool were to have was rolled back, and not undone by somebody.
+func (p *simulatedPool) isRolledBack() bool {
+	return p.rolledBack() != nil && !p.rolledBack().ByPerson()
+}
+
+// prove notes the template of a pool if all of its hosts that stay work with it.
+func (p *simulatedPool) prove() {
+	for _, m := range p.members {
+		if m.instance != nil && m.instance.DeletionTimestamp.IsZero() && m.worked != template(p.wanted) {
+			return
+		}
+	}
+	p.proven[template(p.wanted)] = true
 }
 
 // startReconciler has a controller of pools begin, which looks at all of them.
@@ -89,6 +106,7 @@ func (c *cluster) reconcile(p *simulatedPool) bool {
 		return false
 	}
 	p.woken, p.due, p.told = false, time.Time{}, true
+	p.prove()
 	result, err := c.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(p.object)})
 	if err != nil {
 		c.t.Fatal(err)

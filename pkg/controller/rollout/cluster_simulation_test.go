@@ -63,22 +63,47 @@ func (c *cluster) addPool(n, size, namespaces int) {
 	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d", n%namespaces), Name: fmt.Sprintf("p%d", n), UID: types.UID(fmt.Sprint(n)), Generation: 1}}
 	pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
 	c.givePolicy(pool)
-	p := &simulatedPool{object: pool}
+	p := &simulatedPool{object: pool, proven: map[string]bool{}}
 	c.pools = append(c.pools, p)
-	for i := range size {
-		m := &member{in: p, key: types.NamespacedName{Namespace: pool.Namespace, Name: fmt.Sprintf("%s-%d", pool.Name, i)}, boots: map[string]int{}, repairs: map[string]int{}}
-		m.node = newClusterNode(m.key, 0)
-		m.instance = works(func(i *v1alpha1.WindowsInstance) {
-			i.Namespace, i.Name, i.UID, i.ResourceVersion = m.key.Namespace, m.key.Name, types.UID(m.key.String()), "0"
-			i.Spec.PoolRef.Name = pool.Name
-			i.Status.Node, i.Status.System = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}, nil
-			i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{}
-			i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue})
-		})
-		m.has = m.instance.Status.CurrentRevision
-		p.members = append(p.members, m)
+	for range size {
+		c.members = append(c.members, p.addMember())
 	}
-	c.members = append(c.members, p.members...)
+}
+
+// addMember adds a host to a pool, which works with what it has had since long.
+func (p *simulatedPool) addMember() *member {
+	m := &member{in: p, key: types.NamespacedName{Namespace: p.object.Namespace, Name: fmt.Sprintf("%s-%d", p.object.Name, len(p.members))}, boots: map[string]int{}, repairs: map[string]int{}}
+	m.node = newClusterNode(m.key, 0)
+	m.instance = works(func(i *v1alpha1.WindowsInstance) {
+		i.Namespace, i.Name, i.UID, i.ResourceVersion = m.key.Namespace, m.key.Name, types.UID(m.key.String()), "0"
+		i.Spec.PoolRef.Name = p.object.Name
+		i.Status.Node, i.Status.System = &v1alpha1.NodeReference{Name: m.node.Name, UID: m.node.UID}, nil
+		i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{}
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue})
+	})
+	m.has = m.instance.Status.CurrentRevision
+	m.worked = m.has
+	p.members = append(p.members, m)
+	return m
+}
+
+// join has a host that nobody has seen before become a Node with what it is to have.
+func (c *cluster) join(p *simulatedPool) {
+	m := p.addMember()
+	c.members, c.byKey[m.key] = append(c.members, m), m
+	slices.SortFunc(c.members, func(a, b *member) int { return compareKeys(a.key, b.key) })
+	m.instance.CreationTimestamp = metav1.Now()
+	c.count(m)
+	c.cost(m)
+	c.desire(m)
+	op := v1alpha1.NewOperation(v1alpha1.OperationReconfigure, "z"+m.key.Name, v1alpha1.OriginController, v1alpha1.ControllerRequester, time.Now())
+	op.Phase, op.StartedAt, op.FinishedAt, op.HostChanged, op.Revision = v1alpha1.OperationSucceeded, new(metav1.Now()), new(metav1.Now()), true, m.instance.Status.DesiredRevision
+	m.has, m.worked, m.got, m.booted = op.Revision, template(op.Revision), time.Now(), time.Now()
+	c.edit(m, func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation, i.Status.CurrentRevision, i.Status.PoolRevision, i.Status.RestartedAt = op, op.Revision, c.nameOf[m.worked], new(metav1.Now())
+	})
+	c.desire(m)
+	c.asked = true
 }
 
 func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
@@ -112,6 +137,7 @@ func (c *cluster) givePolicy(pool *v1alpha1.WindowsNodePool) {
 	u.RollingUpdate.MaxUnavailable = pick(c, "maxUnavailable", nil, new(intstr.FromInt32(2)), new(intstr.FromString("30%")))
 	u.RollingUpdate.Canary = pick(c, "canary", nil, nil, new(intstr.FromInt32(0)), new(intstr.FromInt32(2)))
 	u.RollingUpdate.MaxFailures = pick(c, "maxFailures", nil, new(int32(1)))
+	u.RollingUpdate.OnFailure = pick(c, "onFailure", "", v1alpha1.FailureStop, v1alpha1.FailureRollback)
 	u.Window = pick(c, "window", nil, nil, &v1alpha1.MaintenanceWindow{Schedule: "0 1 * * *", DurationSeconds: 7200, TimeZone: "Europe/Berlin"})
 	pool.Spec.Restarts.Policy = pick(c, "restarts", v1alpha1.RestartNever, v1alpha1.RestartWhenPending)
 	pool.Spec.WindowsUpdates.Install = pick(c, "windowsUpdates", v1alpha1.InstallNone, v1alpha1.InstallSecurity)
@@ -123,23 +149,85 @@ func pick[T any](c *cluster, what string, of ...T) T { return of[c.draw(what, le
 // want has all hosts of a pool get something else.
 func (c *cluster) want(p *simulatedPool) {
 	c.version++
-	revision := fmt.Sprintf("r%d", 100+c.version)
-	c.editPool(p, func(pool *v1alpha1.WindowsNodePool) { pool.Spec.Template.NodeLabels = map[string]string{"r": revision} })
+	p.templates = append(p.templates, fmt.Sprintf("r%d", 100+c.version))
+	c.edits(p, p.templates[len(p.templates)-1])
+}
+
+// edits has somebody edit the template of a pool, which it may have had before.
+func (c *cluster) edits(p *simulatedPool, to string) {
+	c.editPool(p, func(pool *v1alpha1.WindowsNodePool) { pool.Spec.Template.NodeLabels = map[string]string{"r": to} })
 	name, err := desired.NameOf(p.object, document.Payload{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p.wanted, c.nameOf[revision], c.wantedAs[name] = revision, name, revision
-	for _, m := range p.members {
-		if m.instance == nil {
-			continue
-		}
-		m.costs = pick(c, "costs", impacts...)
-		if m.says = m.costs; c.draw("differs", 8) == 0 { // it finds out more when it is done
-			m.says = pick(c, "says", impacts...)
-		}
-		c.desire(m)
+	c.nameOf[to], c.wantedAs[name] = name, to
+	c.wantAll(p, to)
+}
+
+// changeInputs has all hosts of all pools get something else that comes from the cluster. That is no other revision of their pools.
+func (c *cluster) changeInputs() {
+	c.inputs++
+	for _, p := range c.pools {
+		c.wantAll(p, template(p.wanted))
 	}
+}
+
+// wantAll has the hosts of a pool be to have a template, and what comes from the cluster, at another cost.
+func (c *cluster) wantAll(p *simulatedPool, template string) {
+	p.wanted = c.withInputs(template)
+	for _, m := range p.members {
+		if m.instance != nil {
+			c.cost(m)
+		}
+	}
+	c.desireAll(p)
+}
+
+// withInputs is what hosts are to have with a template.
+func (c *cluster) withInputs(template string) string { return fmt.Sprintf("%s.%d", template, c.inputs) }
+
+// cost says what it costs a host to be given what it is to have.
+func (c *cluster) cost(m *member) {
+	m.costs = pick(c, "costs", impacts...)
+	if m.says = m.costs; c.draw("differs", 8) == 0 { // it finds out more when it is done
+		m.says = pick(c, "says", impacts...)
+	}
+}
+
+// toHave is what the hosts of a pool are to have, but for those that keep, or get back, what they had because a revision was rolled back.
+func (c *cluster) toHave(p *simulatedPool) string {
+	if back := p.rolledBack(); back.ByPerson() {
+		return c.withInputs(c.wantedAs[back.To])
+	}
+	return p.wanted
+}
+
+// undo has somebody undo the revision of a pool, if there is one to go back to.
+func (c *cluster) undo(p *simulatedPool) {
+	status, others := &p.object.Status, []string(nil)
+	for _, name := range status.WorkedRevisions {
+		if name != status.UpdateRevision {
+			others = append(others, name)
+		}
+	}
+	if len(others) == 0 || status.UpdateRevision != c.nameOf[template(p.wanted)] {
+		return
+	}
+	to := pick(c, "to", others...)
+	c.editPool(p, func(p *v1alpha1.WindowsNodePool) {
+		p.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: status.UpdateRevision, To: to, RequestedBy: "alice", RequestedAt: new(metav1.NewTime(time.Now().Truncate(time.Second)))}
+	})
+}
+
+// resume has a revision of a pool rolled out again that was rolled back, or undone.
+func (c *cluster) resume(p *simulatedPool) {
+	if p.rolledBack() == nil {
+		return
+	}
+	c.editPool(p, func(p *v1alpha1.WindowsNodePool) {
+		p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.Now())
+	})
+	c.desireAll(p)
 }
 
 // desireAll writes it of all hosts of a pool.
@@ -154,8 +242,11 @@ func (c *cluster) desireAll(p *simulatedPool) {
 // desire writes what the controller of instances says of what a host is to have: what its pool wants, or what it goes back to.
 func (c *cluster) desire(m *member) {
 	want := m.in.wanted
-	if name := desired.BackTo(m.instance, m.in.object, c.nameOf[want]); name != "" {
-		want = c.wantedAs[name]
+	if name := desired.BackTo(m.instance, m.in.object, c.nameOf[template(want)]); name != "" {
+		want = c.withInputs(c.wantedAs[name])
+	}
+	if m.instance.Status.DesiredRevision != want {
+		m.lacksSince = time.Now()
 	}
 	upToDate := metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRevisionCurrent}
 	if m.instance.Status.CurrentRevision != want {
@@ -200,6 +291,20 @@ var clusterActions = map[string]func(*cluster){
 	"a night":      func(c *cluster) { c.run(time.Until(time.Now().Truncate(24 * time.Hour).Add(25 * time.Hour))) },
 	"something else is wanted": func(c *cluster) {
 		c.want(c.anyPool())
+	},
+	"a pool is edited back": func(c *cluster) {
+		p := c.anyPool()
+		if to := pick(c, "to", p.templates...); to != template(p.wanted) {
+			c.edits(p, to)
+		}
+	},
+	"something else comes from the cluster": func(c *cluster) { c.changeInputs() },
+	"somebody undoes a revision":            func(c *cluster) { c.undo(c.anyPool()) },
+	"somebody resumes a revision":           func(c *cluster) { c.resume(c.anyPool()) },
+	"a host joins": func(c *cluster) {
+		if p := c.anyPool(); len(p.members) < 12 {
+			c.join(p)
+		}
 	},
 	"a Node goes down or comes up": func(c *cluster) {
 		if m := c.any(); m.down {
@@ -299,6 +404,9 @@ var clusterActions = map[string]func(*cluster){
 func (c *cluster) findUpdates(p *simulatedPool) {
 	for _, m := range p.members {
 		if m.instance != nil && len(m.instance.Status.WindowsUpdates.Failed) == 0 {
+			if m.updatesSince == "" {
+				m.updatesSince = time.Now().String()
+			}
 			c.edit(m, func(i *v1alpha1.WindowsInstance) {
 				i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{SearchedAt: new(metav1.Now()), Pending: 2, Security: 1}
 			})
@@ -363,7 +471,7 @@ func (c *cluster) over() bool {
 // isUpToPeople says whether a host works, and waits for what a person has to do.
 func (c *cluster) isUpToPeople(m *member) bool {
 	u := c.poolOf(m).Spec.UpdateStrategy
-	if m.outOfService() || m.marked() {
+	if m.outOfService() || m.marked() || c.toRestart(m) {
 		return false
 	}
 	switch c.scheduler.last.waits[m.key].kind {
@@ -372,15 +480,21 @@ func (c *cluster) isUpToPeople(m *member) bool {
 	case waitsForCanary:
 		return u.RollingUpdate.Canary != nil
 	case waitsForResume:
-		return m.in.rolledBack() != nil
+		return m.in.isRolledBack()
 	}
 	return false
 }
 
+// done says whether a host has what it is to have, works, and is not to be restarted.
 func (c *cluster) done(m *member) bool {
-	s := &m.instance.Status
-	cause, _ := restartOf(m.instance, c.poolOf(m), time.Now())
-	return m.instance.DeletionTimestamp.IsZero() && !s.Operation.Active() && s.CurrentRevision == s.DesiredRevision && cause == "" && !m.outOfService() && !m.marked()
+	return m.instance.DeletionTimestamp.IsZero() && !m.instance.Status.Operation.Active() && m.has == m.instance.Status.DesiredRevision && !c.toRestart(m) && !m.outOfService() && !m.marked()
+}
+
+// toRestart says whether Windows is to be restarted on a host.
+func (c *cluster) toRestart(m *member) bool {
+	spec := c.poolOf(m).Spec
+	after, waits := spec.Restarts.After, spec.Restarts.Policy == v1alpha1.RestartWhenPending && m.pendingSince != ""
+	return after != nil && m.booted.Before(after.Time) || waits || spec.WindowsUpdates.Install != v1alpha1.InstallNone && m.updatesSince != ""
 }
 
 // explained fails the test if a host is not as it should be, and it is not said why, or that is not true.

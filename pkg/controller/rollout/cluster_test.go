@@ -45,6 +45,8 @@ type cluster struct {
 	members     []*member
 	byKey       map[types.NamespacedName]*member
 	version     int
+	// inputs counts the changes of what all hosts get from the cluster.
+	inputs int
 	// kept has the ControllerRevisions, and nameOf has their names by what hosts are to have with them, which wantedAs has by their names.
 	kept             map[types.NamespacedName]*appsv1.ControllerRevision
 	nameOf, wantedAs map[string]string
@@ -87,9 +89,18 @@ type member struct {
 	// pendingSince and downSince are names of what asks for a restart, and for a repair.
 	pendingSince, downSince string
 	// has is what it is configured with. Empty: with half of something. failed: an update did that, and none has succeeded since. broke: one
-	// that cost its workload something.
-	has           string
+	// that cost its workload something. worked is the template of its pool that it had last, and got since when it has what it has.
+	has, worked   string
 	failed, broke bool
+	got           time.Time
+	// lacksSince is since when something else is wanted of it than before.
+	lacksSince time.Time
+	// changed is when it was changed or restarted last, booted when Windows was started last, and downAt when its Node went down last.
+	changed, booted, downAt time.Time
+	// updatesSince is a name of the updates of Windows that it has found, and installs of those that were installed last. Empty: there are none.
+	updatesSince, installs string
+	// granted is what the scheduler has let its operation do.
+	granted granted
 	// counted is what the sums have of it.
 	counted standing
 }
@@ -341,7 +352,7 @@ func (c *cluster) setReady(m *member, ready bool) {
 		return
 	}
 	if !ready {
-		m.downSince = time.Now().String()
+		m.downAt, m.downSince = time.Now(), time.Now().String()
 	}
 	c.editNode(m, func(n *corev1.Node) { n.Status.Conditions[0].Status = nodeReadiness[ready] })
 }
@@ -370,47 +381,6 @@ func (m *member) disturbed() bool {
 		return false
 	}
 	return slotOf(op.AdmittedImpact) == slotDisruption
-}
-
-// judge fails the test if the scheduler must not write what it does. m has what was there before.
-func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
-	before, op, now := m.instance.Status.Operation, after.Status.Operation, time.Now()
-	pool := c.poolOf(m)
-	begins := before == nil || before.ID != op.ID
-	takes := slotOf(op.AdmittedImpact)
-	switch {
-	case begins && before.Active():
-		c.t.Fatalf("%s gets %+v during %+v", m.key, op, before)
-	case begins && (pool.Spec.Paused || !after.DeletionTimestamp.IsZero()):
-		c.t.Fatalf("%s is paused or leaves, and gets %+v", m.key, op)
-	case op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseWindowsUpdates:
-		takes = slotDisruption
-	case op.Type == v1alpha1.OperationRestartServices:
-		takes = slotRestart
-	}
-	h := newHost(m.instance)
-	if takes == slotNone {
-		return
-	}
-	repairs := op.Cause == v1alpha1.CauseNodeNotReady || op.Type == v1alpha1.OperationRemove
-	updates := op.Type == v1alpha1.OperationReconfigure
-	anytime := repairs || updates && (h.byPerson || h.half || h.broken != nil)
-	if w := pool.Spec.UpdateStrategy.Window; w != nil && !anytime {
-		if open, _ := policyOf(pool, 1).window.At(now); !open {
-			c.t.Fatalf("%s is disturbed at %s, outside of the window: %+v", m.key, now, op)
-		}
-	}
-	if takes != slotDisruption {
-		return
-	}
-	all, away := c.disturbed+number(!m.counted.disturbed), m.in.away-number(m.counted.away)
-	if all > c.disruptions {
-		c.t.Fatalf("%s is the host number %d that is out of service for us, of %d: %+v", m.key, all, c.disruptions, op)
-	}
-	// The pool tells a moment later that it has fewer.
-	if most := policyOf(pool, max(m.in.size, int(pool.Status.DesiredReplicas))).maxUnavailable; !h.byPerson && !m.outOfService() && away >= most {
-		c.t.Fatalf("%s is drained while %d of its pool are out of service already, of %d: %+v", m.key, away, most, op)
-	}
 }
 
 // errLost is the answer to a write that is lost.

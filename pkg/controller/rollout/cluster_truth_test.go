@@ -36,7 +36,7 @@ type situation struct {
 	// downloads says whether updates of Windows are downloaded, or wait, in its namespace.
 	downloads func() bool
 	works     bool // on one of them something is done, also on those that leave
-	policy    policy
+	bounds    bounds
 	// window says whether that of the pool is open, and when to ask again.
 	window func() (open bool, again time.Time)
 }
@@ -52,11 +52,11 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		name, op, stays := m.key.Name, m.instance.Status.Operation, m.instance.DeletionTimestamp.IsZero()
 		s.Replicas++
 		s.works = s.works || op.Active()
-		updated := m.has == p.wanted && !heldBack(m.instance, back)
+		updated := m.has == c.toHave(p) && !heldBack(m.instance, back)
 		if updated {
 			s.Updated++
 		}
-		if m.has == p.wanted || hasNewest(m.instance, p.object) || op.Active() && op.Type == v1alpha1.OperationReconfigure {
+		if m.has == m.instance.Status.DesiredRevision || hasNewest(m.instance, p.object) || op.Active() && op.Type == v1alpha1.OperationReconfigure {
 			s.getting = append(s.getting, name)
 		}
 		busy := op.Active() && op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationUncordon && op.Cause != v1alpha1.CauseWindowsUpdates
@@ -83,7 +83,7 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		if m.broke && m.node != nil {
 			s.broken = append(s.broken, name)
 		}
-		if m.failed || m.node != nil && !m.ready() || len(m.instance.Status.WindowsUpdates.Failed) > 0 {
+		if m.failed || m.node != nil && !m.ready() || len(m.instance.Status.WindowsUpdates.Failed) > 0 || op.BrokenOff() && op.Cause == v1alpha1.CauseWindowsUpdates {
 			s.troubled = append(s.troubled, name)
 		}
 	}
@@ -92,12 +92,12 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 			return m.key.Namespace == p.object.Namespace && m.instance != nil && m.instance.Status.Operation.Active() && m.instance.Status.Operation.Cause == v1alpha1.CauseWindowsUpdates
 		})
 	})
-	s.policy = policyOf(p.object, int(max(s.Replicas, s.Desired)))
-	s.window = sync.OnceValues(func() (bool, time.Time) { return s.policy.window.At(time.Now()) })
+	s.bounds = p.bounds()
+	s.window = sync.OnceValues(func() (bool, time.Time) { return windowAt(p.object.Spec.UpdateStrategy.Window, time.Now()) })
 	s.Unavailable = s.Desired - s.Ready
 	seen := c.reconciler.seen[types.NamespacedName{Namespace: p.object.Namespace, Name: p.object.Name}]
 	s.settles = seen.changed && time.Since(seen.at) < settleTime
-	s.AllUpdated = have == s.Desired && !s.settles
+	s.AllUpdated = have == s.Desired && (back.ByPerson() || !s.settles) // who has gone back is known at once
 	return s
 }
 
@@ -158,7 +158,7 @@ func (c *cluster) agrees(p *simulatedPool) situation {
 		c.t.Fatalf("%s: pool %s says that it is being updated: %v; active are %v, and %d wait", time.Now(), p.object.Name, updating, s.active, len(waiting))
 	}
 	switch degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded); {
-	case is(v1alpha1.ConditionDegraded) && len(s.troubled) == 0 && p.rolledBack() == nil:
+	case is(v1alpha1.ConditionDegraded) && len(s.troubled) == 0 && !p.isRolledBack():
 		c.t.Fatalf("%s: pool %s is degraded, and no host is: %+v", time.Now(), p.object.Name, degraded)
 	case !is(v1alpha1.ConditionDegraded) && len(s.broken) > len(s.down):
 		c.t.Fatalf("%s: pool %s is not degraded, and an update broke %v: %+v", time.Now(), p.object.Name, s.broken, degraded)
@@ -171,23 +171,26 @@ func (c *cluster) agrees(p *simulatedPool) situation {
 
 // justified says whether what a host is said to wait for is true.
 func (c *cluster) justified(m *member, why reason, s *situation) bool {
-	policy := &s.policy
+	u := c.poolOf(m).Spec.UpdateStrategy
 	switch why.kind {
 	case waitsForPlan:
 		return m.instance.Status.DesiredRevision != m.instance.Status.CurrentRevision
 	case waitsForRequest:
-		return policy.onRequest
+		return u.Type == v1alpha1.OnRequest
 	case waitsForWindow:
+		if u.Window == nil {
+			return false
+		}
 		open, again := s.window()
 		return !open && why.at.Equal(again)
 	case waitsForCanary:
-		return why.most == policy.canary && len(s.getting) >= policy.canary
+		return why.most == s.bounds.canary && len(s.getting) >= s.bounds.canary
 	case waitsForBroken:
-		return why.most == policy.maxFailures && len(s.troubled) > policy.maxFailures
+		return why.most == s.bounds.maxFailures && len(s.troubled) > s.bounds.maxFailures
 	case waitsForFailed, waitsForUpdates:
-		return len(s.troubled) > policy.maxFailures
+		return len(s.troubled) > s.bounds.maxFailures
 	case waitsForPool:
-		return why.most == policy.maxUnavailable && len(s.away) >= policy.maxUnavailable && len(why.hosts) <= len(s.away)
+		return why.most == s.bounds.maxUnavailable && len(s.away) >= s.bounds.maxUnavailable && len(why.hosts) <= len(s.away)
 	case waitsForCluster:
 		return why.most == c.disruptions && c.disturbed >= c.disruptions
 	case waitsForFirst:
@@ -228,20 +231,20 @@ func (c *cluster) tells(p *simulatedPool) {
 	u := p.object.Spec.UpdateStrategy
 	says := func(text string) bool { return strings.Contains(status.BlockedBy, text) }
 	asks, more, resume := says("(spec.updateStrategy.type)"), says("spec.updateStrategy.rollingUpdate.canary"), says("(status.rolledBack)")
-	if len(wait) > 0 && (number(asks)+number(more)+number(resume) != 1 || asks && u.Type != v1alpha1.OnRequest || more && u.RollingUpdate.Canary == nil || resume && p.rolledBack() == nil) {
+	if len(wait) > 0 && (number(asks)+number(more)+number(resume) != 1 || asks && u.Type != v1alpha1.OnRequest || more && u.RollingUpdate.Canary == nil || resume && !p.isRolledBack()) {
 		c.t.Fatalf("pool %s with %+v is blocked by %q", p.object.Name, u, status.BlockedBy)
 	}
 	phase := v1alpha1.PoolReady
 	switch {
-	case p.rolledBack() != nil:
+	case p.isRolledBack():
 		phase = v1alpha1.PoolDegraded
 	case s.Unavailable > 0:
 		phase = v1alpha1.PoolProgressing
 	}
-	newest := c.nameOf[p.wanted]
+	newest := c.nameOf[template(p.wanted)]
 	// An operation that has found out that it costs more may wait for what keeps those that have none.
-	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdating) != (len(s.active) > 0) || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) != (p.rolledBack() != nil) ||
-		status.Phase != phase || status.UpdateRevision != newest || (status.CurrentRevision == newest) != s.AllUpdated {
+	if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionUpdating) != (len(s.active) > 0) || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDegraded) != p.isRolledBack() ||
+		status.Phase != phase || status.UpdateRevision != newest || s.AllUpdated && status.CurrentRevision != c.nameOf[template(c.toHave(p))] || !p.proven[c.wantedAs[status.CurrentRevision]] && status.CurrentRevision != "" {
 		c.t.Fatalf("pool %s has rest, all updated: %v, to %s, and its status is %+v", p.object.Name, s.AllUpdated, newest, status)
 	}
 }

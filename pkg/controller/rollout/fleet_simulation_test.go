@@ -29,7 +29,7 @@ const fleetPools = 20
 
 // TestSimulatedFleet: what TestSimulatedCluster says of some hosts holds for a fleet, over two nights in one of which the clocks change. Its pools
 // differ in all that they can say of their hosts. Three revisions are rolled out, the second before the first has reached all; hosts fail, go
-// down, leave and are restarted, updates of Windows come, revisions are rolled back and resumed, and the controller is killed or away.
+// down, leave and are restarted, updates of Windows come, revisions are rolled back, undone and resumed, what comes from the cluster changes, and the controller is killed or away.
 func TestSimulatedFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(*fleetSeed, 0))
@@ -52,8 +52,8 @@ func TestSimulatedFleet(t *testing.T) {
 // fleet is a cluster of many hosts.
 type fleet struct {
 	cluster
-	// rolledBack are the pools of which a revision was.
-	rolledBack map[*simulatedPool]bool
+	// rolledBack are the pools of which a revision was, and undone those of which somebody has undone one.
+	rolledBack, undone map[*simulatedPool]bool
 }
 
 // givePolicyOfFleet has a pool say what others do not.
@@ -84,7 +84,7 @@ func of[T any](n int, some ...T) T { return some[n%len(some)] }
 
 // days lets one and a half go by.
 func (f *fleet) days() {
-	f.rolledBack = map[*simulatedPool]bool{}
+	f.rolledBack, f.undone = map[*simulatedPool]bool{}, map[*simulatedPool]bool{}
 	for halfHour := range 3 * 24 {
 		switch halfHour {
 		case 5: // it moves on in the middle
@@ -106,6 +106,8 @@ func (f *fleet) days() {
 			}
 		case 3, 11, 30, 61: // in the middle of it, and of a window
 			clusterActions["the controller is killed"](&f.cluster)
+		case 32, 38, 58: // while one is rolled out, when it was rolled back, and when others were undone
+			f.changeInputs()
 		case 40:
 			clusterActions["the controller is away"](&f.cluster)
 		case 8, 44:
@@ -117,6 +119,10 @@ func (f *fleet) days() {
 			f.editPool(f.pools[8], func(p *v1alpha1.WindowsNodePool) {
 				p.Spec.UpdateStrategy.RollingUpdate.Canary = new(intstr.FromString("60%"))
 			})
+		case 52:
+			for n := 2; n < fleetPools; n += 3 {
+				f.undo(f.pools[n])
+			}
 		case 56: // those of other pools stay as they are
 			for _, p := range f.pools[:fleetPools/2] {
 				f.resume(p)
@@ -129,7 +135,11 @@ func (f *fleet) days() {
 		f.happens()
 		f.run(30 * time.Minute)
 		for _, p := range f.pools {
-			f.rolledBack[p] = f.rolledBack[p] || p.rolledBack() != nil
+			if p.isRolledBack() {
+				f.rolledBack[p] = true
+			} else if p.rolledBack() != nil {
+				f.undone[p] = true
+			}
 		}
 	}
 }
@@ -161,17 +171,6 @@ func (f *fleet) happens() {
 	}
 }
 
-// resume has a revision of a pool rolled out again that was rolled back.
-func (f *fleet) resume(p *simulatedPool) {
-	if p.rolledBack() == nil {
-		return
-	}
-	f.editPool(p, func(p *v1alpha1.WindowsNodePool) {
-		p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.Now())
-	})
-	f.desireAll(p)
-}
-
 // varied fails the test if too little has happened for it to say something.
 func (f *fleet) varied() {
 	var removed, restarted, repaired, current, waiting int
@@ -185,14 +184,11 @@ func (f *fleet) varied() {
 		current += number(m.has == m.in.wanted)
 		waiting += number(m.has != m.in.wanted)
 	}
-	rolledBack := 0
-	for _, is := range f.rolledBack {
-		rolledBack += number(is)
-	}
-	text := fmt.Sprintf("until %s %d hosts were removed, %d restarted, %d repaired; %d have what their pools want, and %d wait for somebody; %d pools were rolled back",
-		time.Now().UTC().Format(time.DateTime), removed, restarted, repaired, current, waiting, rolledBack)
+	rolledBack, undone := len(f.rolledBack), len(f.undone)
+	text := fmt.Sprintf("until %s %d hosts were removed, %d restarted, %d repaired; %d have what their pools want, and %d wait for somebody; %d pools were rolled back, and %d undone",
+		time.Now().UTC().Format(time.DateTime), removed, restarted, repaired, current, waiting, rolledBack, undone)
 	f.t.Log(text)
-	if slices.Min([]int{removed, restarted, repaired, current, waiting, rolledBack}) == 0 {
+	if slices.Min([]int{removed, restarted, repaired, current, waiting, rolledBack, undone}) == 0 {
 		f.t.Fatal(text)
 	}
 }

@@ -513,6 +513,11 @@ func (s *simulated) allowed(h *host, g grant) {
 	}
 }
 
+// downIn says whether the Node of a host of a pool is not ready.
+func (s *simulated) downIn(pool poolKey) bool {
+	return slices.ContainsFunc(s.state.hosts, func(h host) bool { return h.pool == pool && s.down.Has(h.key) })
+}
+
 // settle lets time go by until nothing more happens. Whoever is not updated then waits for something that is true.
 func (s *simulated) settle() {
 	s.well = true
@@ -541,7 +546,7 @@ func (s *simulated) settle() {
 			}
 			s.t.Fatalf("%s is not updated, or not removed, and nothing says why: %+v", h.key, h)
 		}
-		policy := s.state.pools[h.pool]
+		policy, down := s.state.pools[h.pool], s.downIn(h.pool)
 		ok := false
 		switch why.kind {
 		case waitsForRequest:
@@ -554,12 +559,12 @@ func (s *simulated) settle() {
 			ok = h.heldBack
 		case waitsForPrograms:
 			ok = h.keeps
-		case waitsForHealth:
+		case waitsForHealth: // of the pool, or of the cluster
 			ok = s.down.Len() > 0
 		case waitsForBroken: // by a restart; everything else is tried again
-			ok = s.down.Len() > 0
-		case waitsForPool, waitsForCluster, waitsForFirst, waitsForDownload:
-			ok = s.down.Len() > 0 || len(s.ends) > 0
+			ok = down
+		case waitsForPool, waitsForFirst, waitsForDownload:
+			ok = down
 		}
 		if !ok {
 			s.t.Fatalf("%s waits in vain: %s", h.key, why.describe(h.pool))
