@@ -681,7 +681,8 @@ func (p *pass) keptByPolicy(c candidate) reason {
 	if c.undoes { // those that cannot go back with it are what it is undone for
 		broken = slices.DeleteFunc(slices.Clone(broken), func(h *host) bool { return h.keeps })
 	}
-	if len(broken) > policy.maxFailures {
+	// What broke hosts costs the others something as well. What does not must reach those that work, as a renewed authority must.
+	if harmless := slotOf(c.impact) == slotNone && c.cause == ""; !harmless && len(broken) > policy.maxFailures {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: broken}
 	}
 	if c.cause == v1alpha1.CauseWindowsUpdates && p.updatesStopped(c.host) {
