@@ -99,6 +99,7 @@ func (r *Reconciler) readPoolRevision(ctx context.Context, s *snapshot, pool *v1
 		log.FromContext(ctx).Error(err, "What the host works with is recorded later")
 		return
 	}
+	s.desiredPool = name
 	had := instance.Status.PoolRevision
 	if name != "" && had != "" && name != had {
 		same, known, err := r.Desired.SamePrograms(ctx, pool, name, had)
@@ -130,12 +131,13 @@ func (e *evaluation) switched() {
 	meta.RemoveStatusCondition(&e.status.Conditions, v1alpha1.ConditionUpToDate)
 }
 
-// desired records the desired configuration of the host. What was known before stays
+// desired records the desired configuration of the host, and of which revision of its pool that is. What was known before stays
 // while it cannot be said.
 func (e *evaluation) desired() {
-	if !e.managed || e.revision != "" {
-		e.status.DesiredRevision, e.status.DesiredPoolRevision = e.revision, e.poolRevision
+	if e.managed && (e.revision == "" || e.revision == e.status.DesiredRevision && e.desiredPool == "" && e.pool != nil) {
+		return
 	}
+	e.status.DesiredRevision, e.status.DesiredPoolRevision = e.revision, e.desiredPool
 }
 
 // configured records whether the host was configured completely. A host that was stays so

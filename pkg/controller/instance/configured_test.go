@@ -794,7 +794,7 @@ func TestEvaluatePoolRevision(t *testing.T) {
 			if op := tt.of.Status.Operation; op != nil {
 				op.HostChanged = true
 			}
-			tt.s.instance, tt.s.managed, tt.s.revision, tt.s.now = tt.of, true, revision1, testNow
+			tt.s.instance, tt.s.managed, tt.s.revision, tt.s.now, tt.s.desiredPool = tt.of, true, revision1, testNow, tt.s.poolRevision
 			got := evaluate(tt.s)
 			if got.PoolRevision != tt.want || got.PreviousPoolRevision != tt.before {
 				t.Errorf("it works with %q, and with %q before, want %q and %q: %v", got.PoolRevision, got.PreviousPoolRevision, tt.want, tt.before, conditionsOf(&got))
@@ -812,7 +812,9 @@ func TestDesiredPoolRevision(t *testing.T) {
 		s            snapshot
 		want, ofPool string
 	}{
-		"it is known":                       {snapshot{managed: true, revision: revision2, poolRevision: "p-2"}, revision2, "p-2"},
+		"it is known":                       {snapshot{managed: true, revision: revision2, desiredPool: "p-2"}, revision2, "p-2"},
+		"it cannot be read for a moment":    {snapshot{managed: true, revision: revision1, pool: &v1alpha1.WindowsNodePool{}}, revision1, "p-1"},
+		"it has left its pool":              {snapshot{managed: true, revision: revision1}, revision1, ""},
 		"it is of none":                     {snapshot{managed: true, revision: revision2}, revision2, ""},
 		"what is desired cannot be said":    {snapshot{managed: true, inputs: errors.New("it is missing")}, revision1, "p-1"},
 		"hosts are only watched since then": {snapshot{revision: revision2}, revision2, ""},

@@ -55,8 +55,9 @@ type snapshot struct {
 	// revision names the desired configuration of the host: where hosts are only watched, the
 	// agent. Empty: not known.
 	revision string
-	// poolRevision names the ControllerRevision that this is of. Empty: it is not known, or there is no pool.
-	poolRevision string
+	// desiredPool names the ControllerRevision that this is of, and poolRevision the same once it is known which programs that has. Empty: it is
+	// not known, or there is no pool.
+	desiredPool, poolRevision string
 	// samePrograms: it has the programs of the one that the host worked with last, though it is another one.
 	samePrograms bool
 	// programsOfBefore: it has those of the one that the host worked with before that.

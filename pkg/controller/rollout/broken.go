@@ -27,11 +27,16 @@ func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 }
 
 // wentDownByItself is since when the Node of a host is not ready. False: it is ready, or what is done to the host now may have taken it down, as a reboot
-// does. What began after it went down, as a repair or a correction, has not, and ends nothing before it succeeds.
+// does. What began after it went down, as a repair or a correction, has not, and ends nothing before it succeeds; nor has what disturbs nothing yet.
 func wentDownByItself(status *v1alpha1.WindowsInstanceStatus) (since time.Time, ok bool) {
 	since, down := wentDownBy(status)
 	op := status.Operation
-	return since, down && (!op.Active() || since.Before(op.RequestedAt.Time))
+	return since, down && (!op.Active() || since.Before(op.RequestedAt.Time) || worksMeanwhile(op))
+}
+
+// worksMeanwhile says whether a host works as it did before its operation, which downloads updates of Windows, or waits for its slot.
+func worksMeanwhile(op *v1alpha1.Operation) bool {
+	return prepares(op) || downloads(op) || op.Type == v1alpha1.OperationReconfigure && waiting(op) && !op.MayHaveChangedHost()
 }
 
 // succeededLast returns the newest configuration of a host that succeeded, whatever has failed or was canceled since, unless one of these

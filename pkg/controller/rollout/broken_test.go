@@ -179,6 +179,11 @@ func TestWentDownWith(t *testing.T) {
 		{"somebody reboots it because it went down", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}, time.Minute), true},
 		{"it went down while somebody reboots it", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}, -time.Minute), false},
 		{"it is configured again because it went down", triedSince(reconfigured(v1alpha1.OperationRunning, v1alpha1.ImpactRestart), time.Minute), true},
+		{"it went down while updates of Windows are downloaded to it", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Cause: v1alpha1.CauseWindowsUpdates, Phase: v1alpha1.OperationRunning}, -time.Minute), true},
+		{"it went down while another update waits for its slot", triedSince(v1alpha1.Operation{
+			Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, Impact: v1alpha1.ImpactDrain,
+			Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning}},
+		}, -time.Minute), true},
 		{"somebody has rebooted it", func(s *v1alpha1.WindowsInstanceStatus) {
 			s.History = []v1alpha1.Operation{*s.Operation}
 			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed}

@@ -537,9 +537,9 @@ func compareInLine(a, b candidate) int {
 func (c candidate) takesTurns() bool { return !c.begun }
 
 // urgent says whether a candidate does not wait for the turns of the pools of its namespace: somebody asked for it, or its host is repaired. Where
-// that failed, as pods do not leave a Node that is not ready, it waits for them, as it may be tried again and again.
+// that failed before, as pods do not leave a Node that is not ready, it waits for them, as it may be tried again and again.
 func (c candidate) urgent() bool {
-	return c.byPerson || c.cause == v1alpha1.CauseNodeNotReady && c.missed.IsZero()
+	return c.byPerson || c.cause == v1alpha1.CauseNodeNotReady && !c.remedy.kept
 }
 
 func compareBroken(a, b *host) int {

@@ -142,7 +142,8 @@ func TestDecide(t *testing.T) {
 		{name: "nor does a pool that had no turn yet", hosts: []host{outdated("a", "", isUpToDate, hadTurn), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "what people ask for does not wait for the turn of its pool", hosts: []host{outdated("a", drains, operationWaits, asked, hadTurn), outdated("b", drains, in("ns", "q"))}, admit: "a"},
 		{name: "nor does a repair", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn), outdated("b", drains, in("ns", "q"))}, start: "a"},
-		{name: "unless it has failed", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, missed), outdated("b", drains, in("ns", "q"))}, start: "b"},
+		{name: "unless it has failed", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, func(h *host) { h.remedy.kept = true }), outdated("b", drains, in("ns", "q"))}, start: "b"},
+		{name: "whatever else has failed on the host", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, missed), outdated("b", drains, in("ns", "q"))}, start: "a"},
 		{name: "a host that failed in its turn comes after others of its pool", hosts: []host{outdated("a", drains, missed), outdated("b", drains)}, start: "b"},
 		{name: "and is tried again after those that failed before it", hosts: []host{outdated("a", drains, func(h *host) { h.missed = testNow }), outdated("b", drains, missed)}, start: "b"},
 		{name: "unless it is broken", hosts: []host{outdated("a", drains, missed, breaks), outdated("b", drains)}, start: "a"},
@@ -219,8 +220,6 @@ func TestDecide(t *testing.T) {
 		{name: "it is too early", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, again: time.Minute},
 		{name: "too many are unwell", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown), outdated("c", "", isUpToDate)}, waits: map[string]string{"a": "2 of the pool are not; at most 1 may be"}},
 		{name: "too many are unwell elsewhere", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))}, waits: map[string]string{"a": "3 of all 3 Windows Nodes are not; at most 1 may be"}},
-		{name: "nobody wants any repaired", pool: remediation("0"), hosts: []host{sick("a", v1alpha1.RemediateRestart)}, waits: map[string]string{"a": "It is not repaired: spec.remediation.maxUnhealthy of pool p is 0."}},
-		{name: "nor any part of them", pool: remediation("0%"), hosts: []host{sick("a", v1alpha1.RemediateRestart)}, waits: map[string]string{"a": "spec.remediation.maxUnhealthy of pool p is 0."}},
 		{name: "as many as somebody says", pool: remediation("2"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "a number bounds the cluster as well", pool: remediation("2"), hosts: []host{
 			sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p")), outdated("d", "", isUpToDate, in("other", "p")),

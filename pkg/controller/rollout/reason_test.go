@@ -27,7 +27,7 @@ func TestDescribeSaysWhatToRun(t *testing.T) {
 		},
 		{
 			reason{kind: waitsForHealth, most: 1, text: "3 of the pool are not"},
-			"It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: 3 of the pool are not; at most 1 may be (spec.remediation.maxUnhealthy). Find out what they have in common, or raise it: kubectl get nodes -l kubernetes.io/os=windows",
+			"It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: 3 of the pool are not; at most 1 may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.",
 		},
 	} {
 		if got := tt.why.describe(poolKey{"ns", "p"}); got != tt.want {

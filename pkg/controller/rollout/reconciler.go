@@ -128,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case back.ByPerson(): // nothing goes back to what somebody has undone
 		current, worked = back.To, nowWorked(worked, back.Revision, true)
-	case revision != "" && settles == 0:
+	case revision != "" && settles == 0 && back == nil: // one that is rolled back is none to go back to
 		all, later := allWorkWith(pool, instances, revision, back, r.now())
 		if all {
 			current, worked = revision, nowWorked(worked, revision, false)
@@ -162,9 +162,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken, or has gone down since
 // it got it less than [blamedFor] ago: again is after what time that is over. That they are up to
 // date does not say it: while an input of the cluster is missing, what is desired of configured hosts does not change. Hosts that cannot get it
-// do not count, as one that is off for weeks would keep the others from going back to it; one at least has to work with it.
+// do not count, as one that is off for weeks would keep the others from going back to it, if as many work with it: most are not away for a
+// reason of their own, but because the way to them is cut.
 func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, revision string, back *v1alpha1.PoolRollback, now time.Time) (ok bool, again time.Duration) {
-	staying, work := 0, 0
+	staying, work, without := 0, 0, 0
 	for _, i := range instances {
 		if newHost(i).broken != nil {
 			return false, 0
@@ -172,10 +173,15 @@ func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsIn
 		if i.DeletionTimestamp.IsZero() {
 			staying++
 			if i.Status.PoolRevision == revision && hasOfPool(i, back) {
-				work++
+				if noLogin(&i.Status) == nil { // else it is not known any more
+					work++
+				}
 			} else if cannot, from := cannotGet(i, pool); !cannot {
 				return false, 0
 			} else {
+				if i.Status.Node != nil {
+					without++
+				}
 				again = max(again, from.Sub(now))
 			}
 		}
@@ -183,7 +189,7 @@ func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsIn
 			again = max(again, op.FinishedAt.Add(blamedFor).Sub(now))
 		}
 	}
-	return again == 0 && (work > 0 || staying == 0), again
+	return again == 0 && (work >= max(1, without) || staying == 0), again
 }
 
 // cannotGet says whether the host of an instance cannot be given what its pool wants for a reason that is no fault of that, and from when on

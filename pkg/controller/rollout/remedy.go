@@ -25,6 +25,8 @@ type remedy struct {
 	due time.Time
 	// tried: everything was, and the Node is still not ready. forgotten: that may be so; what was done then has left the history.
 	tried, forgotten bool
+	// kept: it was tried before, and failed before the host was asked for it.
+	kept bool
 }
 
 // remedyOf says what is to be done about the host of an instance, because its Node is not ready.
@@ -38,6 +40,9 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 	}
 	policy := *pool.Spec.Remediation.DeepCopy()
 	v1alpha1.SetDefaults_PoolRemediation(&policy)
+	if scaled(policy.MaxUnhealthy, 100, false) == 0 {
+		return remedy{} // nothing is ever repaired, as with a MachineHealthCheck
+	}
 	due, before := c.LastTransitionTime.Time, c.LastTransitionTime.Time
 	tried := sets.New[v1alpha1.PoolRemediationAction]()
 	kept, keptAt := map[v1alpha1.PoolRemediationAction]int{}, map[v1alpha1.PoolRemediationAction]time.Time{}
@@ -72,7 +77,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		if n := kept[action]; n > 0 {
 			due = later(due, keptAt[action].Add(backoff.After(restartBackoff, n)))
 		}
-		return remedy{action: action, due: due}
+		return remedy{action: action, due: due, kept: kept[action] > 0}
 	}
 	return remedy{tried: true}
 }

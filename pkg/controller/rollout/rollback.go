@@ -160,7 +160,7 @@ const flapsOften = 3
 // nodeDownAt is since when the Node of a host is not ready. False: it is, or its operation is what takes it down.
 func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
 	since, down := wentDownBy(&i.Status)
-	return since, down && !i.Status.Operation.Active()
+	return since, down && (!i.Status.Operation.Active() || worksMeanwhile(i.Status.Operation))
 }
 
 // sooner is the shorter of two times to wait, of which zero is none.

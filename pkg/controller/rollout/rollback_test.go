@@ -13,8 +13,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -704,6 +704,8 @@ func TestAllWorkWith(t *testing.T) {
 		{"one never became a Node", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), ready("b")}, true, 0},
 		{"the only one never did", []*v1alpha1.WindowsInstance{ready("b")}, false, 0},
 		{"one is off for long", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), isOff(time.Hour))}, true, 0},
+		{"most are off for long", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), isOff(time.Hour)), edited(lacks("c"), isOff(time.Hour))}, false, 0},
+		{"all are, those that work with it as well", []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), isOff(time.Hour)), edited(lacks("b"), isOff(time.Hour))}, false, 0},
 		{"one is off for a moment", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), isOff(20*time.Minute))}, false, 40 * time.Minute},
 		{"one is off since it got it", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(edited(lacks("b"), flaps(at.Add(-2*time.Hour))), isOff(time.Hour))}, false, 0},
 		{"one waits for its turn", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), lacks("b")}, false, 0},
