@@ -33,7 +33,7 @@ import (
 // connection of the client must not lead to the aggregated server any more, where it
 // would be trusted as kube-apiserver's own.
 func TestUpgradeSmuggling(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.6", "p"), "create", "-n", ns, "-f", "-").ok(t)
 	user := "smuggler-" + ns
@@ -174,7 +174,7 @@ func startRogue(t *testing.T, where string) {
 // that the protocol is switched. It shows that the kube-apiserver that we are tested
 // with refuses both, so that nothing of ours has to rely on either.
 func TestRogueAggregatedServer(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	var visited atomic.Bool
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -230,7 +230,7 @@ func TestRogueAggregatedServer(t *testing.T) {
 // with a redirect, and none that did not ask for it with a switch of protocols, whatever
 // is wrong with its path.
 func TestOurServerNeverRedirects(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	front := frontProxy(t)
 	const group = "/apis/windows.openshift.io/v1alpha1"
 	instances := group + "/namespaces/nothing-here/windowsinstances"
@@ -275,7 +275,7 @@ func TestOurServerNeverRedirects(t *testing.T) {
 // part of a command line of PowerShell: nothing of ours does. The commands that a host
 // was given are the same whatever was asked for.
 func TestLogQueryIsNoCommand(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	writeLog(t, host, "kubelet/kubelet.log", "I0102 03:04:05.000006 1 kubelet.go:1] hello\n")

@@ -47,7 +47,7 @@ import (
 // somebody asks for that, given back while WMCO takes it on already, upgraded by WMCO as its own, taken over once more, and removed
 // without a trace. The host of a Machine is given back in peace, and WMCO upgrades it and lets the Machine be.
 func TestAdopt(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
 	o.installWMCO(t, 1)
 	h := o.newWMCOHost(t, "adopted")
@@ -169,7 +169,7 @@ func TestAdopt(t *testing.T) {
 // TestAdoptSources: what each user of WMCO has when our programs come: Nodes of entries of `windows-instances`, and of Machines of a MachineSet. Their instances
 // come from there, and the commands of the user guide are about their pools. Pods run on while hosts are taken over, and while they are given back. No Machine is replaced.
 func TestAdoptSources(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	o := newOpenShift(t, configv1.NonePlatformType)
 	o.installWMCO(t, 1)
 	listed := o.newWMCOHost(t, "listed")

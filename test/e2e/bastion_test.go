@@ -44,7 +44,7 @@ func bastionConfig(t *testing.T, host winhost.Host) []string {
 // TestBastion has the hosts of a pool behind an OpenSSH server, by the commands of the user guide: both programs reach them
 // through it, and never without.
 func TestBastion(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	lendCredentials(t, sys, ns)
 	g := &guided{System: sys, dir: t.TempDir(), names: strings.NewReplacer("-n $NS", "-n "+ns, "=$NS:", "="+system.Namespace+":")}

@@ -54,7 +54,7 @@ type chaosHost struct {
 // host was restarted more often than asked for, and no token or finalizer is left.
 // To repeat or to lengthen a run: go test ./test/e2e -run TestChaos -chaos.seed=7 -chaos.steps=400
 func TestChaos(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	c := &chaos{
 		site:   newSite(t, standin.PayloadOptions{}),
 		random: rand.New(rand.NewPCG(*chaosSeed, 0)),

@@ -354,7 +354,7 @@ const manyHosts = 30
 
 // TestConfigureMany sets many hosts up at once, one of which is dead and one slow.
 func TestConfigureMany(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const count = manyHosts
 	s := newSite(t, standin.PayloadOptions{})
 	namespace := s.namespace(t, "cfg-many")

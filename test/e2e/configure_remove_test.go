@@ -203,7 +203,7 @@ func removeNamespaceWithoutController(t *testing.T, s *site) {
 // TestOwnNamespaceDeleted deletes the namespace of our programs, with their objects and their
 // volume. That ends, nothing happens to the hosts, and a new installation takes them back.
 func TestOwnNamespaceDeleted(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{})
 	tenant := s.namespace(t, "own-tenant")
 	entry, declared := s.newHost(t, system.Namespace, "own-entry", winhost.Options{}), s.newHost(t, tenant, "own-declared", winhost.Options{})

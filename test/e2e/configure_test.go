@@ -33,7 +33,7 @@ import (
 // TestConfigure sets hosts up. Its tests share a system; those of the second group change
 // or break what all hosts depend on, and come one after the other.
 func TestConfigure(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
 	t.Run("calm", func(t *testing.T) {
 		calm := newGroup(t)

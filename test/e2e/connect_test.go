@@ -199,7 +199,7 @@ func reboot(t *testing.T, host winhost.Host) {
 // be broken. All of them are broken at the same time, so that the controller waits
 // for all of them at once.
 func TestConnectFaults(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	const facts = `facts$`
 	cases := []struct {
@@ -263,7 +263,7 @@ func TestConnectFaults(t *testing.T) {
 
 // TestConnectDespite has hosts that are odd, and work all the same.
 func TestConnectDespite(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	cases := []struct {
 		name    string
@@ -289,7 +289,7 @@ func TestConnectDespite(t *testing.T) {
 
 // TestConnectAddresses has addresses behind which no host may or can be contacted.
 func TestConnectAddresses(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	for _, tc := range []struct {
@@ -319,7 +319,7 @@ func TestConnectAddresses(t *testing.T) {
 // TestConnectClusterAddresses: what the cluster says of its own addresses keeps both programs from
 // connecting there, for whoever creates an instance.
 func TestConnectClusterAddresses(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	// The control plane of the tests does not publish its own, which is a loopback address.
 	const endpoint = "192.0.2.77"
@@ -392,7 +392,7 @@ func patchInstance(t *testing.T, namespace, name, patch string) {
 // TestConnectTiers takes a host of each tier from a wrong key through its first login
 // to a new installation with another host key.
 func TestConnectTiers(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		tier string
 		// fit is what preflight says: only one of the tiers is a Windows that can be a node.
@@ -492,7 +492,7 @@ func keyLine(key ssh.PublicKey) string { return strings.TrimSpace(string(marshal
 
 // TestConnectPinnedHostKeys pins keys ahead of the first contact.
 func TestConnectPinnedHostKeys(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	stranger := newSigner(t).PublicKey()
 	ecdsaKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -551,7 +551,7 @@ func TestConnectPinnedHostKeys(t *testing.T) {
 // the first time, first what was run on the host and then what is stored: whenever
 // something was run, the key of the host was stored before.
 func TestConnectFirstKeyIsRecordedFirst(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	createInstance(t, ns, "w", host, "")
@@ -571,7 +571,7 @@ func TestConnectFirstKeyIsRecordedFirst(t *testing.T) {
 // TestConnectCredentials takes a host from a Secret that nobody may read to a
 // password that works.
 func TestConnectCredentials(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	_, wrong := newPEM(t)
 	right, rightPEM := newPEM(t)
@@ -699,7 +699,7 @@ func waitForMessage(t *testing.T, namespace, name string, v verdict, want string
 
 // TestConnectAfterOutage switches a host off that was well, and on again.
 func TestConnectAfterOutage(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	createInstance(t, ns, "w", host, "")
@@ -728,7 +728,7 @@ func TestConnectAfterOutage(t *testing.T) {
 
 // TestConnectTwoInstancesOfOneHost has two people claim the same host.
 func TestConnectTwoInstancesOfOneHost(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	first, second := newNamespace(t), newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	createInstance(t, first, "w", host, "")

@@ -202,7 +202,7 @@ func (h *certificateHost) expectRefusal(t *testing.T, name, reason, message stri
 }
 
 func TestCertificatesOfKubelets(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	h := newCertificateHost(t, "e2e-csr-1")
 	// Asked for before anybody knows that this is a host of ours.
 	early := askForCertificate(t, h.kubelet, h.name, h.name, h.host.Address())
@@ -257,7 +257,7 @@ func TestCertificatesOfKubelets(t *testing.T) {
 
 // A kubelet reports the address of a host that is not its own, to get a certificate for it.
 func TestCertificateForTheAddressOfAnotherHost(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	h := newCertificateHost(t, "e2e-csr-3")
 	// The host calls itself otherwise than the Node that claims its address.
 	thief := "e2e-csr-thief"

@@ -35,7 +35,7 @@ func ours(verbs []string, resources ...string) rbacv1.PolicyRule {
 // instances and pools, and would have our programs log in to a host of his own with
 // keys that he may not use.
 func TestCredentialsNeedTheirOwnRight(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	user := "mallory-" + ns
 	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
@@ -117,7 +117,7 @@ func TestCredentialsNeedTheirOwnRight(t *testing.T) {
 // TestPoolThatIsGoneIsNoWayToTheClusterWideKey deletes the pool whose Secret a host is
 // logged in to with: the host gets no other credentials.
 func TestPoolThatIsGoneIsNoWayToTheClusterWideKey(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	createInstance(t, ns, "w", startHost(t, winhost.Options{}), "")
 	waitFor(t, ns, "w", loggedIn)
@@ -174,7 +174,7 @@ func tryUpgrade(t *testing.T, user, method, path string) (code int, body string)
 // TestGetIsNotEnoughToEnterAHost opens WebSockets, which are GETs, as somebody with the
 // verb get on what needs create.
 func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.5", "p"), "create", "-n", ns, "-f", "-").ok(t)
 	user := "getter-" + ns
@@ -201,7 +201,7 @@ func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
 // TestHostsOfOthers has an administrator of the hosts of one namespace make instances of the host
 // of another one, to enter it with the key of the cluster.
 func TestHostsOfOthers(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	theirs, ns := newNamespace(t), newNamespace(t)
 	host, own := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	createInstance(t, theirs, "w", host, "")
@@ -276,7 +276,7 @@ func TestHostsOfOthers(t *testing.T) {
 // TestSquatter has somebody name the host of a Node that has no instance, with a key of their own that
 // the host does not accept. That keeps nobody from the host, and is no way to its Node.
 func TestSquatter(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	theirs, ns := newNamespace(t), newNamespace(t)
 	host, node := startHost(t, winhost.Options{}), "squatted-"+ns
 	if err := kubelet.Register(t.Context(), sys.Kube, kubelet.Node{Name: node, Address: host.Address()}); err != nil {
@@ -339,7 +339,7 @@ func TestSquatter(t *testing.T) {
 // TestOurProgramsMayLittle asks what our programs themselves may do in the cluster: what
 // somebody gets who takes one over.
 func TestOurProgramsMayLittle(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const server, controller = "windows-apiserver", "windows-controller"
 	for _, tc := range []struct {
 		account, verb, group, resource, namespace, name string

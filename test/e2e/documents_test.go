@@ -78,7 +78,7 @@ var endless = regexp.MustCompile(`--watch|logs .* -f( |$)|follow=true|port-forwa
 // win-N that a document names is a host, and 10.1.42.N is its address. That of win-7 has the
 // instance that the user guide makes, win-9 one of its own, the others are in the ConfigMap.
 func TestDocuments(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	documents := readDocuments(t)
 	d := &documented{site: newSite(t, standin.PayloadOptions{Bytes: 1 << 20}), hosts: map[string]*siteHost{}}
 	d.start(t, documents)

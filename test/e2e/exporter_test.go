@@ -80,7 +80,7 @@ func (r relabeling) apply(t *testing.T, of map[string]string) bool {
 // TestExporterTargets: Prometheus asks the hosts, and no others, on the port of windows_exporter, and calls each by the
 // name of its Node.
 func TestExporterTargets(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	// What Prometheus knows of an endpoint, see kubernetes_sd_config in its documentation.
 	endpoint := func(address, node, os string) map[string]string {
 		return map[string]string{
@@ -241,7 +241,7 @@ var measured = regexp.MustCompile(`(windows_\w+)(\{[^}]*\})?`)
 // TestExporterRecordings: what consoles ask of nodes is recorded of hosts, from what windows_exporter measures there as
 // it is run.
 func TestExporterRecordings(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	module, err := os.ReadFile(filepath.Join("..", "..", "hack", "payload", "exporter", "go.mod"))
 	if err != nil {
 		t.Fatal(err)

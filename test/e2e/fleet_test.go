@@ -71,7 +71,7 @@ type fleet struct {
 // removed meanwhile, stopped by a host that the update breaks, and then taken back because of one. The controller is killed at the canaries, at decisions, when
 // it has stopped, and when it goes back. At no event of their Nodes are more out of service than the pools and the cluster allow.
 func TestFleet(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, fmt.Sprintf("--max-disruptive-operations=%d", fleetAtOnce))
 	size := fleetSize(t)
 	first, second := s.newFleet(t, "fleet-a", size/2), s.newFleet(t, "fleet-b", size-size/2)

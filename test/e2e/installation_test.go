@@ -27,7 +27,7 @@ import (
 // TestOneInstallation has the API served by another installation: our controller ends, says why,
 // and waits until the API is its own again, with the rights of the manifests.
 func TestOneInstallation(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := startSystem(t, system.Options{})
 	serveFrom := func(namespace string) {
 		t.Helper()
@@ -78,7 +78,7 @@ func serverCA(t *testing.T, s *system.System) []byte {
 // TestServingCertificate deletes the certificate that windows-apiserver has made, with the rights of the
 // manifests: it makes another one and serves it, and meanwhile nobody notices.
 func TestServingCertificate(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := startSystem(t, system.Options{WithoutController: true})
 	roots := x509.NewCertPool()
 	served := func() (string, error) {
@@ -130,7 +130,7 @@ func TestServingCertificate(t *testing.T) {
 // On a cluster that has no MutatingAdmissionPolicies yet, the oldest that this kube-apiserver can be, both
 // programs start, and objects can be written.
 func TestOlderCluster(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := startSystem(t, system.Options{ControlPlane: controlplane.Options{APIServerArgs: []string{"--emulated-version=1.34"}}})
 	if _, err := s.Kubectl(t.Context(), "create", "configmap", "windows-instances", "-n", system.Namespace, "--from-literal=192.0.2.1=username=Administrator"); err != nil {
 		t.Fatal(err)

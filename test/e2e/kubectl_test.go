@@ -24,7 +24,7 @@ spec: {address: %s, paused: true, poolRef: {name: %s}}
 `
 
 func TestKubectlReads(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	for i, pool := range []string{"a", "a", "b"} {
 		kubectlIn(t, fmt.Sprintf(pausedInstance, fmt.Sprintf("w%d", i), fmt.Sprintf("127.0.3.%d", i+1), pool), "create", "-n", ns, "-f", "-").ok(t)
@@ -68,7 +68,7 @@ func TestKubectlReads(t *testing.T) {
 }
 
 func TestKubectlWrites(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	yaml := fmt.Sprintf(pausedInstance, "w", "127.0.3.1", "p")
 	moved := strings.Replace(yaml, "127.0.3.1", "127.0.3.2", 1)
@@ -122,7 +122,7 @@ func TestKubectlWrites(t *testing.T) {
 }
 
 func TestKubectlErrors(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	object := func(kind, spec string) string {
 		return fmt.Sprintf("apiVersion: windows.openshift.io/v1alpha1\nkind: %s\nmetadata: {name: x}\nspec: %s\n", kind, spec)
@@ -155,7 +155,7 @@ func TestKubectlErrors(t *testing.T) {
 }
 
 func TestKubectlWatchesAndWaits(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	watch := sys.KubectlCommand(t.Context(), sys.KubeconfigPath(), "get", "wi", "-n", ns, "--watch")

@@ -87,7 +87,7 @@ func newLogOptionsHost(t *testing.T) (namespace string) {
 }
 
 func TestLogOptions(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newLogOptionsHost(t)
 	for _, tc := range []struct {
 		name, query, want string
@@ -287,7 +287,7 @@ func (r *eventReader) Close() error { return nil }
 // TestLogRefusals asks for what is not served. Every refusal is a Status, before the
 // first byte, and tells nothing of what is outside the log directory.
 func TestLogRefusals(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const secret = "the secret outside"
 	ns, host := newLogHost(t, winhost.Options{})
 	writeLog(t, host, "kubelet/kubelet.log", "hello\n")
@@ -399,7 +399,7 @@ func TestLogRefusals(t *testing.T) {
 // TestLogUnreachableHosts asks for logs of hosts that cannot be reached any more. The controller
 // stays out of it: the instances are paused, once it has logged in.
 func TestLogUnreachableHosts(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	wantSecretsRefused(sys, ns)
 	const reimaged = "reimaged"

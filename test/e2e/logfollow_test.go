@@ -29,7 +29,7 @@ const frontProxyTimeout = 60 * time.Second
 // than kube-apiserver lets an ordinary request last: without end under the name log, and
 // under the name logs in two requests that its cursor joins.
 func TestLogFollowPastFrontProxyTimeout(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns, host := newLogHost(t, winhost.Options{})
 	live := followWithKubectl(t, subresource(ns, "w", "log", "query=kubelet&follow=true"))
 	first := followWithKubectl(t, subresource(ns, "w", "logs", "query=kubelet&follow=true"))
@@ -132,7 +132,7 @@ func truncate(t *testing.T, host winhost.Host, name string) {
 }
 
 func TestLogFollowThroughRotation(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns, host := newLogHost(t, winhost.Options{})
 	const rotations, between = 4, 25
 	for _, tc := range []struct {
@@ -188,7 +188,7 @@ func TestLogFollowThroughRotation(t *testing.T) {
 // TestLogFollowStopsOnTheHost checks that nothing is left on the host of a client that
 // went away.
 func TestLogFollowStopsOnTheHost(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	hosttest.Require(t, winhost.TierOpenSSH)
 	ns, host := newLogHost(t, winhost.Options{Tier: winhost.TierOpenSSH})
 	f := follow(t, sys, subresource(ns, "w", "log", "query=kubelet&follow=true"))
@@ -211,7 +211,7 @@ func TestLogFollowStopsOnTheHost(t *testing.T) {
 // TestLogTiers reads logs of a host of each tier: real processes over Debian's sshd, and
 // the Windows build of the agent.
 func TestLogTiers(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	for _, tc := range []struct {
 		tier string
 		// How an event channel is refused: OpenSSH hosts have no event log, and that of Wine is empty shells.

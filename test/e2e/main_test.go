@@ -37,14 +37,19 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
+// testsAtOnce is how many tests run at the same time, unless -parallel says otherwise. They wait for hosts and for controllers
+// much of the time, so the number of CPUs, which is the default, would leave those idle. Each system of its own takes a GiB of
+// memory, and a tenth of a CPU even if nothing happens in it.
+const testsAtOnce = "6"
+
 // frugal is the environment of the programs of systems that a test has for itself. There are several of them on a small machine: more
 // memory for each takes less of the CPUs, and so does one thread at a time that runs Go code, by a third, as further ones look for
 // work that there is not.
 var frugal = []string{"GOGC=300", "GOMAXPROCS=1"}
 
 func runTests(m *testing.M) int {
-	// Tests take turns by themselves, see parallel. Run reads the command line after this.
-	if err := flag.Set("test.parallel", "1000"); err != nil {
+	// Run reads the command line after this.
+	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
 		fmt.Fprintln(os.Stderr, "setting how many tests run at once:", err)
 		return 1
 	}

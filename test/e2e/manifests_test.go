@@ -93,7 +93,7 @@ func references(pod corev1.PodSpec) (secrets, configMaps []string) {
 // TestManifests compares the workloads of each overlay with the programs: their flags, the paths of
 // probes, and what pods need.
 func TestManifests(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	server, _ := commandOf(t, sys.Server)
 	controller, _ := commandOf(t, sys.Controller)
 	programs := map[string]string{"/usr/bin/windows-apiserver": server, "/usr/bin/windows-controller": controller}
@@ -174,7 +174,7 @@ func mustLeavePodsOfOthers(t *testing.T, namespace manifest, restricted bool) {
 // TestStoragesAnswerAlone: where somebody applies one overlay over another, the servers of both do not answer in
 // turns, each with other objects.
 func TestStoragesAnswerAlone(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	selectors, pods := map[string]labels.Selector{}, map[string]labels.Set{}
 	for _, overlay := range []string{"base", "openshift", "ha"} {
 		for _, object := range render(t, overlay) {
@@ -208,7 +208,7 @@ func TestStoragesAnswerAlone(t *testing.T) {
 // TestProgramsHaveNoGroup: OpenShift lets no pod start that has a group for its volumes which it has not
 // chosen, so that is not in what all overlays have.
 func TestProgramsHaveNoGroup(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	for _, object := range render(t, "deploy") {
 		mustHaveGroup(t, object, false)
 	}

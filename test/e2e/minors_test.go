@@ -52,7 +52,7 @@ func emulate(t *testing.T, s *site, before bool) {
 // TestPayloadsSideBySide: with payloads of two minor versions hosts follow the API server: they get the kubelet that it permits, a newer
 // one when it is upgraded, and no older one again. If no payload fits, they stay as they are.
 func TestPayloadsSideBySide(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const older, newer = formerKubelet, "v1.37.1"
 	payloads := t.TempDir()
 	for _, version := range []string{older, newer} {

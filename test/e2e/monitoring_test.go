@@ -66,7 +66,7 @@ func specOf[T any](t *testing.T, object manifest) T {
 // TestServiceMonitors follows the way of Prometheus from each ServiceMonitor to a port of our pods, or of hosts, and
 // to what verifies the certificate there.
 func TestServiceMonitors(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	for _, overlay := range []string{"deploy", "base", "ha"} {
 		for _, object := range render(t, overlay) {
 			if strings.HasPrefix(object.APIVersion, "monitoring.coreos.com/") {
@@ -167,7 +167,7 @@ func alerts(t *testing.T) []alert {
 
 // TestAlertsAreExplained: whoever is woken up finds the alert in the documents.
 func TestAlertsAreExplained(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // TestNamespaceDeletion deletes a namespace with objects of ours in it. What
 // kube-controller-manager asks for meanwhile, and in which content type, is its own.
 func TestNamespaceDeletion(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	// Not newNamespace, which deletes it itself.
 	ns := "e2e-namespace-deletion"
 	kubectl(t, "create", "namespace", ns).ok(t)
@@ -45,7 +45,7 @@ func TestNamespaceDeletion(t *testing.T) {
 // TestOrphans removes a namespace by force while nobody answers for our API. What was in it goes when our
 // programs are back, and no host is logged in to for that.
 func TestOrphans(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := startSystem(t, system.Options{WithoutController: true, ControllerArgs: []string{"--missing-namespace-timeout=0"}})
 	const ns = "removed-by-force"
 	if _, err := s.Kubectl(t.Context(), "create", "namespace", ns); err != nil {

@@ -24,7 +24,7 @@ var updateOpenAPI = flag.Bool("update-openapi", false, "write testdata/openapi.j
 // TestOpenAPI compares what clients are told about our API with testdata/openapi.json, which shows
 // what a change means for them. Texts and what is Kubernetes' own are left out.
 func TestOpenAPI(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const golden = "testdata/openapi.json"
 	var served struct {
 		Paths      map[string]any `json:"paths"`
@@ -99,7 +99,7 @@ var commonParameters = map[any]bool{
 // TestTwoManagers has two managers apply parts of the same objects: labels belong to whoever applies
 // them, and the lists belong to one of them as a whole.
 func TestTwoManagers(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	pool := func(template string) string {

@@ -65,7 +65,7 @@ func asItsMachine(machine string, _ int) string { return machine }
 // that the platform knows them by, and take pods; the MachineSet is scaled from and to nothing, a Machine is replaced, and the hosts
 // get another key. Those without Machines have an entry only, and a clone of that. None has tests of its own.
 func TestOpenShiftPlatforms(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	// Each is a control plane with all of its processes.
 	running := make(chan struct{}, platformsAtOnce)
 	for _, p := range ocpPlatforms {

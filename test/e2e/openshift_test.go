@@ -38,7 +38,7 @@ import (
 // TestOpenShift: where OpenShift was installed, hosts of the ConfigMap become nodes that are configured as its own
 // workers are, and what changes there reaches them at the cost that it should have.
 func TestOpenShift(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	o, g := newOpenShiftByTheGuide(t)
 	authority := o.administer(t)
 	update(t, o, "cluster", func(p *configv1.Proxy) {
@@ -225,7 +225,7 @@ func openShiftServerRotation(t *testing.T, o *openShiftSite, h *siteHost) {
 // TestOpenShiftMachine: on a platform whose cloud completes Nodes, the host of a Machine becomes one, whatever the
 // cluster-machine-approver makes of that, and goes with its Machine. The API server is of the version before, as is the payload.
 func TestOpenShiftMachine(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const namespace = "openshift-machine-api"
 	// Each Machine is late for the approver.
 	o := newOpenShiftWith(t, system.Options{

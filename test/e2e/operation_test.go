@@ -29,7 +29,7 @@ import (
 // TestOperation has hosts drained and restarted. Its tests share a system, as some of
 // them kill its programs.
 func TestOperation(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	key, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)

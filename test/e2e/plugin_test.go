@@ -48,7 +48,7 @@ func plugin(t *testing.T, s *system.System, args ...string) (stdout, stderr stri
 }
 
 func TestPlugin(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns, host := newLogHost(t, winhost.Options{})
 	writeLog(t, host, "kubelet/kubelet.log", numbered(0)+numbered(1))
 	eventually(t, "the event of its first login is there", func() error { // events come a moment after what they tell of
@@ -92,7 +92,7 @@ func TestPlugin(t *testing.T) {
 // TestPluginOperations looks at a host that is a node, and takes the node away from its
 // pods, in spite of a budget.
 func TestPluginOperations(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	h := newNodeHost(t, sys, hostSigner, "plugin")
 	h.runPod(t, "plugin-free", 30)
 	h.runPod(t, "plugin-kept", 30)
@@ -166,7 +166,7 @@ func TestPluginOperations(t *testing.T) {
 
 // TestPluginFollowsThroughRestart kills windows-apiserver while a log is followed.
 func TestPluginFollowsThroughRestart(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	key, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func mustBeRefused(t *testing.T, what string, err error, words string) {
 // TestKubeletCannotHandItsHostOver has the kubelet of a host, as whoever has taken the host over, change for whom the
 // host was configured.
 func TestKubeletCannotHandItsHostOver(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const name = "e2e-handed-over"
 	nodes := sys.Kube.CoreV1().Nodes()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.NamespaceLabel: "theirs"}}}
@@ -78,7 +78,7 @@ func TestKubeletCannotHandItsHostOver(t *testing.T) {
 // TestNodesOfOthers: whoever takes windows-controller over cordons and deletes no Node but those of
 // Windows.
 func TestNodesOfOthers(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const refused = "windows-controller changes and deletes no Nodes but those whose status.nodeInfo.operatingSystem is windows"
 	theirs, ours := sys.Kube.CoreV1().Nodes(), asController(t, sys).CoreV1().Nodes()
 	cordon := []byte(`{"spec":{"unschedulable":true}}`)
@@ -125,7 +125,7 @@ func TestNodesOfOthers(t *testing.T) {
 // TestPoliciesAreGone: windows-controller says so, with the rights that it has, and nothing comes of its
 // tries.
 func TestPoliciesAreGone(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := startSystem(t, system.Options{WithoutController: true})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "linux"}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux"}}}
 	node, err := s.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
@@ -160,7 +160,7 @@ func TestPoliciesAreGone(t *testing.T) {
 
 // TestPoliciesAreUnderstood: kube-controller-manager finds nothing wrong with the expressions.
 func TestPoliciesAreUnderstood(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	eventually(t, "it is checked", func() error {
 		policy, err := sys.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), "windows-controller-nodes", metav1.GetOptions{})
 		if err != nil {
@@ -179,7 +179,7 @@ func TestPoliciesAreUnderstood(t *testing.T) {
 // TestLivenessWithoutEtcd: kubelets restart windows-apiserver for what a restart may help with. An
 // etcd cluster that is away would restart all replicas, with their sessions, again and again.
 func TestLivenessWithoutEtcd(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "artifacts", "deploy", "apiserver.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 // TestPoolKey gives a pool whose host has the cluster-wide key one of its own, by the commands of the user guide. Nothing of the instance
 // changes when its pool names the other Secret, which has the former key as well.
 func TestPoolKey(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	lendCredentials(t, sys, ns)
 	host := startHost(t, winhost.Options{AuthorizedKeys: []ssh.PublicKey{hostSigner.PublicKey()}})

@@ -50,7 +50,7 @@ func bind(t *testing.T, user, role, namespace string) string {
 }
 
 func TestLogReaderReadsLogsOfOneNamespaceAndNothingElse(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	mine, other := newNamespace(t), newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	writeLog(t, host, "kubelet/kubelet.log", "I0102 03:04:05.000006 1 kubelet.go:1] hello\n")
@@ -170,7 +170,7 @@ func mayDo(role string) map[string]map[string]bool {
 // TestRolesCoverEverything compares the table with discovery: whoever adds a resource,
 // a subresource or a verb has to decide who may use it.
 func TestRolesCoverEverything(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	list, err := sys.Kube.Discovery().ServerResourcesForGroupVersion("windows.openshift.io/v1alpha1")
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +200,7 @@ func TestRolesCoverEverything(t *testing.T) {
 // TestRoles holds every role against every resource and every verb: first as
 // kube-apiserver sees it, then as windows-apiserver does, which asks again.
 func TestRoles(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	for _, role := range allRoles {
 		t.Run("role "+role, func(t *testing.T) {
 			t.Parallel()
@@ -322,7 +322,7 @@ func can(t *testing.T, client kubernetes.Interface, namespace, resource, verb st
 // headers by which kube-apiserver names its callers.
 // TestNodeRunsKubeProxy: with the identity of a node kube-proxy of a host reads what it needs, and no other Node.
 func TestNodeRunsKubeProxy(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const name = "proxied"
 	makeNode(t, name)
 	as := kubeletOf(t, name)
@@ -361,7 +361,7 @@ func TestNodeRunsKubeProxy(t *testing.T) {
 }
 
 func TestForgedIdentity(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
 		CAData: serverCA(t, sys), ServerName: "windows-apiserver." + system.Namespace + ".svc",
 	}})
@@ -396,7 +396,7 @@ func TestForgedIdentity(t *testing.T) {
 // instances, as somebody who may decide about the keys of another host or of this one as
 // well, and as somebody who has the role for it.
 func TestHostKeysNeedTheirOwnRight(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.1", "p"), "create", "-n", ns, "-f", "-").ok(t)
 	key := strings.TrimSpace(string(marshalKey(hostSigner.PublicKey())))

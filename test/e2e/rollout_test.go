@@ -29,7 +29,7 @@ import (
 // TestRollout: Windows is restarted on all hosts of a pool, once on each and one after the other, also when the
 // controller is killed meanwhile; a template that breaks a host goes back; and a host whose kubelet hangs is repaired.
 func TestRollout(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
 	namespace := s.namespace(t, "rollout")
 	pools := s.Windows.WindowsV1alpha1().WindowsNodePools(namespace)

@@ -84,7 +84,7 @@ func TestRotateFleet(t *testing.T) {
 	if os.Getenv(hostsVariable) == "" {
 		t.Skipf("it takes as much of the machine as ten other tests: %s=50 runs it, and make test-all", hostsVariable)
 	}
-	parallel(t)
+	t.Parallel()
 	f, pem := newRotatedFleet(t)
 	f.watchHosts(t)
 	f.watchCopies(t)

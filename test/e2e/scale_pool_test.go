@@ -33,7 +33,7 @@ func poolYAML(name, source string) string {
 // TestPoolScale scales a pool in every way there is, and looks at the MachineSet, which
 // is the one authority.
 func TestPoolScale(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	// As artifacts/openshift does it in openshift-machine-api.
 	if _, err := sys.Kube.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{

@@ -207,7 +207,6 @@ func sourceOfEntry(key string) string {
 
 // TestSourceConfigMap follows the entries of the ConfigMap from the first to the last.
 func TestSourceConfigMap(t *testing.T) {
-	parallelWithInstancesMap(t)
 	a, b, c := startHost(t, winhost.Options{}), startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	key := keyLine(b.HostKey())
 	data := map[string]string{
@@ -388,7 +387,6 @@ func mustBeOwned(t *testing.T, instance *v1alpha1.WindowsInstance, kind, name st
 // TestSourceConfigMapBadEntries has an entry for each thing that can be wrong, next
 // to good ones.
 func TestSourceConfigMapBadEntries(t *testing.T) {
-	parallelWithInstancesMap(t)
 	const taken = "taken-by-hand"
 	t.Cleanup(func() { // after what was made from the ConfigMap is gone
 		err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Delete(context.Background(), taken, metav1.DeleteOptions{})
@@ -480,7 +478,6 @@ func TestSourceConfigMapBadEntries(t *testing.T) {
 
 // TestSourceConfigMapOneHostTwice names one host by its address and by a DNS name.
 func TestSourceConfigMapOneHostTwice(t *testing.T) {
-	parallelWithInstancesMap(t)
 	host := startHost(t, winhost.Options{Address: "127.0.0.1"})
 	m := newInstancesMap(t, map[string]string{host.Address(): entryFor(host), "localhost": entryFor(host)})
 	m.instances(host.Address())
@@ -500,7 +497,6 @@ func TestSourceConfigMapOneHostTwice(t *testing.T) {
 
 // TestSourceConfigMapDeleted deletes the whole ConfigMap, by mistake and on purpose.
 func TestSourceConfigMapDeleted(t *testing.T) {
-	parallelWithInstancesMap(t)
 	a, b := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	data := map[string]string{a.Address(): entryFor(a), b.Address(): entryFor(b)}
 	m := newInstancesMap(t, data)
@@ -591,7 +587,6 @@ func runAsShown(t *testing.T, sys *system.System, command string) {
 // TestSourceConfigMapShortened overwrites the ConfigMap with one of its hosts, and one that has
 // a typing error, as a tool does that lost most of its input.
 func TestSourceConfigMapShortened(t *testing.T) {
-	parallelWithInstancesMap(t)
 	const n = 5
 	data := map[string]string{}
 	var hosts []winhost.Host
@@ -712,7 +707,7 @@ func mustHaveNoPool(t *testing.T, namespace, name string) {
 
 // TestSourceMachine takes a Machine from its creation to its end.
 func TestSourceMachine(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host, moved := startMachineHost(t), startMachineHost(t)
 	create := func(yaml string) {
@@ -874,7 +869,7 @@ spec:
 
 // TestSourceMachineSet has MachineSets of Windows and of Linux.
 func TestSourceMachineSet(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startMachineHost(t)
 	for _, yaml := range []string{machineSetYAML("linux", "machine.openshift.io/os-id: Linux", 1), machineSetYAML("winworker", windowsLabel, 0)} {
@@ -965,7 +960,7 @@ func TestSourceMachineSet(t *testing.T) {
 // that no controller of ours takes away: the source that their annotation names is
 // only a name. The garbage collector and the deletion of a namespace are not stopped.
 func TestSourceGuardLetsTheClusterDelete(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	guarded := func(namespace, name, owners string) string {
 		return fmt.Sprintf(`apiVersion: windows.openshift.io/v1alpha1
 kind: WindowsInstance

@@ -102,7 +102,7 @@ func newStreamHost(t *testing.T, tier string) (namespace string, host winhost.Ho
 // TestExec runs commands through kube-apiserver and windows-apiserver with the clients
 // of kubectl, on a host with OpenSSH.
 func TestExec(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	namespace, host := newStreamHost(t, winhost.TierOpenSSH)
 	for _, test := range []struct {
 		name, stdin string
@@ -318,7 +318,7 @@ func testSessionEvents(t *testing.T, namespace string) {
 
 // TestExecInCmd runs commands on hosts whose shell is cmd.exe.
 func TestExecInCmd(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	for _, tier := range []string{winhost.TierInProcess, winhost.TierWine} {
 		t.Run(tier, func(t *testing.T) {
 			t.Parallel()
@@ -342,7 +342,7 @@ func TestExecInCmd(t *testing.T) {
 
 // TestExecRefused finds that what cannot begin is refused with a Status.
 func TestExecRefused(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	namespace, host := newStreamHost(t, winhost.TierInProcess)
 	_, err := execOn(t, namespace, "nobody", "", "hostname")
 	if err == nil || !strings.Contains(err.Error(), "not found") {
@@ -453,7 +453,7 @@ func forwardIn(t *testing.T, s *system.System, namespace, name string, port int)
 
 // TestPortForward forwards ports through kube-apiserver and windows-apiserver.
 func TestPortForward(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	const (
 		port      = 9182 // windows_exporter
 		nobody    = 5986 // WinRM over HTTPS: allowed, and nobody listens

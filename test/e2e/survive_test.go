@@ -48,7 +48,7 @@ const shutdownDelay = 12 * time.Second
 
 // TestSurviveServer kills and stops windows-apiserver with its embedded etcd.
 func TestSurviveServer(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	key, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +355,7 @@ func stopGracefully(t *testing.T, s *system.System, host winhost.Host) {
 // TestSurviveController kills windows-controller, on a system that keeps its objects in
 // an etcd of its own.
 func TestSurviveController(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	fleet, err := winhost.NewFleet(t.Context(), winhost.FleetOptions{Count: 22, Customize: func(i int, o *winhost.Options) {
 		if i == stubborn {
 			o.InProcess.KeysFile = `C:\ProgramData\keys`

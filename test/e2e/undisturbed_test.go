@@ -202,7 +202,7 @@ func (s *subject) changes() string {
 
 // TestUndisturbed has the helper see what it is for.
 func TestUndisturbed(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	ns := newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	kubectlIn(t, instanceYAML(ns, "w", host), "create", "-f", "-").ok(t)

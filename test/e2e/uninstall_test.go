@@ -83,7 +83,7 @@ func (g *guided) uninstall(t *testing.T) {
 // TestInstallAndUninstall does what the user guide says, in its order: that leaves nothing of ours in the
 // cluster, and everything of others.
 func TestInstallAndUninstall(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	g := &guided{System: startSystem(t, system.Options{}), dir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(g.dir, "private-key.pem"), []byte("a key"), 0o600); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ var (
 
 // TestUninstallIsComplete: what an overlay makes is in the commands that uninstall it.
 func TestUninstallIsComplete(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	key := func(o manifest) string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 	deleted := map[string]bool{"Namespace /" + system.Namespace: true}
 	for _, command := range section(t, "Uninstall") {

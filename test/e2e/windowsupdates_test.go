@@ -94,7 +94,7 @@ func (h *siteHost) waitPending(t *testing.T, pending, security int32, failed ...
 // other. One that fails is said everywhere and not tried again by itself, and the hosts after it wait until a person has it installed.
 // Another pool wants none.
 func TestWindowsUpdates(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	certs, certPEM := metricsCertificate(t)
 	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20}, "--metrics-cert-dir="+certs)
 	m := newScraper(t, s.System, certPEM)

@@ -30,7 +30,7 @@ import (
 // Windows build and the real kubelet.exe on it, and nobody but our programs and a control plane
 // as it comes to do it. Its tests are one history: each finds what the one before has left.
 func TestWine(t *testing.T) {
-	parallel(t)
+	t.Parallel()
 	h := newWineHost(t)
 	for _, chapter := range []struct {
 		name string
