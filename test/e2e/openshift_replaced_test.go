@@ -25,7 +25,7 @@ import (
 // after that, replaces the Machine; it returns the host of the new one. Nothing of the dead host holds that up.
 func (m *ocpMachines) dies(t *testing.T, h *siteHost, n int) *siteHost {
 	t.Helper()
-	commands := section(t, "Repairing hosts whose Nodes are not ready")
+	commands := section(t, "Let hosts repair themselves")
 	guide := &guided{System: m.System, dir: t.TempDir()}
 	check := &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: wmco.MachineAPINamespace, Name: m.set}, Spec: machinev1beta1.MachineHealthCheckSpec{
 		Selector: metav1.LabelSelector{MatchLabels: map[string]string{ofSet: m.set}},
