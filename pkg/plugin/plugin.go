@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,8 @@ type env struct {
 	terminal, live bool
 	// labeled says that each line has the name of its host before it.
 	labeled bool
+	// above, when not nil, shows a text above lines that are drawn again on ErrOut.
+	above func(text string)
 	// collect, when not nil, takes the objects that are printed of several hosts, see
 	// [outputFlags.eachSelected].
 	collect func(runtime.Object) error
@@ -72,7 +75,7 @@ func newEnv(streams genericiooptions.IOStreams) *env {
 		// What protects the server is the number of requests at once, and
 		// the server's own limits.
 		config.QPS = -1
-		config.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+		config.WarningHandler = rest.NewWarningWriter(&warningWriter{e}, rest.WarningWriterOptions{Deduplicate: true})
 		return config
 	}
 	return e
@@ -127,6 +130,18 @@ const (
 	groupHost = "host"
 	groupAct  = "act"
 )
+
+// warningWriter takes what the API server warns of.
+type warningWriter struct{ e *env }
+
+// Write implements [io.Writer]. Each is one warning.
+func (w *warningWriter) Write(p []byte) (int, error) {
+	if w.e.above == nil {
+		return w.e.ErrOut.Write(p)
+	}
+	w.e.above(strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
+}
 
 // note writes a line to the error stream that is no error. That it cannot be written is
 // ignored. What hosts and other people say in it does not act on the terminal, nor in print.

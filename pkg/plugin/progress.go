@@ -64,12 +64,12 @@ func (p *progress) tick(op *v1alpha1.Operation) {
 		return
 	}
 	width := p.width()
-	line := []rune(cut(visible(p.label+progressLine(op, p.now())), width))
+	line := cut(visible(p.label+progressLine(op, p.now())), width)
 	// Consoles of Windows obey escape sequences only if they are told to; spaces erase
 	// everywhere. A line that was drawn before the terminal became narrower stays.
-	over := max(min(p.drawn, width-1)-len(line), 0)
-	_, _ = fmt.Fprintf(p.e.ErrOut, "\r%s%s", string(line), strings.Repeat(" ", over))
-	p.drawn = len(line)
+	over := max(min(p.drawn, width-1)-cells(line), 0)
+	_, _ = fmt.Fprintf(p.e.ErrOut, "\r%s%s", line, strings.Repeat(" ", over))
+	p.drawn = cells(line)
 }
 
 // trouble says, once, that the server does not answer.

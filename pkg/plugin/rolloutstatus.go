@@ -78,6 +78,10 @@ func (o *rolloutStatus) run(ctx context.Context, e *env, name string) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, &ExitError{Code: ExitWaitTimeout, Err: errors.New("--timeout is over; it continues")})
 		defer cancel()
 	}
+	if f.view != nil {
+		e.above = f.note
+		defer func() { e.above = nil }()
+	}
 	return f.follow(ctx)
 }
 
@@ -379,10 +383,20 @@ type hostState struct {
 func stateOf(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, why string) hostState {
 	status := &host.Status
 	switch {
+	case waitsForSlot(status.Operation):
+		text := progressText(status.Operation, false)
+		if why != "" {
+			text = nounOf(status.Operation.Type) + " " + waitText(why)
+		}
+		return hostState{text: text, outstanding: true}
 	case status.Operation.Active():
 		return hostState{text: progressText(status.Operation, false), active: true}
 	case !host.DeletionTimestamp.IsZero():
-		return hostState{text: "is going to be removed", active: true}
+		text := "is going to be removed"
+		if why != "" {
+			text += ", " + waitText(why)
+		}
+		return hostState{text: text, outstanding: true}
 	}
 	text, outstanding := revisionText(host, pool)
 	if text == "outdated" {
@@ -410,6 +424,15 @@ func stateOf(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, why
 		text += ", " + waitText(why)
 	}
 	return hostState{text: text, outstanding: outstanding || updates != ""}
+}
+
+// waitsForSlot says whether an operation only waits until its host may be disrupted or removed.
+func waitsForSlot(op *v1alpha1.Operation) bool {
+	if !op.Active() || op.Admitted() || op.CancelRequestedBy != "" {
+		return false
+	}
+	step := op.FindStep(v1alpha1.StepWaitForSlot)
+	return step != nil && step.State == v1alpha1.StepRunning
 }
 
 // attemptOf is what an operation by which the controller restarts a host was to do.
@@ -492,7 +515,7 @@ func headLines(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance
 	}
 	lines := []string{text}
 	if back := pool.RolledBack(pool.Status.UpdateRevision); back.ByPerson() {
-		lines = append(lines, pinText(pool, back))
+		lines = append(lines, strings.Split(pinText(pool, back), "\n")...)
 	}
 	return append(lines, keyLines(hosts)...)
 }

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	mobyterm "github.com/moby/term"
+	textwidth "golang.org/x/text/width"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/kubectl/pkg/util/term"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // Escape sequences of ECMA-48, and of DEC for what a line does at the edge of the terminal.
@@ -60,9 +62,14 @@ func (v *rolloutView) draw(lines func(height int) []string) {
 	var b bytes.Buffer
 	b.WriteString(escapeCutting)
 	v.back(&b)
-	shown := lines(height - 1) // the cursor is below them
+	room := max(height-1, 0) // the cursor is below them
+	var shown []string
+	for _, line := range lines(room) {
+		shown = append(shown, strings.Split(line, "\n")...)
+	}
+	shown = shown[:min(len(shown), room)]
 	for _, line := range shown {
-		b.WriteString(cut(visible(line), width) + escapeLine + "\n")
+		b.WriteString(cut(visible(strings.ReplaceAll(line, "\t", " ")), width) + escapeLine + "\n")
 	}
 	b.WriteString(escapeRest + escapeWraps)
 	v.drawn = len(shown)
@@ -87,11 +94,29 @@ func (v *rolloutView) back(b *bytes.Buffer) {
 
 // cut shortens a line to the width of a terminal.
 func cut(text string, width int) string {
-	line := []rune(text)
-	if len(line) < width {
+	if cells(text) < width {
 		return text
 	}
-	return string(line[:max(width-4, 0)]) + "..."
+	room := width - len("...") - 1
+	for i, r := range text {
+		if room -= cells(string(r)); room < 0 {
+			return text[:i] + "..."
+		}
+	}
+	return text + "..."
+}
+
+// cells is how wide a text is on a terminal, which shows characters that are wide by UAX #11 in two cells. Those that take none count as one.
+func cells(text string) int {
+	n := 0
+	for _, r := range text {
+		switch n++; textwidth.LookupRune(r).Kind() {
+		case textwidth.EastAsianWide, textwidth.EastAsianFullwidth:
+			n++
+		case textwidth.Neutral, textwidth.EastAsianAmbiguous, textwidth.EastAsianNarrow, textwidth.EastAsianHalfwidth:
+		}
+	}
+	return n
 }
 
 // viewLines are a pool and those of its hosts that have not all that it rolls out, or are not ready, in so many lines at the most: first those that
@@ -105,7 +130,7 @@ func viewLines(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance
 	var rows []row
 	for _, host := range hosts {
 		state := stateOf(host, pool, why[host.Name])
-		if op := host.Status.Operation; op.Active() {
+		if op := host.Status.Operation; state.active {
 			state.text += fmt.Sprintf(" (%s)", took(&op.RequestedAt, nil, now))
 		}
 		if state.active || state.outstanding || why[host.Name] != "" || !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.ConditionReady) {
@@ -113,14 +138,21 @@ func viewLines(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(rank(a.hostState), rank(b.hostState)) })
-	lines := headLines(pool, hosts)
-	room := max(height-len(lines), 1)
-	hidden := 0
-	if len(rows) > room {
-		hidden = len(rows) - (room - 1)
+	head := headLines(pool, hosts)
+	shown, hidden := fitting(len(head), max(height-len(rows), (height+1)/2)) // half of them are for hosts
+	if shown == 0 {
+		shown, hidden = 1, 0
 	}
+	lines := head[:shown:shown]
+	if hidden > 0 {
+		lines = append(lines, fmt.Sprintf("  … and %s", words.Count(hidden, "more line")))
+	}
+	if height <= len(lines) {
+		return lines[:max(height, 0)]
+	}
+	shown, hidden = fitting(len(rows), height-len(lines))
 	var table [][]string
-	for _, r := range rows[:len(rows)-hidden] {
+	for _, r := range rows[:shown] {
 		table = append(table, []string{"  " + r.name, r.text})
 	}
 	for line := range strings.Lines(columns(table)) {
@@ -128,12 +160,21 @@ func viewLines(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance
 	}
 	if hidden > 0 {
 		text := fmt.Sprintf("  … and %d more", hidden)
-		if rank(rows[len(rows)-hidden].hostState) > 0 {
+		if rank(rows[shown].hostState) > 0 {
 			text += " wait"
 		}
 		lines = append(lines, text)
 	}
 	return lines
+}
+
+// fitting is how many of so many lines are shown where there is room for some, and how many are not, for which one line stands then.
+func fitting(lines, room int) (shown, hidden int) {
+	if lines <= room {
+		return lines, 0
+	}
+	shown = max(room-1, 0)
+	return shown, lines - shown
 }
 
 // rank is where hosts are shown: first those that something is done to.

@@ -17,7 +17,10 @@ import (
 // maxWaiting is how many of the hosts that wait for the same are named in a line.
 const maxWaiting = 5
 
-// waitGroup are hosts of a pool that wait for the same: a line of its status.blockedBy, or several if the reason has them.
+// waitsForRemoval begins what a host waits for that is to be removed, as the controller says it.
+const waitsForRemoval = "Waits for a slot to be removed: "
+
+// waitGroup are hosts of a pool that wait for the same: a line of its status.blockedBy.
 type waitGroup struct {
 	names []string
 	// more is how many hosts there are besides, which are not named.
@@ -28,7 +31,7 @@ type waitGroup struct {
 // notNamed matches how [words.Enumerate] counts those that it does not name.
 var notNamed = regexp.MustCompile(` and (\d+) more$`)
 
-// waitGroups are what the hosts of a pool wait for, by its status.blockedBy. A line that does not begin with hosts belongs to the one before.
+// waitGroups are what the hosts of a pool wait for, by its status.blockedBy. A line that begins with none of them is a reason without hosts.
 func waitGroups(blockedBy string, hosts []*v1alpha1.WindowsInstance) []waitGroup {
 	known := map[string]bool{}
 	for _, host := range hosts {
@@ -44,37 +47,32 @@ func waitGroups(blockedBy string, hosts []*v1alpha1.WindowsInstance) []waitGroup
 			head = strings.TrimSuffix(head, found[0])
 		}
 		g.names = strings.Split(head, ", ")
-		switch {
-		case slices.ContainsFunc(g.names, func(name string) bool { return known[name] }):
-			groups = append(groups, g)
-		case len(groups) > 0:
-			groups[len(groups)-1].why += "\n" + line
-		default:
-			groups = append(groups, waitGroup{why: line})
+		if !slices.ContainsFunc(g.names, func(name string) bool { return known[name] }) {
+			g = waitGroup{why: line}
 		}
+		groups = append(groups, g)
 	}
 	return groups
 }
 
 // whyWaits is what each host waits for. One that is not named, and that something is outstanding on, waits for what others do that are not named
-// either, if that is one thing.
+// either, if that is one thing. Removals wait for a slot of their own kind, and the other hosts for none of it.
 func whyWaits(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance) map[string]string {
 	groups, why := waitGroups(pool.Status.BlockedBy, hosts), map[string]string{}
-	var others []string
+	others := map[bool][]string{} // by whether they are to be removed
 	for _, g := range groups {
 		for _, name := range g.names {
 			why[name] = g.why
 		}
 		if g.more > 0 {
-			others = append(others, g.why)
+			removal := strings.HasPrefix(g.why, waitsForRemoval)
+			others[removal] = append(others[removal], g.why)
 		}
 	}
-	if len(others) != 1 {
-		return why
-	}
 	for _, host := range hosts {
-		if _, named := why[host.Name]; !named && stateOf(host, pool, "").outstanding {
-			why[host.Name] = others[0]
+		of := others[!host.DeletionTimestamp.IsZero()]
+		if _, named := why[host.Name]; !named && len(of) == 1 && stateOf(host, pool, "").outstanding {
+			why[host.Name] = of[0]
 		}
 	}
 	return why
@@ -113,7 +111,7 @@ func waitText(why string) string {
 	if !ok {
 		return "waits: " + oneLine(words.FirstSentence(why))
 	}
-	for _, begin := range []string{"Waits for a slot: ", "Waits for a slot to be removed: "} {
+	for _, begin := range []string{"Waits for a slot: ", waitsForRemoval} {
 		text = strings.TrimPrefix(text, begin)
 	}
 	bound, _, _ = strings.Cut(bound, " (") // the flag, or the field
