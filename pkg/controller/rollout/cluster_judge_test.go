@@ -46,9 +46,12 @@ func (p *simulatedPool) bounds() bounds {
 		} else if r.MaxUnhealthy != nil {
 			n = *r.MaxUnhealthy
 		}
-		b.maxUnhealthy = max(1, hostsOf(&n, size, false))
+		most := n
 		if r.MaxUnhealthy != nil {
-			b.maxUnhealthy = max(1, hostsOf(r.MaxUnhealthy, size, false))
+			most = *r.MaxUnhealthy
+		}
+		if hostsOf(&most, 100, false) > 0 { // else nothing is ever repaired
+			b.maxUnhealthy = max(1, hostsOf(&most, size, false))
 		}
 		b.unhealthyOf = func(nodes int) int { return max(least, hostsOf(&n, nodes, false)) }
 	}

@@ -141,7 +141,7 @@ func (c *cluster) givePolicy(pool *v1alpha1.WindowsNodePool) {
 	u.Window = pick(c, "window", nil, nil, &v1alpha1.MaintenanceWindow{Schedule: "0 1 * * *", DurationSeconds: 7200, TimeZone: "Europe/Berlin"})
 	pool.Spec.Restarts.Policy = pick(c, "restarts", v1alpha1.RestartNever, v1alpha1.RestartWhenPending)
 	pool.Spec.WindowsUpdates.Install = pick(c, "windowsUpdates", v1alpha1.InstallNone, v1alpha1.InstallSecurity)
-	pool.Spec.Remediation = pick(c, "remediation", nil, &v1alpha1.PoolRemediation{}, &v1alpha1.PoolRemediation{MaxUnhealthy: new(intstr.FromInt32(3))})
+	pool.Spec.Remediation = pick(c, "remediation", nil, &v1alpha1.PoolRemediation{}, &v1alpha1.PoolRemediation{MaxUnhealthy: new(intstr.FromInt32(3))}, &v1alpha1.PoolRemediation{MaxUnhealthy: new(pick(c, "maxUnhealthy", intstr.FromInt32(0), intstr.FromString("0%")))})
 }
 
 func pick[T any](c *cluster, what string, of ...T) T { return of[c.draw(what, len(of))] }

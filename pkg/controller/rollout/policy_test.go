@@ -12,7 +12,7 @@ import (
 )
 
 // TestPolicyOf: percentages of hosts that may be out of service, or unwell, are rounded down, and allow at least one; those of hosts that are
-// updated first are rounded up.
+// updated first are rounded up. Where none may be unwell, nothing is repaired, as a MachineHealthCheck has it.
 func TestPolicyOf(t *testing.T) {
 	for _, tt := range []struct {
 		share                                                    string
@@ -24,10 +24,10 @@ func TestPolicyOf(t *testing.T) {
 		{share: "10%", size: 29, maxUnavailable: 2, canary: 3, maxUnhealthy: 2, percent: 10, inCluster: 1},
 		{share: "10%", size: 3, maxUnavailable: 1, canary: 1, maxUnhealthy: 1, percent: 10, inCluster: 1},
 		{share: "10%", size: 0, maxUnavailable: 1, canary: 0, maxUnhealthy: 1, percent: 10, inCluster: 1},
-		{share: "0%", size: 15, maxUnavailable: 1, canary: 0, maxUnhealthy: 1, percent: 0, inCluster: 1},
+		{share: "0%", size: 15, maxUnavailable: 1, canary: 0, maxUnhealthy: 0, percent: 0, inCluster: 1},
 		{share: "100%", size: 15, maxUnavailable: 15, canary: 15, maxUnhealthy: 15, percent: 100, inCluster: 1},
 		{share: "3", size: 15, maxUnavailable: 3, canary: 3, maxUnhealthy: 3, percent: 40, inCluster: 3},
-		{share: "0", size: 15, maxUnavailable: 1, canary: 0, maxUnhealthy: 1, percent: 40, inCluster: 1},
+		{share: "0", size: 15, maxUnavailable: 1, canary: 0, maxUnhealthy: 0, percent: 40, inCluster: 0},
 		{share: "20", size: 15, maxUnavailable: 20, canary: 20, maxUnhealthy: 20, percent: 40, inCluster: 20},
 	} {
 		pool := &v1alpha1.WindowsNodePool{}
