@@ -103,16 +103,19 @@ func template(revision string) string {
 	return name
 }
 
+// comesBack is for how long a Node may be not ready until nobody expects it to be back by itself.
+const comesBack = 2 * time.Minute
+
 // sank says whether the Node of a member is down since it was changed or restarted.
 func (m *member) sank() bool {
 	return m.node != nil && !m.ready() && !m.changed.IsZero() && !m.downAt.After(m.changed.Add(time.Hour))
 }
 
-// wentDown says whether the Node of a member went down after it was changed at a cost to what it is to have, and nothing was done to it since.
+// wentDown says whether the Node of a member went down after it was changed at a cost, and nothing was done to it since, whatever it is to have now.
 func (m *member) wentDown() bool {
 	s := &m.instance.Status
 	op, ready := s.Operation, meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionNodeReady)
-	return op != nil && op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded && op.Node != nil && op.Impact != v1alpha1.ImpactNone && op.Revision == s.DesiredRevision &&
+	return op != nil && op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded && op.Node != nil && op.Impact != v1alpha1.ImpactNone &&
 		m.sank() && ready.Reason == v1alpha1.ReasonNodeNotReady // which somebody has seen
 }
 
@@ -145,14 +148,14 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	b := m.in.bounds()
 	repairs, removes, updates := op.Cause == v1alpha1.CauseNodeNotReady, op.Type == v1alpha1.OperationRemove, op.Type == v1alpha1.OperationReconfigure
 	byPerson := updates && !op.ByController()
-	ofBroken := updates && (op.HostChanged || m.broke || m.sank() || m.marked() || c.escapes(m, op))
+	ofBroken := updates && (op.HostChanged || m.broke || m.sank() && time.Since(m.downAt) >= comesBack || m.marked() || c.escapes(m, op))
 	anytime := repairs || removes || byPerson || ofBroken || op.Type == v1alpha1.OperationUncordon
 	m.granted = granted{id: op.ID, anytime: anytime, window: pool.Spec.UpdateStrategy.Window, early: begins && op.AdmittedImpact != ""}
 	if c.cached == nil { // else it may not know yet what has happened to other hosts
 		if repairs && begins {
 			c.judgeRepair(m, &b)
 		}
-		if !anytime {
+		if harmless := takes == slotNone && updates && op.Cause == ""; !anytime && !harmless { // a renewed authority must reach those that work
 			c.judgeFailures(m, op, &b)
 		}
 	}

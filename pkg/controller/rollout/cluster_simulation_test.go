@@ -242,8 +242,9 @@ func (c *cluster) desireAll(p *simulatedPool) {
 // desire writes what the controller of instances says of what a host is to have: what its pool wants, or what it goes back to.
 func (c *cluster) desire(m *member) {
 	want := m.in.wanted
-	if name := desired.BackTo(m.instance, m.in.object, c.nameOf[template(want)]); name != "" {
-		want = c.withInputs(c.wantedAs[name])
+	of := c.nameOf[template(want)]
+	if name := desired.BackTo(m.instance, m.in.object, of); name != "" {
+		want, of = c.withInputs(c.wantedAs[name]), name
 	}
 	if m.instance.Status.DesiredRevision != want {
 		m.lacksSince = time.Now()
@@ -252,11 +253,11 @@ func (c *cluster) desire(m *member) {
 	if m.instance.Status.CurrentRevision != want {
 		upToDate.Status, upToDate.Reason = metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated
 	}
-	if known := meta.FindStatusCondition(m.instance.Status.Conditions, upToDate.Type); m.instance.Status.DesiredRevision == want && known != nil && known.Status == upToDate.Status {
+	if known := meta.FindStatusCondition(m.instance.Status.Conditions, upToDate.Type); m.instance.Status.DesiredRevision == want && m.instance.Status.DesiredPoolRevision == of && known != nil && known.Status == upToDate.Status {
 		return
 	}
 	c.edit(m, func(i *v1alpha1.WindowsInstance) {
-		i.Status.DesiredRevision = want
+		i.Status.DesiredRevision, i.Status.DesiredPoolRevision = want, of
 		meta.SetStatusCondition(&i.Status.Conditions, upToDate)
 	})
 }

@@ -83,6 +83,9 @@ func simulate(t *rapid.T) {
 				s.comesUp(h)
 			} else {
 				s.goesDown(h)
+				if _, runs := s.ends[h.key]; h.broken == nil && h.updated && !h.proves.IsZero() && !runs && h.waits == "" && !h.leaving && rapid.Bool().Draw(t, "blamed") {
+					h.broken = &v1alpha1.Operation{ID: "op", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded}
+				}
 				h.remedy = remedy{action: rapid.SampledFrom([]v1alpha1.PoolRemediationAction{"", v1alpha1.RemediateRestartServices, v1alpha1.RemediateRestart}).Draw(t, "remedy")}
 			}
 		},
@@ -92,7 +95,10 @@ func simulate(t *rapid.T) {
 		},
 		"a Node is deleted or made again": func(t *rapid.T) {
 			if h := s.any(t); !h.leaving {
-				h.lost, h.node = h.node, !h.node
+				h.lost, h.node, h.downSince = h.node, !h.node, time.Time{}
+				if h.node && !h.ready {
+					h.downSince = s.state.now
+				}
 			}
 		},
 		"a failed restart has left a Node cordoned": func(t *rapid.T) {
@@ -137,7 +143,7 @@ func simulate(t *rapid.T) {
 				h.lost, h.broken, h.failed = false, nil, nil
 			}
 		},
-		"a revision is rolled back":                        func(t *rapid.T) { s.rollBack(s.any(t).pool) },
+		"a revision is rolled back":                        func(t *rapid.T) { s.rollBack(t, s.any(t).pool) },
 		"somebody undoes a revision":                       func(t *rapid.T) { s.undo(t, s.any(t).pool) },
 		"the API servers outgrow what a pool goes back to": func(t *rapid.T) { s.outgrow(s.any(t).pool) },
 		"somebody resumes a revision": func(t *rapid.T) {
@@ -146,7 +152,7 @@ func simulate(t *rapid.T) {
 			s.undone.Delete(of)
 			for i := range s.state.hosts {
 				if h := &s.state.hosts[i]; h.pool == of && (h.heldBack || undone) {
-					h.heldBack, h.rollsBack, h.undoes, h.updated = false, false, false, h.keeps
+					h.heldBack, h.hasOwn, h.rollsBack, h.undoes, h.updated = false, false, false, false, h.keeps
 					if !h.keeps {
 						s.want(h, s.costs[h.key])
 					}
@@ -206,7 +212,7 @@ func (s *simulated) undo(t *rapid.T, of poolKey) {
 		if h.pool != of || h.leaving {
 			continue
 		}
-		h.heldBack, h.rollsBack = false, false
+		h.heldBack, h.hasOwn, h.rollsBack = false, false, false
 		if h.keeps = h.updated && rapid.IntRange(0, 4).Draw(t, "keeps") == 0; !h.keeps {
 			s.want(h, rapid.SampledFrom(impacts).Draw(t, "cost"))
 			h.undoes = true
@@ -228,8 +234,9 @@ func (s *simulated) outgrow(of poolKey) {
 	}
 }
 
-// rollBack has the hosts of a pool that are not updated keep what they have, or get it back where their Nodes are down.
-func (s *simulated) rollBack(of poolKey) {
+// rollBack has the hosts of a pool that are not updated keep what they have, or get it back where their Nodes are down. Of some it is known that what
+// is desired of them is not what was rolled back.
+func (s *simulated) rollBack(t *rapid.T, of poolKey) {
 	if s.undone.Has(of) { // another one would have to be there first
 		return
 	}
@@ -238,20 +245,23 @@ func (s *simulated) rollBack(of poolKey) {
 		if _, runs := s.ends[h.key]; h.pool != of || h.updated || runs || h.waits != "" {
 			continue
 		}
-		h.heldBack, h.rollsBack, h.impact = true, h.node && !h.ready, ""
+		h.heldBack, h.hasOwn, h.rollsBack, h.impact = true, rapid.Bool().Draw(t, "own"), h.node && !h.ready, ""
 		h.update = h.rollsBack
 	}
 }
 
 func (s *simulated) goesDown(h *host) {
 	s.down.Insert(h.key)
+	if h.ready && h.node {
+		h.downSince = s.state.now
+	}
 	h.ready = false
 }
 
 func (s *simulated) comesUp(h *host) {
 	s.down.Delete(h.key)
-	h.ready, h.remedy = true, remedy{}
-	if h.broken != nil && h.broken.Type == v1alpha1.OperationReboot {
+	h.ready, h.remedy, h.downSince = true, remedy{}, time.Time{}
+	if h.broken != nil && (h.broken.Type == v1alpha1.OperationReboot || h.broken.Phase == v1alpha1.OperationSucceeded) {
 		h.broken = nil
 	}
 }
@@ -482,10 +492,12 @@ func (s *simulated) allowed(h *host, g grant) {
 			s.t.Fatalf("%s is broken, and restarted", h.key)
 		}
 	}
-	if h.heldBack && !h.rollsBack && h.broken == nil && !h.byPerson && !h.half && g.cause == "" && slotOf(g.impact) != slotNone {
+	// A Node that went down a moment ago may be back by itself.
+	corrects := h.rollsBack || h.broken != nil && (h.downSince.IsZero() || s.state.now.Sub(h.downSince) >= comesBack)
+	if h.heldBack && !h.hasOwn && !corrects && !h.byPerson && !h.half && g.cause == "" && slotOf(g.impact) != slotNone {
 		s.t.Fatalf("%s is updated, and a rollback keeps it from that", h.key)
 	}
-	if h.byPerson || h.half || h.broken != nil || h.rollsBack && g.cause == "" {
+	if h.byPerson || h.half || corrects && g.cause == "" {
 		if slotOf(g.impact) == slotDisruption && !h.byPerson && !h.unavailable() && unavailable >= policy.maxUnavailable {
 			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, policy.maxUnavailable)
 		}
