@@ -68,7 +68,7 @@ func (f *fleet) givePolicyOfFleet(n int) {
 	u.RollingUpdate.MaxUnavailable = of(n, new(intstr.FromString("10%")), new(intstr.FromString("25%")), new(intstr.FromInt32(int32(max(2, *fleetHosts/200)))))
 	u.RollingUpdate.Canary = of(n, nil, nil, nil, new(intstr.FromString("5%")), nil)
 	u.RollingUpdate.MaxFailures = of(n, new(int32(5)), nil, new(int32(1)), new(int32(2)))
-	u.RollingUpdate.OnFailure = of(n, v1alpha1.FailureStop, v1alpha1.FailureRollback)
+	u.RollingUpdate.OnFailure = of(n, v1alpha1.FailureStop, v1alpha1.FailureRollback, v1alpha1.FailureRollback)
 	u.Window = of(n, nil,
 		&v1alpha1.MaintenanceWindow{Schedule: "0 1 * * *", DurationSeconds: 2 * 3600, TimeZone: "Europe/Berlin"}, nil,
 		&v1alpha1.MaintenanceWindow{Schedule: "30 2 * * *", DurationSeconds: 3 * 3600, TimeZone: "Europe/Berlin"}, // an hour that the clocks leave out
