@@ -140,6 +140,10 @@ func (e *evaluation) desired() {
 	e.status.DesiredRevision, e.status.DesiredPoolRevision = e.revision, e.desiredPool
 }
 
+// beingConfigured is the message about a host that is configured for the first time. It is the same before an operation does it, meanwhile, and
+// until the host was probed afterwards: to say which of these it is would be two more writes for each host, and status.operation says it.
+const beingConfigured = "The host is not configured completely yet: status.operation says how far it is."
+
 // configured records whether the host was configured completely. A host that was stays so
 // while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
 func (e *evaluation) configured() {
@@ -154,7 +158,7 @@ func (e *evaluation) configured() {
 	case e.paused != "":
 		e.keepLeft(condition)
 	case last.Active() && current == "":
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, beingConfigured)
 	case e.halfReleased():
 		e.releaseBegun(condition)
 	case attempt.BrokenOff() && !e.foreign() && !e.unharmed():
@@ -174,7 +178,7 @@ func (e *evaluation) configured() {
 		e.setConfigured()
 	case outdated(e.observation, last, e.now):
 		if !e.holds(condition) {
-			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host will be probed again.", last.ID)
+			e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, beingConfigured)
 		}
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,
@@ -182,7 +186,7 @@ func (e *evaluation) configured() {
 	case current != "" && cannotReport != "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKubeletCertificateUnusable, cannotReport)
 	case current == "":
-		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be configured.")
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, beingConfigured)
 	default:
 		e.setConfigured()
 	}

@@ -62,6 +62,12 @@ func reconfigured(t *testing.T, current string, phase v1alpha1.OperationPhase) *
 	return instance
 }
 
+// phased is an instance in a phase.
+func phased(instance *v1alpha1.WindowsInstance, phase v1alpha1.WindowsInstancePhase) *v1alpha1.WindowsInstance {
+	instance.Status.Phase = phase
+	return instance
+}
+
 // wmcoRunsError is why hosts cannot be configured while WMCO runs.
 type wmcoRunsError struct{}
 
@@ -185,15 +191,19 @@ func TestEvaluateConfigured(t *testing.T) {
 		{"new", snapshot{instance: newInstance("win-1", "10.1.42.1")},
 			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"condition Resolved must be True first"}, v1alpha1.InstancePending},
 		{"fit and not set up", snapshot{instance: known(t), observation: setUpWith("", "")},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"about to be configured", "not configured yet; the desired revision is 111111111111"}, v1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"not configured completely yet", "not configured yet; the desired revision is 111111111111"}, v1alpha1.InstanceConnected},
 		{"not fit", snapshot{instance: known(t), observation: notFit},
 			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"condition PreflightPassed must be True first"}, v1alpha1.InstanceFailed},
 		{"being set up for the first time", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", revision1)},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1 configures the host"}, v1alpha1.InstanceConfiguring},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"not configured completely yet"}, v1alpha1.InstanceConfiguring},
 		{"waits for a place to be set up", snapshot{instance: reconfigured(t, "", v1alpha1.OperationPending), observation: setUpWith("", "")},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1"}, v1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"not configured completely yet"}, v1alpha1.InstanceConnected},
 		{"set up and looked at before the end of that", snapshot{instance: reconfigured(t, "", v1alpha1.OperationSucceeded), observation: old},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host will be probed again"}, v1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"not configured completely yet"}, v1alpha1.InstanceConnected},
+		{"set up a moment ago, and not looked at since", snapshot{instance: phased(reconfigured(t, "", v1alpha1.OperationSucceeded), v1alpha1.InstanceConfiguring), observation: old},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConfiguring},
+		{"the attempt to set it up has failed", snapshot{instance: phased(reconfigured(t, "", v1alpha1.OperationFailed), v1alpha1.InstanceConfiguring), observation: old},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, nil, v1alpha1.InstanceFailed},
 		{"set up, no node yet", snapshot{instance: reconfigured(t, "", v1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NoNode"}, []string{"completely, with revision 111111111111."}, v1alpha1.InstanceJoining},
 		{"set up, node not ready", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
@@ -309,7 +319,7 @@ func TestEvaluateConfigured(t *testing.T) {
 		{"canceled", snapshot{instance: neverSetUp, observation: setUpWith("", "")},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by bob"}, v1alpha1.InstanceFailed},
 		{"the controller did not want it any more", snapshot{instance: withdrawn, observation: setUpWith("", "")},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"is about to be configured"}, v1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"not configured completely yet"}, v1alpha1.InstanceConnected},
 		{"it failed, and the controller did not want the next one any more", snapshot{instance: withdrawnSince, observation: setUpWith("", "")},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start."}, v1alpha1.InstanceFailed},
 		{"half way, in a backup", snapshot{instance: ofBackup, observation: setUpWith("", "")},

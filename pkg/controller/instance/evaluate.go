@@ -583,6 +583,9 @@ func (e *evaluation) phase() {
 	case c != nil:
 		e.status.Phase = phaseOf(c)
 	case e.managed && !e.foreign() && !e.holds(v1alpha1.ConditionConfigured):
+		if e.status.Phase == v1alpha1.InstanceConfiguring && e.justConfigured() {
+			return // until the host was probed
+		}
 		e.status.Phase = unconfiguredPhase(e.get(v1alpha1.ConditionConfigured))
 	case e.holds(v1alpha1.ConditionNodeReady):
 		e.status.Phase = v1alpha1.InstanceReady
@@ -591,6 +594,13 @@ func (e *evaluation) phase() {
 	default:
 		e.status.Phase = v1alpha1.InstanceConnected
 	}
+}
+
+// justConfigured says whether an operation has configured the host for the first time, and the host was not probed since.
+func (e *evaluation) justConfigured() bool {
+	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
+	return last != nil && last.Phase == v1alpha1.OperationSucceeded && (e.observation == nil || outdated(e.observation, last, e.now)) &&
+		e.get(v1alpha1.ConditionConfigured).Reason == v1alpha1.ReasonConfiguring
 }
 
 // unconfiguredPhase is the phase of a host that is fit and not configured, as c says.

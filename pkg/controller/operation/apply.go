@@ -82,9 +82,9 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 			status.Operation.Message = fmt.Sprintf("Preparing what the host becomes Node %s with: its certificate has to be signed by kube-controller-manager, which may take minutes.", joinAs)
 		})
 		e.recordLate(ctx)
-		defer e.stopRecordingLate()
 	}
 	built, err := e.awaitInputs(ctx, node, joinAs)
+	e.stopRecordingLate()
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -92,9 +92,13 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 		return nil, fmt.Errorf("the desired configuration of the host cannot be determined: %w", err)
 	}
 	if joinAs != "" {
-		// It may have that name. Where only the host knows it, its kubelet would get no certificate by it otherwise.
-		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.JoinsAs, op.Message = joinAs, was }); err != nil {
-			return nil, err
+		// It may have that name. Where only the host knows it, its kubelet would get no certificate by it otherwise. It is recorded before the
+		// host is given anything, see configureHost.
+		e.note(func(status *v1alpha1.WindowsInstanceStatus) {
+			status.Operation.JoinsAs, status.Operation.Message = joinAs, was
+		})
+		if onlyReads(e.operation(), e.current) {
+			e.recordLate(ctx)
 		}
 	}
 	return built, nil
@@ -183,10 +187,14 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		if err := e.ensureLeading(ctx); err != nil {
 			return nil, err
 		}
+		begin := firstAtOnce // that the host has been changed
+		if e.stored.Status.Operation.HostChanged {
+			begin = firstInTurn
+		}
 		var done *api.Result
 		var recordErr error
 		instance := e.instance
-		err := follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(api.Event)) (err error) {
+		err := follow(ctx, e.clock, &e.pace, begin, func(ctx context.Context, report func(api.Event)) (err error) {
 			done, err = call(ctx, instance, report)
 			return err
 		}, func(event api.Event, over bool) error {
@@ -357,7 +365,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 		}
 		var recordErr error
 		instance := e.instance
-		err := follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(transfer.Progress)) error {
+		err := follow(ctx, e.clock, &e.pace, firstInTurn, func(ctx context.Context, report func(transfer.Progress)) error {
 			return e.Hosts.Deliver(ctx, instance, files, report)
 		}, func(p transfer.Progress, over bool) error {
 			if p.Sent > sent {

@@ -53,12 +53,25 @@ var readingSteps = []string{
 	v1alpha1.StepPlan, v1alpha1.StepWaitForSlot, v1alpha1.StepNetwork, v1alpha1.StepServices, v1alpha1.StepNodeReady, v1alpha1.StepVerify,
 }
 
-// onlyReads says whether a step is one of readingSteps, or lifts no cordon of the operation, as that has none. One that has must be
-// recorded: nothing may be done to the host again that the Node was drained for, once it takes pods.
+// onlyReads says whether a step is one of readingSteps, or as far as this operation goes does no more than they do:
+//   - Uncordon, if the operation has no cordon to lift. One that has must be recorded: nothing may be done to the host again that the Node was
+//     drained for, once it takes pods.
+//   - Restart until it writes the boot to end, before it asks for the restart.
+//   - Boot, which waits, unless it removes our agent afterwards.
+//   - Join of a host that has no Node, which waits.
 func onlyReads(op *v1alpha1.Operation, step string) bool {
-	cordon := op.FindStep(v1alpha1.StepCordon)
-	return slices.Contains(readingSteps, step) ||
-		step == v1alpha1.StepUncordon && op.Type == v1alpha1.OperationReconfigure && cordon != nil && cordon.State == v1alpha1.StepSkipped
+	switch step {
+	case v1alpha1.StepUncordon:
+		cordon := op.FindStep(v1alpha1.StepCordon)
+		return op.Type == v1alpha1.OperationReconfigure && cordon != nil && cordon.State == v1alpha1.StepSkipped
+	case v1alpha1.StepRestart:
+		return op.BootID == ""
+	case v1alpha1.StepBoot:
+		return op.Type != v1alpha1.OperationRemove
+	case v1alpha1.StepJoin:
+		return op.Node == nil
+	}
+	return slices.Contains(readingSteps, step)
 }
 
 // planConfiguration finds out what has to be done to the host, and what that costs.

@@ -123,7 +123,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	}
 	latest := drain.Progress{}
 	awaited := false
-	err = follow(ctx, e.clock, &e.pace, func(ctx context.Context, report func(drain.Progress)) error {
+	err = follow(ctx, e.clock, &e.pace, firstAtOnce, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
 			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
 		})

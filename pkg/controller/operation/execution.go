@@ -81,6 +81,8 @@ type drainer interface {
 // see whether another process has it for good, zero if there is nothing left to do.
 func (e *execution) run(ctx context.Context, canceled <-chan struct{}) (again time.Duration) {
 	e.lifetime = ctx
+	e.pace.running.Add(1)
+	defer e.pace.running.Add(-1)
 	for delay := rerunBackoff.DelayFunc(); ; {
 		err := e.runSteps(ctx, canceled)
 		switch {

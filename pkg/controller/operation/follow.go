@@ -25,19 +25,39 @@ const (
 
 // pace spaces what operations tell of their progress. It is safe for concurrent use.
 type pace struct {
-	telling atomic.Int64 // how many do
+	running atomic.Int64 // how many operations do
+	telling atomic.Int64 // how many of them are in something that tells how far it is
 }
 
 // interval is how often at most one of them writes it: less often while many do.
-func (p *pace) interval() time.Duration {
-	return min(max(progressInterval, time.Duration(p.telling.Load())*time.Second/progressRate), maxProgressInterval)
+func (p *pace) interval() time.Duration { return shared(p.telling.Load(), progressInterval) }
+
+// noteInterval is after what time it is written what one of them has noted, so that people see what takes long: later while many run, as
+// then every step takes long.
+func (p *pace) noteInterval() time.Duration { return shared(p.running.Load(), noteInterval) }
+
+// shared is how often at most one of n writes what all of them may write progressRate times a second, but not more often than
+// in a time, and within maxProgressInterval.
+func shared(n int64, least time.Duration) time.Duration {
+	return min(max(least, time.Duration(n)*time.Second/progressRate), maxProgressInterval)
 }
 
+// firstReport says when follow writes the first report.
+type firstReport bool
+
+const (
+	// firstAtOnce: it has to be known, whatever happens next.
+	firstAtOnce firstReport = true
+	// firstInTurn: as those after it.
+	firstInTurn firstReport = false
+)
+
 // follow runs something in a goroutine of its own and writes how far it is, at most once
-// in the interval of p, and the first and the last report always. Reports that were not written yet are
-// dropped for newer ones. Of the last one, unless it is the first, it is said that all is over, so that it can be written with what comes next. When one cannot be written, the context of run is canceled, and the
+// in the interval of p, and the last report always. Reports that were not written yet are
+// dropped for newer ones. Of the last one, unless it is a first one that has to be known, it is said that all is over, so that it can be written
+// with what comes next. When one cannot be written, the context of run is canceled, and the
 // error is that of the write. follow returns when run has.
-func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx context.Context, report func(T)) error, write func(report T, over bool) error) error {
+func follow[T any](ctx context.Context, c clock.Clock, p *pace, begin firstReport, run func(ctx context.Context, report func(T)) error, write func(report T, over bool) error) error {
 	p.telling.Add(1)
 	defer p.telling.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -57,7 +77,18 @@ func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx con
 			}
 		})
 	})
-	for first := true; ; {
+	pause := func() {
+		timer := c.NewTimer(p.interval())
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-done:
+		}
+	}
+	if begin == firstInTurn {
+		pause()
+	}
+	for first := begin == firstAtOnce; ; {
 		select {
 		case <-arrived:
 		case <-done:
@@ -77,11 +108,6 @@ func follow[T any](ctx context.Context, c clock.Clock, p *pace, run func(ctx con
 		if ended {
 			return runErr
 		}
-		pause := c.NewTimer(p.interval())
-		select {
-		case <-pause.C():
-		case <-done:
-			pause.Stop()
-		}
+		pause()
 	}
 }

@@ -6,8 +6,8 @@ package operation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 	for _, tt := range tests {
 		inBubble(t, tt.name, func(t *testing.T) {
 			var written []int
-			err := follow(t.Context(), clock.RealClock{}, &pace{}, tt.run, func(n int, _ bool) error {
+			err := follow(t.Context(), clock.RealClock{}, &pace{}, firstAtOnce, tt.run, func(n int, _ bool) error {
 				written = append(written, n)
 				if n == tt.failAt {
 					return errOver
@@ -66,22 +66,25 @@ func TestFollow(t *testing.T) {
 }
 
 // TestFollowAtAPace: what only tells people how far operations are is ten writes a second, however many run, but what they see is not older than
-// five seconds. The first report and the last one are always written.
+// five seconds. The last one is always written, and the first one at once where it has to be known.
 func TestFollowAtAPace(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		others int64
+		begin  firstReport
 		want   []int
 	}{
-		{0, []int{1, 11, 21, 31, 41, 51, 61, 71, 80}},
-		{24, []int{1, 26, 51, 76, 80}},
-		{1000, []int{1, 51, 80}},
+		{0, firstAtOnce, []int{1, 11, 21, 31, 41, 51, 61, 71, 80}},
+		{24, firstAtOnce, []int{1, 26, 51, 76, 80}},
+		{1000, firstAtOnce, []int{1, 51, 80}},
+		{0, firstInTurn, []int{11, 21, 31, 41, 51, 61, 71, 80}},
+		{1000, firstInTurn, []int{51, 80}},
 	} {
-		inBubble(t, strconv.FormatInt(tt.others, 10), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("%d others, the first one at once: %t", tt.others, tt.begin), func(t *testing.T) {
 			var p pace
 			p.telling.Add(tt.others)
 			var written []int
-			err := follow(t.Context(), clock.RealClock{}, &p, func(_ context.Context, report func(int)) error {
+			err := follow(t.Context(), clock.RealClock{}, &p, tt.begin, func(_ context.Context, report func(int)) error {
 				for i := range 80 {
 					if i > 0 {
 						<-time.After(99 * time.Millisecond)
@@ -104,5 +107,17 @@ func TestFollowAtAPace(t *testing.T) {
 				t.Errorf("%d go on telling, want %d", left, tt.others)
 			}
 		})
+	}
+}
+
+// TestNoteInterval: with many operations each step takes longer, and is not worth a write for that.
+func TestNoteInterval(t *testing.T) {
+	t.Parallel()
+	for running, want := range map[int64]time.Duration{1: noteInterval, 20: noteInterval, 30: 3 * time.Second, 1000: maxProgressInterval} {
+		var p pace
+		p.running.Add(running)
+		if got := p.noteInterval(); got != want {
+			t.Errorf("with %d operations it is %s, want %s", running, got, want)
+		}
 	}
 }

@@ -505,7 +505,7 @@ func TestOthersWriteTheStatus(t *testing.T) {
 			return inner(after, written)
 		}
 		op := f.finish()
-		if op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 8 || f.host.restarts() != 1 {
+		if op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 7 || f.host.restarts() != 1 {
 			t.Errorf("%s after %d collisions, revision %s: %s", op.Phase, n, f.get().Status.CurrentRevision, op.Message)
 		}
 	})

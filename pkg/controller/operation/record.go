@@ -102,17 +102,16 @@ func with(instance *v1alpha1.WindowsInstance, noted []func(*v1alpha1.WindowsInst
 	return changed
 }
 
-// noteInterval is after what time it is written what was noted, so that people see what takes long. A hundred operations at once take longer than a
-// second for a step.
+// noteInterval is the least time after which it is written what was noted.
 const noteInterval = 2 * time.Second
 
-// recordLate has what was noted written after noteInterval, unless stopRecordingLate is called before.
+// recordLate has what was noted written after [pace.noteInterval], unless stopRecordingLate is called before.
 func (e *execution) recordLate(ctx context.Context) {
 	if len(e.noted) == 0 {
 		return
 	}
 	base, noted, stop, done := e.stored, e.noted, make(chan struct{}), make(chan *v1alpha1.WindowsInstance, 1)
-	timer := e.clock.NewTimer(noteInterval)
+	timer := e.clock.NewTimer(e.pace.noteInterval())
 	go func() {
 		defer timer.Stop()
 		select {

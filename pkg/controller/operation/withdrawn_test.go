@@ -279,12 +279,7 @@ func TestRepairIsNotNeeded(t *testing.T) {
 		f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), inPool("p"), becauseOf(v1alpha1.CauseNodeNotReady)), remediated())
 		f.configure()
 		f.setReady(corev1.ConditionFalse)
-		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-			if step := i.Status.Operation.FindStep(v1alpha1.StepDrain); after && step != nil && step.State == v1alpha1.StepSucceeded {
-				f.setReady(corev1.ConditionTrue)
-			}
-			return nil
-		}
+		f.drain.meanwhile = func() { f.setReady(corev1.ConditionTrue) }
 		op := f.finish()
 		if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() > 0 || f.drain.runs != 1 || f.node().Spec.Unschedulable {
 			t.Errorf("it is %s: %s: %v; %d restarts, %d drains", op.Phase, op.Message, states(op), f.host.restarts(), f.drain.runs)
