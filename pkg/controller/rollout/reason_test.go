@@ -63,3 +63,11 @@ func TestBlockedByFits(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockedByHasALineForEachReason: what a host says has no part in which line of status.blockedBy is about which hosts.
+func TestBlockedByHasALineForEachReason(t *testing.T) {
+	waits := map[types.NamespacedName]reason{{Namespace: "ns", Name: "a"}: {kind: waitsForPlan, text: "The service said:\r\nb, c: Waits for a slot.\n"}}
+	if got := describeWaits(poolKey{"ns", "p"}, waits); strings.Contains(got, "\n") || !strings.Contains(got, "The service said: b, c: Waits for a slot.") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -4706,7 +4706,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"desiredPoolRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision of its pool that desiredRevision is of. While the revision of the pool is rolled back, a change that disturbs the host waits for its turn if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host is in no pool, or gets the template of one revision with the programs of another.",
+							Description: "Name of the ControllerRevision of its pool that desiredRevision is of. While the revision of the pool is rolled back, a change that disturbs the host waits for a disruption slot if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host is in no pool, or gets the template of one revision with the programs of another.",
 							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",

@@ -315,7 +315,7 @@ type WindowsInstanceStatus struct {
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`
 	// Name of the ControllerRevision of its pool that desiredRevision is of. While the revision of the pool is rolled back, a change that disturbs
-	// the host waits for its turn if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host
+	// the host waits for a disruption slot if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host
 	// is in no pool, or gets the template of one revision with the programs of another.
 	// +optional
 	// +k8s:optional

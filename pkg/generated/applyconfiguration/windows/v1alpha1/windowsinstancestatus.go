@@ -61,7 +61,7 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// the digest of the agent. The host is up to date when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
 	// Name of the ControllerRevision of its pool that desiredRevision is of. While the revision of the pool is rolled back, a change that disturbs
-	// the host waits for its turn if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host
+	// the host waits for a disruption slot if this is another one, and for somebody who resumes the rollout if it is not. Empty: not known, or the host
 	// is in no pool, or gets the template of one revision with the programs of another.
 	DesiredPoolRevision *string `json:"desiredPoolRevision,omitempty"`
 	// Name of the ControllerRevision of its pool, with a template and programs, that the host worked with last: it had it
