@@ -148,7 +148,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	b := m.in.bounds()
 	repairs, removes, updates := op.Cause == v1alpha1.CauseNodeNotReady, op.Type == v1alpha1.OperationRemove, op.Type == v1alpha1.OperationReconfigure
 	byPerson := updates && !op.ByController()
-	ofBroken := updates && (op.HostChanged || m.broke || m.sank() && time.Since(m.downAt) >= comesBack || m.marked() || c.escapes(m, op))
+	ofBroken := updates && (op.HostChanged || m.broke || m.sank() && time.Since(m.downAt) >= comesBack || m.marked() || !m.in.rolledBack().ByPerson() && c.goesBack(m) && template(op.Revision) != m.worked)
 	anytime := repairs || removes || byPerson || ofBroken || op.Type == v1alpha1.OperationUncordon
 	m.granted = granted{id: op.ID, anytime: anytime, window: pool.Spec.UpdateStrategy.Window, early: begins && op.AdmittedImpact != ""}
 	if c.cached == nil { // else it may not know yet what has happened to other hosts
@@ -182,12 +182,6 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	}
 }
 
-// escapes says whether an update takes a host back from a revision that has broken it, which it has still.
-func (c *cluster) escapes(m *member, op *v1alpha1.Operation) bool {
-	back := m.in.rolledBack()
-	return back != nil && !back.ByPerson() && back.Broke(m.key.Name) && m.worked == template(m.in.wanted) && template(op.Revision) != m.worked
-}
-
 // judgeRepair fails the test if too many Nodes are not ready for the trouble to be that of one host.
 func (c *cluster) judgeRepair(m *member, b *bounds) {
 	var nodes, unready, inPool int
@@ -219,9 +213,8 @@ func (c *cluster) judgeFailures(m *member, op *v1alpha1.Operation, b *bounds) {
 
 // judgeTrial fails the test if a host gets something that nobody has asked for, or that was tried on as many hosts as are to have it first.
 func (c *cluster) judgeTrial(m *member, op *v1alpha1.Operation, b *bounds) {
-	u, back := c.poolOf(m).Spec.UpdateStrategy, m.in.rolledBack()
-	gives := template(op.Revision)
-	if back.ByPerson() && gives == c.wantedAs[back.To] && gives != m.worked {
+	u, gives := c.poolOf(m).Spec.UpdateStrategy, template(op.Revision)
+	if back := m.in.rolledBack(); back.ByPerson() && c.goesBack(m) && gives == c.wantedAs[back.To] {
 		return // somebody has asked for it
 	}
 	after := c.poolOf(m).Spec.Restarts.After

@@ -153,6 +153,7 @@ func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
 		m.failed, m.broke, m.changed = false, false, time.Now()
 	}
 	c.editOperation(m, func(op *v1alpha1.Operation) { op.Phase, op.FinishedAt = phase, new(metav1.Now()) })
+	c.search(m)
 }
 
 // fails says whether one of n things goes wrong.

@@ -114,7 +114,8 @@ func newClusterNode(key types.NamespacedName, generation int) *corev1.Node {
 	}
 }
 
-// begin has the controller begin on the eve of the day when the clocks of Europe change.
+// begin has the controller begin on the eve of the day when the clocks of Europe change. All hosts work with what their pools have had since long,
+// and are to get something else.
 func (c *cluster) begin() {
 	slices.SortFunc(c.members, func(a, b *member) int { return compareKeys(a.key, b.key) })
 	c.byKey, c.kept = map[types.NamespacedName]*member{}, map[types.NamespacedName]*appsv1.ControllerRevision{}
@@ -124,10 +125,21 @@ func (c *cluster) begin() {
 		c.count(m)
 	}
 	<-time.After(time.Until(time.Date(2000, 3, 25, 20, 0, 0, 0, time.UTC)))
-	for _, pool := range c.pools {
-		c.want(pool)
+	for _, p := range c.pools {
+		c.want(p)
+		for _, m := range p.members {
+			m.has, m.worked = p.wanted, template(p.wanted)
+			c.edit(m, func(i *v1alpha1.WindowsInstance) {
+				i.Status.CurrentRevision, i.Status.PoolRevision = m.has, c.nameOf[m.worked]
+			})
+			c.desire(m)
+		}
 	}
 	c.start()
+	c.run(time.Minute + 5*c.pace.rest) // until it is known that all work with it
+	for _, p := range c.pools {
+		c.want(p)
+	}
 }
 
 // givePolicy has a pool say something about its hosts.
@@ -200,6 +212,18 @@ func (c *cluster) toHave(p *simulatedPool) string {
 		return c.withInputs(c.wantedAs[back.To])
 	}
 	return p.wanted
+}
+
+// goesBack says whether a host is to go back by itself: somebody has undone what it has, or that has broken it.
+func (c *cluster) goesBack(m *member) bool {
+	back := m.in.rolledBack()
+	switch {
+	case back == nil:
+		return false
+	case back.ByPerson():
+		return m.worked != c.wantedAs[back.To]
+	}
+	return back.Broke(m.key.Name) && m.worked == template(m.in.wanted) && template(m.instance.Status.DesiredRevision) != m.worked
 }
 
 // undo has somebody undo the revision of a pool, if there is one to go back to.
@@ -277,6 +301,16 @@ func (c *cluster) nodeGoesDown(m *member) {
 func (c *cluster) comesUp(m *member) {
 	m.down = false
 	c.setReady(m, true)
+	c.search(m)
+}
+
+// search has a host that works look for updates of Windows again after it has installed some, and find none.
+func (c *cluster) search(m *member) {
+	if m.instance == nil || !m.ready() || m.installs == "" || m.instance.Status.Operation.Active() {
+		return
+	}
+	m.installs = ""
+	c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.WindowsUpdates.SearchedAt = new(metav1.Now()) })
 }
 
 // cordonByHand has a person cordon a Node, or uncordon it.
@@ -472,7 +506,7 @@ func (c *cluster) over() bool {
 // isUpToPeople says whether a host works, and waits for what a person has to do.
 func (c *cluster) isUpToPeople(m *member) bool {
 	u := c.poolOf(m).Spec.UpdateStrategy
-	if m.outOfService() || m.marked() || c.toRestart(m) {
+	if m.outOfService() || m.marked() || c.toRestart(m) || c.goesBack(m) {
 		return false
 	}
 	switch c.scheduler.last.waits[m.key].kind {

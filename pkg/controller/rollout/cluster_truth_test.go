@@ -172,6 +172,9 @@ func (c *cluster) agrees(p *simulatedPool) situation {
 // justified says whether what a host is said to wait for is true.
 func (c *cluster) justified(m *member, why reason, s *situation) bool {
 	u := c.poolOf(m).Spec.UpdateStrategy
+	if c.goesBack(m) && (why.kind == waitsForRequest || why.kind == waitsForCanary || why.kind == waitsForResume) {
+		return false
+	}
 	switch why.kind {
 	case waitsForPlan:
 		return m.instance.Status.DesiredRevision != m.instance.Status.CurrentRevision
@@ -225,13 +228,18 @@ func (c *cluster) tells(p *simulatedPool) {
 		}
 	}
 	slices.Sort(wait)
-	if len(wait) == 0 && status.BlockedBy != "" || len(wait) > 0 && !strings.HasPrefix(status.BlockedBy, words.Enumerate(wait, max(maxNamed, fitting(wait, maxListed)))+": ") {
-		c.t.Fatalf("pool %s is blocked by %q, and %v wait", p.object.Name, status.BlockedBy, wait)
+	groups := map[string][]string{}
+	for _, name := range wait {
+		text := c.scheduler.WaitsFor(types.NamespacedName{Namespace: p.object.Namespace, Name: name})
+		groups[text] = append(groups[text], name)
+	}
+	if lines := strings.Count(status.BlockedBy, "\n") + number(status.BlockedBy != ""); lines != len(groups) || lines == 1 && !strings.HasPrefix(status.BlockedBy, words.Enumerate(wait, max(maxNamed, fitting(wait, maxListed)))+": ") {
+		c.t.Fatalf("pool %s is blocked by %q, and %v wait", p.object.Name, status.BlockedBy, groups)
 	}
 	u := p.object.Spec.UpdateStrategy
 	says := func(text string) bool { return strings.Contains(status.BlockedBy, text) }
 	asks, more, resume := says("(spec.updateStrategy.type)"), says("spec.updateStrategy.rollingUpdate.canary"), says("(status.rolledBack)")
-	if len(wait) > 0 && (number(asks)+number(more)+number(resume) != 1 || asks && u.Type != v1alpha1.OnRequest || more && u.RollingUpdate.Canary == nil || resume && !p.isRolledBack()) {
+	if number(asks)+number(more)+number(resume) != len(groups) || asks && u.Type != v1alpha1.OnRequest || more && u.RollingUpdate.Canary == nil || resume && !p.isRolledBack() {
 		c.t.Fatalf("pool %s with %+v is blocked by %q", p.object.Name, u, status.BlockedBy)
 	}
 	phase := v1alpha1.PoolReady
