@@ -57,10 +57,14 @@ func (p *simulatedPool) isRolledBack() bool {
 	return p.rolledBack() != nil && !p.rolledBack().ByPerson()
 }
 
-// prove notes the template of a pool if all of its hosts that stay work with it.
+// prove notes the template of a pool if all of its hosts that stay work with it, but for those that lost their Nodes before they worked with
+// anything of the pool, so that they cannot get it.
 func (p *simulatedPool) prove() {
 	for _, m := range p.members {
-		if m.instance != nil && m.instance.DeletionTimestamp.IsZero() && m.worked != template(p.wanted) {
+		if m.instance == nil || !m.instance.DeletionTimestamp.IsZero() || m.instance.Status.Node == nil && m.instance.Status.PoolRevision == "" {
+			continue
+		}
+		if m.worked != template(p.wanted) {
 			return
 		}
 	}
