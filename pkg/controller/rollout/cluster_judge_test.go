@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,12 +112,17 @@ func (m *member) sank() bool {
 	return m.node != nil && !m.ready() && !m.changed.IsZero() && !m.downAt.After(m.changed.Add(time.Hour))
 }
 
-// wentDown says whether the Node of a member went down after it was changed at a cost, and nothing was done to it since, whatever it is to have now.
+// wentDown says whether the Node of a member went down after an update that cost it something, whatever it is to have now, and whatever was tried since
+// then: a restart in between makes nothing of it.
 func (m *member) wentDown() bool {
 	s := &m.instance.Status
 	op, ready := s.Operation, meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionNodeReady)
-	return op != nil && op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded && op.Node != nil && op.Impact != v1alpha1.ImpactNone &&
-		m.sank() && ready.Reason == v1alpha1.ReasonNodeNotReady // which somebody has seen
+	if m.updatedBy == "" || m.node == nil || m.ready() || ready.Reason != v1alpha1.ReasonNodeNotReady { // which somebody has seen
+		return false
+	}
+	at := ready.LastTransitionTime.Time
+	return !at.After(m.updatedAt.Add(time.Hour)) && (m.attempted.IsZero() || !m.attempted.Before(at)) && (!op.Active() || at.Before(op.RequestedAt.Time)) &&
+		slices.ContainsFunc(s.Operations(), func(o *v1alpha1.Operation) bool { return o.ID == m.updatedBy })
 }
 
 // granted is what the scheduler has let the operation of a member do, and by what.

@@ -150,7 +150,10 @@ func (c *cluster) end(m *member, name string) {
 func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
 	m.next = time.Time{}
 	if phase == v1alpha1.OperationSucceeded && m.instance.Status.Operation.Type == v1alpha1.OperationReconfigure {
-		m.failed, m.broke, m.changed = false, false, time.Now()
+		m.failed, m.broke, m.changed, m.updatedBy, m.attempted = false, false, time.Now(), "", time.Time{}
+		if op := m.instance.Status.Operation; op.Impact != v1alpha1.ImpactNone && op.Node != nil && op.HostChanged {
+			m.updatedBy, m.updatedAt = op.ID, time.Now()
+		}
 	}
 	c.editOperation(m, func(op *v1alpha1.Operation) { op.Phase, op.FinishedAt = phase, new(metav1.Now()) })
 	c.search(m)
@@ -248,6 +251,7 @@ func (c *cluster) apply(m *member) {
 			c.cordon(m)
 		}
 		m.has, m.failed, m.broke = "", true, m.broke || op.Impact != v1alpha1.ImpactNone && op.Node != nil
+		m.attempted = op.RequestedAt.Time
 		c.edit(m, func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = "half of " + op.Revision })
 		c.conclude(m, v1alpha1.OperationFailed)
 		return

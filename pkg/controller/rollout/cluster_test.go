@@ -93,6 +93,10 @@ type member struct {
 	has, worked   string
 	failed, broke bool
 	got           time.Time
+	// updatedBy is the operation that was the last to configure it with success, if that cost its workload something, and updatedAt when it ended.
+	// attempted is when one was asked for since that has changed it and failed.
+	updatedBy            string
+	updatedAt, attempted time.Time
 	// lacksSince is since when something else is wanted of it than before.
 	lacksSince time.Time
 	// changed is when it was changed or restarted last, booted when Windows was started last, and downAt when its Node went down last.
