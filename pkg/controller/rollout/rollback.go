@@ -253,7 +253,7 @@ func hasOwn(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	for _, op := range i.Status.Operations() {
 		if op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded {
-			return op.RequestedAt.After(back.Time.Time)
+			return !op.RequestedAt.Before(&back.Time) // in the same second as well: what broke it was asked for long before
 		}
 	}
 	return len(i.Status.History) >= v1alpha1.MaxHistory && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)

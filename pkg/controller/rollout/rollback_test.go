@@ -300,6 +300,7 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it goes back", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has worked with the revision for a while", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has gone back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "it has gone back, and that was asked for in the same second", host: named, edit: []change{since(0, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "it has gone back, and the window is open", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "30 11 * * *"},
 		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
