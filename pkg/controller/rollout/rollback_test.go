@@ -289,6 +289,10 @@ func TestScheduleAfterARollback(t *testing.T) {
 		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded}
 		i.Status.History = slices.Repeat([]v1alpha1.Operation{*i.Status.Operation}, v1alpha1.MaxHistory)
 	}
+	isRepaired := func(i *v1alpha1.WindowsInstance) {
+		i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRestartServices, Cause: v1alpha1.CauseNodeNotReady, Phase: v1alpha1.OperationRunning, RequestedAt: metav1.NewTime(testNow.Add(-time.Minute))}
+	}
 	const named, kept = "named", "kept"
 	for _, tt := range []struct {
 		name, host string
@@ -303,6 +307,7 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it has gone back, and that was asked for in the same second", host: named, edit: []change{since(0, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "it has gone back, and the window is open", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "30 11 * * *"},
 		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
+		{name: "it goes back when what is done to it has ended", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute)), isRepaired}, of: "p-1"},
 		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
 		{name: "so much was done since that nothing is known of it, and it is ready", host: named, edit: []change{restartedOften}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "so much was done since that nothing is known of it, and it is down", host: named, edit: []change{restartedOften, nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
