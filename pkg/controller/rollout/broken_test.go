@@ -188,6 +188,7 @@ func TestWentDownWith(t *testing.T) {
 			s.History = []v1alpha1.Operation{*s.Operation}
 			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed}
 		}, true},
+		{"somebody has rebooted it with success", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded}, time.Minute), true},
 		{"it could not be reached since", triedSince(unreached(), -time.Minute), true},
 		{"somebody has canceled another attempt", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationCanceled}, time.Minute), true},
 		{"another attempt changed it, and failed", triedSince(reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactRestart), time.Minute), true},
@@ -248,6 +249,10 @@ func TestCorrectionReachesAHostThatWentDown(t *testing.T) {
 	})
 }
 
+func causedBy(cause v1alpha1.OperationCause) func(*v1alpha1.WindowsInstanceStatus) {
+	return func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Cause = cause }
+}
+
 // TestWentDownAt: a host that does not come back from a restart that the controller wanted keeps the others from it.
 func TestWentDownAt(t *testing.T) {
 	for _, tt := range []struct {
@@ -258,6 +263,12 @@ func TestWentDownAt(t *testing.T) {
 		{"it does not come back", func(*v1alpha1.WindowsInstanceStatus) {}, true},
 		{"it came back and went down", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Phase = v1alpha1.OperationSucceeded }, true},
 		{"it went down hours later", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].LastTransitionTime = *at(2 * time.Hour) }, false},
+		{"it was restarted on request", causedBy(v1alpha1.CauseRestartRequested), true},
+		{"its Node asked for a restart", causedBy(v1alpha1.CauseRestartAnnotated), true},
+		{"it was restarted for updates of Windows", causedBy(v1alpha1.CauseWindowsUpdates), true},
+		{"it was restarted because its Node was not ready", causedBy(v1alpha1.CauseNodeNotReady), false},
+		{"a configuration has failed since", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed}, time.Minute), true},
+		{"somebody has restarted it since", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded}, time.Minute), true},
 		{"it was never restarted: its pods did not leave", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.BootID = "" }, false},
 		{"a person restarted it", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Cause = "" }, false},
 		{"it is ready again", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonNodeReady }, false},
