@@ -309,6 +309,7 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it goes back when what is done to it has ended", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute)), isRepaired}, of: "p-1"},
 		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
+		{name: "it has gone back, and went down a moment ago", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-time.Minute))}, of: "p-1", window: "0 14 * * *", waits: waitsForBroken},
 		{name: "so much was done since that nothing is known of it, and it is ready", host: named, edit: []change{restartedOften}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "so much was done since that nothing is known of it, and it is down", host: named, edit: []change{restartedOften, nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
 		{name: "it is kept, and an input of the cluster has changed", host: kept, of: "p-1"},

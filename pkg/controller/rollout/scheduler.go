@@ -240,7 +240,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			back := pool.RolledBack(pool.Status.UpdateRevision)
 			h.heldBack = !h.leaving && heldBack(instance, back)
 			h.hasOwn = h.heldBack && hasOwn(instance, back)
-			h.named = h.heldBack && back.Broke(instance.Name) && (h.broken != nil || !hasGoneBack(instance, back))
+			h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
 			h.rollsBack = h.named && h.update
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = goesBack(instance, back)
