@@ -30,7 +30,7 @@ func TestSimulatedCluster(t *testing.T) {
 	// Each takes ten times as long as a run of TestSimulation, and the race detector makes it longer still.
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		t.Cleanup(func() { _ = checks.Value.Set(checks.DefValue) })
-		if err := checks.Value.Set("25"); err != nil {
+		if err := checks.Value.Set("40"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -482,7 +482,7 @@ func (c *cluster) settle() {
 			version, quiet = c.version, 0
 		}
 	}
-	c.run(5 * c.pace.rest) // until the pools have said it
+	c.run(time.Second + 5*c.pace.rest) // until the pools have said it, also of what has just ended
 	for _, m := range c.members {
 		if m.instance != nil {
 			c.explained(m)

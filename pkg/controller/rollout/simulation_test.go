@@ -371,6 +371,9 @@ func (s *simulated) pass() decision {
 		if _, runs := s.ends[h.key]; runs || h.leaving { // nothing is wanted of a host to which something is done, or that goes
 			seen.hosts[i].update, seen.hosts[i].restart, seen.hosts[i].remedy, seen.hosts[i].uncordon = false, "", remedy{}, false
 		}
+		if h.waits != "" && h.waitsWith == "" { // an update does not end for a repair
+			seen.hosts[i].remedy, seen.hosts[i].uncordon = remedy{}, false
+		}
 		if _, runs := s.ends[h.key]; h.leaving && h.node && !runs { // its removal is recorded, when what was done to it has ended
 			h.removes, h.waits, h.byPerson = true, v1alpha1.ImpactDrain, false
 			seen.hosts[i].removes, seen.hosts[i].waits, seen.hosts[i].byPerson = true, v1alpha1.ImpactDrain, false
