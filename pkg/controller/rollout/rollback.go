@@ -249,14 +249,14 @@ func hasOwn(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 }
 
 // hasGoneBack says whether the host of an instance that a rollback names was configured with success since, so that it lacks what is desired for
-// another reason. Where so much has been done to it that no success is known any more, it has if its Node is ready.
+// another reason. Where so much has been done to it that no success is known any more, it has if its Node is ready and no attempt has broken it.
 func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	for _, op := range i.Status.Operations() {
 		if op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded {
 			return !op.RequestedAt.Before(&back.Time) // in the same second as well: what broke it was asked for long before
 		}
 	}
-	return len(i.Status.History) >= v1alpha1.MaxHistory && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+	return len(i.Status.History) >= v1alpha1.MaxHistory && brokenBy(&i.Status) == nil && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
 }
 
 // hasOfPool says whether the host of an instance has what the hosts of its pool are to have, as far as that can be worked out.

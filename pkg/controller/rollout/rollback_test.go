@@ -293,6 +293,11 @@ func TestScheduleAfterARollback(t *testing.T) {
 		i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
 		i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationRestartServices, Cause: v1alpha1.CauseNodeNotReady, Phase: v1alpha1.OperationRunning, RequestedAt: metav1.NewTime(testNow.Add(-time.Minute))}
 	}
+	failedOften := func(i *v1alpha1.WindowsInstance) {
+		since(time.Hour, v1alpha1.OperationFailed)(i)
+		i.Status.History = slices.Repeat([]v1alpha1.Operation{*i.Status.Operation}, v1alpha1.MaxHistory)
+		i.Status.Operation.Phase = v1alpha1.OperationRunning
+	}
 	const named, kept = "named", "kept"
 	for _, tt := range []struct {
 		name, host string
@@ -309,6 +314,7 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it goes back when what is done to it has ended", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute)), isRepaired}, of: "p-1"},
 		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
+		{name: "it has failed to go back so often that nothing else is known of it, and is tried again", host: named, edit: []change{failedOften}, of: "p-1"},
 		{name: "it has gone back, and went down a moment ago", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-time.Minute))}, of: "p-1", window: "0 14 * * *", waits: waitsForBroken},
 		{name: "so much was done since that nothing is known of it, and it is ready", host: named, edit: []change{restartedOften}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "so much was done since that nothing is known of it, and it is down", host: named, edit: []change{restartedOften, nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
