@@ -155,6 +155,9 @@ func (c *cluster) conclude(m *member, phase v1alpha1.OperationPhase) {
 			m.updatedBy, m.updatedAt = op.ID, time.Now()
 		}
 	}
+	if m.instance.Status.Operation.BootID != "" { // a restart is to blame from its end on, as an update is
+		m.changed = time.Now()
+	}
 	c.editOperation(m, func(op *v1alpha1.Operation) { op.Phase, op.FinishedAt = phase, new(metav1.Now()) })
 	c.search(m)
 }
