@@ -496,7 +496,11 @@ func (c *cluster) settle() {
 // over says whether nothing more is to be done to any host, but for what people have to ask for.
 func (c *cluster) over() bool {
 	for _, m := range c.members {
-		if m.instance != nil && !c.done(m) && !c.isUpToPeople(m) {
+		if m.instance == nil {
+			continue
+		}
+		op := m.instance.Status.Operation
+		if goesOn := op.Active() && !runs(op, v1alpha1.StepWaitForSlot); goesOn || !c.done(m) && !c.isUpToPeople(m) {
 			return false
 		}
 	}
