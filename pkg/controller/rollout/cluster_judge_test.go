@@ -174,7 +174,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 		}
 	}
 	if updates && !anytime && c.cached == nil {
-		c.judgeTrial(m, op, begins, &b)
+		c.judgeTrial(m, op, &b)
 	}
 	if takes != slotDisruption {
 		return
@@ -218,10 +218,10 @@ func (c *cluster) judgeFailures(m *member, op *v1alpha1.Operation, b *bounds) {
 }
 
 // judgeTrial fails the test if a host gets something that nobody has asked for, or that was tried on as many hosts as are to have it first.
-func (c *cluster) judgeTrial(m *member, op *v1alpha1.Operation, begins bool, b *bounds) {
+func (c *cluster) judgeTrial(m *member, op *v1alpha1.Operation, b *bounds) {
 	u, gives := c.poolOf(m).Spec.UpdateStrategy, template(op.Revision)
-	if back := m.in.rolledBack(); back.ByPerson() && c.goesBack(m) && (!begins || gives == c.wantedAs[back.To]) {
-		return // somebody has asked for it; what waits with what was undone ends, as it costs more than it was admitted with
+	if back := m.in.rolledBack(); back.ByPerson() && c.goesBack(m) && gives == c.wantedAs[back.To] {
+		return // somebody has asked for it
 	}
 	after := c.poolOf(m).Spec.Restarts.After
 	if restart := after != nil && !after.After(time.Now()) && m.booted.Before(after.Time); u.Type == v1alpha1.OnRequest && !restart {

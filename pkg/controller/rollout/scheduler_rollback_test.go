@@ -132,6 +132,40 @@ func TestScheduleGoingBack(t *testing.T) {
 	}
 }
 
+// TestScheduleWhatWaitsWithAnotherRevision: that a host is to go back, or gets back what all work with, lets nothing go on that gives it something
+// else.
+func TestScheduleWhatWaitsWithAnotherRevision(t *testing.T) {
+	for _, tt := range []struct {
+		name, gives string
+		back        *v1alpha1.PoolRollback
+		want        v1alpha1.ChangeImpact
+	}{
+		{"it takes the host back", "r1", &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice"}, v1alpha1.ImpactDrain},
+		{"it gives it what was undone", "r2", &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice"}, v1alpha1.ImpactNone},
+		{"nobody has undone it", "r1", nil, v1alpha1.ImpactNone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+				pool.Spec.UpdateStrategy.Type = v1alpha1.OnRequest
+				pool.Status.UpdateRevision, pool.Status.CurrentRevision, pool.Status.RolledBack = "p-2", "p-1", tt.back
+				waits := works(func(i *v1alpha1.WindowsInstance) {
+					op := reconfigured(v1alpha1.OperationRunning, v1alpha1.ImpactDrain)
+					op.Revision, op.AdmittedImpact, op.HostChanged, op.Origin = tt.gives, v1alpha1.ImpactNone, false, v1alpha1.OriginController
+					op.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning}}
+					i.Status.PoolRevision, i.Status.DesiredRevision, i.Status.Operation = "p-2", "r1", &op
+				})
+				f := newScheduled(t, nil, pool, waits, newNode("a", "", corev1.ConditionTrue))
+				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				f.pass()
+				if got := f.operation("a").AdmittedImpact; got != tt.want {
+					t.Errorf("admitted is %q, want %q: %+v", got, tt.want, f.last.waits)
+				}
+			})
+		})
+	}
+}
+
 // TestScheduleByTheSizeOfThePool: a percentage is one of the hosts that the pool should have, also of those that have not come yet, and of no
 // fewer than there are.
 func TestScheduleByTheSizeOfThePool(t *testing.T) {
