@@ -6,14 +6,16 @@ package rollout
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// wentDownWith returns the configuration that a host has whose Node is not ready although that succeeded not long before. Nil: there is none. That
+// downAfterUpdate returns the configuration that a host has whose Node is not ready although that succeeded not long before. Nil: there is none. That
 // something else is desired since changes nothing of it: the host is broken until it has that. An attempt since that did not bring the Node back
 // says nothing about its configuration.
-func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
-	down, ok := wentDownByItself(status)
+func downAfterUpdate(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
+	down, ok := downByItselfSince(status)
 	if !ok {
 		return nil
 	}
@@ -26,12 +28,21 @@ func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	return op
 }
 
-// wentDownByItself is since when the Node of a host is not ready. False: it is ready, or what is done to the host now may have taken it down, as a reboot
+// downByItselfSince is since when the Node of a host is not ready. False: it is ready, or what is done to the host now may have taken it down, as a reboot
 // does. What began after it went down, as a repair or a correction, has not, and ends nothing before it succeeds; nor has what disturbs nothing yet.
-func wentDownByItself(status *v1alpha1.WindowsInstanceStatus) (since time.Time, ok bool) {
-	since, down := wentDownBy(status)
+func downByItselfSince(status *v1alpha1.WindowsInstanceStatus) (since time.Time, ok bool) {
+	since, down := downSince(status)
 	op := status.Operation
 	return since, down && (!op.Active() || since.Before(op.RequestedAt.Time) || worksMeanwhile(op))
+}
+
+// downSince is since when the Node of a host is not ready as its instance says.
+func downSince(status *v1alpha1.WindowsInstanceStatus) (since time.Time, down bool) {
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
+	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Time, true
 }
 
 // worksMeanwhile says whether a host works as it did before its operation, which downloads updates of Windows, or waits for its slot.
@@ -60,10 +71,10 @@ func succeededLast(status *v1alpha1.WindowsInstanceStatus, counts func(since *v1
 // blamedFor is for how long after its end an update, or a restart, is blamed for a Node that goes down.
 const blamedFor = time.Hour
 
-// wentDownAt returns the restart that the controller recorded, and after which the Node of the host is not ready. Nil:
+// downAfterRestart returns the restart that the controller recorded, and after which the Node of the host is not ready. Nil:
 // there is none.
-func wentDownAt(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
-	down, ok := wentDownByItself(status)
+func downAfterRestart(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
+	down, ok := downByItselfSince(status)
 	if !ok {
 		return nil
 	}

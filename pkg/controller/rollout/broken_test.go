@@ -144,9 +144,9 @@ func TestBrokenBy(t *testing.T) {
 	}
 }
 
-// TestWentDownWith: a host that works with a configuration for a while and then not any more
+// TestDownAfterUpdate: a host that works with a configuration for a while and then not any more
 // keeps it from the others, too.
-func TestWentDownWith(t *testing.T) {
+func TestDownAfterUpdate(t *testing.T) {
 	notReady := metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady}
 	for _, tt := range []struct {
 		name string
@@ -201,7 +201,7 @@ func TestWentDownWith(t *testing.T) {
 			op.Revision = "r1"
 			status := v1alpha1.WindowsInstanceStatus{DesiredRevision: "r1", Operation: &op, Conditions: []metav1.Condition{notReady}}
 			tt.edit(&status)
-			if got := wentDownWith(&status) != nil; got != tt.want {
+			if got := downAfterUpdate(&status) != nil; got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -253,8 +253,8 @@ func causedBy(cause v1alpha1.OperationCause) func(*v1alpha1.WindowsInstanceStatu
 	return func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Cause = cause }
 }
 
-// TestWentDownAt: a host that does not come back from a restart that the controller wanted keeps the others from it.
-func TestWentDownAt(t *testing.T) {
+// TestDownAfterRestart: a host that does not come back from a restart that the controller wanted keeps the others from it.
+func TestDownAfterRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*v1alpha1.WindowsInstanceStatus)
@@ -288,7 +288,7 @@ func TestWentDownAt(t *testing.T) {
 				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady, LastTransitionTime: *at(-time.Minute)}},
 			}
 			tt.edit(&status)
-			if got := wentDownAt(&status) != nil; got != tt.want {
+			if got := downAfterRestart(&status) != nil; got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})

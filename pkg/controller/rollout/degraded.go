@@ -68,7 +68,7 @@ func troublesOfPool(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, ba
 
 // settlesIn is after what time it is said of a host that a Node which went down stays so. 0: it is said, or is not down.
 func settlesIn(i *v1alpha1.WindowsInstance, now time.Time) time.Duration {
-	since, down := wentDownBy(&i.Status)
+	since, down := downSince(&i.Status)
 	if !down {
 		return 0
 	}

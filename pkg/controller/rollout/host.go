@@ -204,7 +204,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 		h.renews = op.Cause == v1alpha1.CauseVersionChanged && h.waits == ""
 	}
-	h.downSince, _ = wentDownBy(status)
+	h.downSince, _ = downSince(status)
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {
 		h.since = c.LastTransitionTime.Time
 		h.unconfirmed = !h.leaving && c.Reason == v1alpha1.ReasonConfirmationNeeded
@@ -212,10 +212,10 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	if !h.leaving {
 		h.broken = brokenBy(status)
 		if h.broken == nil {
-			h.broken = wentDownWith(status)
+			h.broken = downAfterUpdate(status)
 		}
 		if h.broken == nil {
-			h.broken = wentDownAt(status)
+			h.broken = downAfterRestart(status)
 		}
 	}
 	worked := false // with what it got after the operation that is looked at

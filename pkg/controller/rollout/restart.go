@@ -44,7 +44,7 @@ func restartBesides(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool,
 func restartWith(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, updates bool, updatesDue, now time.Time) (cause v1alpha1.OperationCause, due time.Time) {
 	policy := pool.Spec.Restarts
 	after := policy.After
-	requested := after != nil && i.Status.LastRestart().Before(after.Time)
+	requested := i.Status.AwaitsRestart(pool)
 	switch {
 	case requested && !after.After(now):
 		cause, due = v1alpha1.CauseRestartRequested, after.Time

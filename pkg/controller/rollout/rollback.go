@@ -47,7 +47,7 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 		}
 		switch {
 		case flaps != nil && flaps == h.broken:
-		case h.broken.Phase == v1alpha1.OperationSucceeded, i.Status.PoolRevision == newest && wentDownWith(&i.Status) != nil: // and is down since
+		case h.broken.Phase == v1alpha1.OperationSucceeded, i.Status.PoolRevision == newest && downAfterUpdate(&i.Status) != nil: // and is down since
 			down, wait := staysDown(i, newest, instances, now)
 			again = sooner(again, wait)
 			if !down {
@@ -84,11 +84,11 @@ func asNamedNow(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInsta
 	return names
 }
 
-// wentDownSince returns the hosts that were changed before a revision was rolled back, and went down with it since; again is as with
+// alsoBrokenBy returns the hosts that were changed before a revision was rolled back, and went down with it since; again is as with
 // [brokenWith].
-func wentDownSince(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance, now time.Time) (names []string, again time.Duration) {
+func alsoBrokenBy(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance, now time.Time) (names []string, again time.Duration) {
 	for _, i := range instances {
-		flaps, op := flapsWith(i, known.Revision, instances), wentDownWith(&i.Status)
+		flaps, op := flapsWith(i, known.Revision, instances), downAfterUpdate(&i.Status)
 		if flaps != nil {
 			op = flaps
 		}
@@ -129,15 +129,15 @@ func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 // flapsWith returns the configuration with a revision since which the Node of a host has gone down again and again, however soon it was
 // ready each time. Nil: there is none.
 func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) *v1alpha1.Operation {
-	if op, n := wentDownSinceGot(i, revision, instances); n >= flapsOften {
+	if op, n := timesDownSince(i, revision, instances); n >= flapsOften {
 		return op
 	}
 	return nil
 }
 
-// wentDownSinceGot returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
+// timesDownSince returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
 // [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
-func wentDownSinceGot(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
+func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
 	op = succeededLast(&i.Status, (*v1alpha1.Operation).MayHaveChangedHost)
 	if op == nil || op.FinishedAt == nil || !disturbs(op) || i.Status.PoolRevision != revision {
 		return nil, 0
@@ -159,7 +159,7 @@ const flapsOften = 3
 
 // nodeDownAt is since when the Node of a host is not ready. False: it is, or its operation is what takes it down.
 func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
-	since, down := wentDownBy(&i.Status)
+	since, down := downSince(&i.Status)
 	return since, down && (!i.Status.Operation.Active() || worksMeanwhile(i.Status.Operation))
 }
 
@@ -180,7 +180,7 @@ func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInsta
 	if known := pool.RolledBack(newest); known != nil && !known.ByPerson() {
 		known = known.DeepCopy()
 		known.Instances = asNamedNow(known, instances)
-		down, again := wentDownSince(known, instances, now)
+		down, again := alsoBrokenBy(known, instances, now)
 		known.Instances = append(known.Instances, down[:max(0, min(len(down), maxRolledBack-len(known.Instances)))]...)
 		return known, again
 	}

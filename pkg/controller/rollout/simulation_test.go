@@ -308,7 +308,7 @@ func (s *simulated) finish() {
 		h.holds, h.byPerson, h.begun, h.half, h.broken, h.failed = slotNone, false, false, false, nil, nil
 		switch {
 		case s.well || rapid.IntRange(0, 9).Draw(s.t, "outcome") > 0:
-			h.updated, h.update, h.rollsBack, h.undoes = true, false, false, false
+			h.updated, h.update, h.rollsBack, h.undoes, h.got = true, false, false, false, s.state.now
 			if disturbed {
 				h.proves = s.state.now
 			}
@@ -449,7 +449,8 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.broken != nil && (!h.undoes || !o.keeps) { // those that cannot go back with it are what it is undone for
 			broken++
 		}
-		if o.updated || o.holds != slotNone && !o.repairs && !o.removes {
+		// What a host gets of its own, as a rollback keeps it from the rest, those have not tried that had theirs before.
+		if has := o.updated && (!h.heldBack || !o.got.Before(h.since)); has || o.holds != slotNone && !o.repairs && !o.removes {
 			updated++
 		}
 		if o.node && !o.ready {

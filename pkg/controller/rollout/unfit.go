@@ -79,15 +79,6 @@ func inputsMissing(status *v1alpha1.WindowsInstanceStatus) string {
 	return ""
 }
 
-// wentDownBy is since when the Node of a host is not ready as its instance says.
-func wentDownBy(status *v1alpha1.WindowsInstanceStatus) (since time.Time, down bool) {
-	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
-	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
-		return time.Time{}, false
-	}
-	return c.LastTransitionTime.Time, true
-}
-
 // settle notes of hosts whose Nodes went down a moment ago that they may be back soon, and has it decided again when they should be.
 func (p *pass) settle() {
 	for i := range p.hosts {
