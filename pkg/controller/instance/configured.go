@@ -142,7 +142,7 @@ func (e *evaluation) desired() {
 
 // beingConfigured is the message about a host that is configured for the first time. It is the same before an operation does it, meanwhile, and
 // until the host was probed afterwards: to say which of these it is would be two more writes for each host, and status.operation says it.
-const beingConfigured = "The host is not configured completely yet: status.operation says how far it is."
+const beingConfigured = "The host is not configured completely yet; while an operation configures it, status.operation says how far that is."
 
 // configured records whether the host was configured completely. A host that was stays so
 // while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
@@ -177,8 +177,12 @@ func (e *evaluation) configured() {
 	case last.Active():
 		e.setConfigured()
 	case outdated(e.observation, last, e.now):
-		if !e.holds(condition) {
+		switch {
+		case e.holds(condition):
+		case current == "":
 			e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, beingConfigured)
+		default:
+			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host will be probed again.", last.ID)
 		}
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,

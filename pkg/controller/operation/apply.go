@@ -84,7 +84,6 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 		e.recordLate(ctx)
 	}
 	built, err := e.awaitInputs(ctx, node, joinAs)
-	e.stopRecordingLate()
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -93,13 +92,11 @@ func (e *execution) buildFor(ctx context.Context, joinAs string) (*document.Resu
 	}
 	if joinAs != "" {
 		// It may have that name. Where only the host knows it, its kubelet would get no certificate by it otherwise. It is recorded before the
-		// host is given anything, see configureHost.
+		// host keeps anything, see configureHost.
 		e.note(func(status *v1alpha1.WindowsInstanceStatus) {
 			status.Operation.JoinsAs, status.Operation.Message = joinAs, was
 		})
-		if onlyReads(e.operation(), e.current) {
-			e.recordLate(ctx)
-		}
+		e.recordLate(ctx)
 	}
 	return built, nil
 }

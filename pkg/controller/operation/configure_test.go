@@ -663,6 +663,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 					f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
 					c := f.configure()
 					tt.set(f)
+					f.mustRecordFirst(c)
 					if f.interrupt(at, after) < at {
 						break
 					}
@@ -678,6 +679,23 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// mustRecordFirst fails the test if the host is changed, or restarted, without its record that has what whoever goes on has to know.
+func (f *fixture) mustRecordFirst(c *scriptedConfiguration) {
+	f.host.fail["Apply"] = func() error {
+		op := f.get().Status.Operation
+		if at := running(op); !slices.Contains(changingSteps, at) || c.issued.Has(testNode) && op.JoinsAs != testNode {
+			f.t.Errorf("the host is changed, and its record says %q and that it joins as %q", at, op.JoinsAs)
+		}
+		return nil
+	}
+	f.host.fail["Restart"] = func() error {
+		if op := f.get().Status.Operation; running(op) != v1alpha1.StepRestart || op.BootID == "" {
+			f.t.Errorf("the host is restarted, and its record says %q and boot %q", running(op), op.BootID)
+		}
+		return nil
 	}
 }
 

@@ -306,10 +306,10 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		}
 		op.Message = known.describe(op.Node)
 	}
+	defer e.stopRecordingLate()
 	if onlyReads(e.operation(), name) {
 		e.note(begins)
 		e.recordLate(ctx)
-		defer e.stopRecordingLate()
 	} else if err := e.updateStatus(ctx, begins); err != nil {
 		return err
 	}

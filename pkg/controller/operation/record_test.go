@@ -5,6 +5,7 @@ package operation
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -130,6 +131,45 @@ func TestSlowStepsAreRecorded(t *testing.T) {
 			seen := strings.Contains(strings.Join(*written, "\n"), "Facts: "+steps[v1alpha1.StepFacts].description)
 			if seen != tt.want {
 				t.Errorf("that it runs was recorded: %v, want %v: %q", seen, tt.want, *written)
+			}
+		})
+	}
+}
+
+// TestSlowPlansAreRecorded: so it is where a step asks the host what would have to be done to it, for which that takes long.
+func TestSlowPlansAreRecorded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		set  func(*fixture)
+		edit change
+		// slow is which of these questions takes long.
+		slow int
+		want string
+	}{
+		"before anything is done":        {func(f *fixture) { f.host.impact = config.ImpactRestart }, configuredBefore, 1, v1alpha1.StepPlan},
+		"of a host that becomes a node":  {(*fixture).registers, withoutNode, 1, v1alpha1.StepPlan},
+		"with the credentials to join":   {(*fixture).registers, withoutNode, 2, v1alpha1.StepPlan},
+		"before Windows is restarted":    {func(f *fixture) { f.host.impact, f.host.needsReboot = config.ImpactReboot, 1 }, configuredBefore, 2, v1alpha1.StepRestart},
+		"whether it has what is desired": {func(f *fixture) { f.host.impact = config.ImpactRestart }, configuredBefore, 2, v1alpha1.StepVerify},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(reconfigureOperation(), tt.edit))
+			f.configure()
+			tt.set(f)
+			asked := 0
+			f.host.fail["Plan"] = func() error {
+				if asked++; asked == tt.slow {
+					<-time.After(4 * time.Minute)
+				}
+				return nil
+			}
+			written := f.recordings()
+			op := f.finish()
+			if op.Phase != v1alpha1.OperationSucceeded || asked < tt.slow {
+				t.Errorf("it is %s: %s; it was asked %d times", op.Phase, op.Message, asked)
+			}
+			if text := tt.want + ": " + steps[tt.want].describe(op.Node); !slices.Contains(*written, text) {
+				t.Errorf("%q was never recorded: %q", text, *written)
 			}
 		})
 	}

@@ -225,7 +225,7 @@ const (
 	InstanceDraining WindowsInstancePhase = "Draining"
 	// InstanceRebooting means that the host is being restarted, by an operation.
 	InstanceRebooting WindowsInstancePhase = "Rebooting"
-	// InstanceConfiguring means that an operation configures the host.
+	// InstanceConfiguring means that an operation configures the host, or has done so for the first time and the host was not probed since.
 	InstanceConfiguring WindowsInstancePhase = "Configuring"
 	// InstanceJoining means that the host is configured, and that its Node is not ready yet.
 	InstanceJoining WindowsInstancePhase = "Joining"
