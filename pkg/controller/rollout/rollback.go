@@ -85,14 +85,14 @@ func asNamedNow(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInsta
 }
 
 // alsoBrokenBy returns the hosts that were changed before a revision was rolled back, and went down with it since; again is as with
-// [brokenWith].
+// [brokenWith]. What was asked for in the second of the rollback counts as asked for after it, as for [hasGoneBack].
 func alsoBrokenBy(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance, now time.Time) (names []string, again time.Duration) {
 	for _, i := range instances {
 		flaps, op := flapsWith(i, known.Revision, instances), downAfterUpdate(&i.Status)
 		if flaps != nil {
 			op = flaps
 		}
-		if op == nil || i.Status.PoolRevision != known.Revision || op.RequestedAt.After(known.Time.Time) || known.Broke(i.Name) {
+		if op == nil || i.Status.PoolRevision != known.Revision || !op.RequestedAt.Before(&known.Time) || known.Broke(i.Name) {
 			continue
 		}
 		down := flaps != nil
@@ -248,15 +248,48 @@ func hasOwn(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	return i.Status.DesiredPoolRevision != "" && i.Status.DesiredPoolRevision != back.Revision
 }
 
-// hasGoneBack says whether the host of an instance that a rollback names was configured with success since, so that it lacks what is desired for
-// another reason. Where so much has been done to it that no success is known any more, it has if its Node is ready and no attempt has broken it.
+// hasGoneBack says whether the host of an instance that a rollback names was taken back with success since, so that it lacks what is desired for
+// another reason. Where so much else has been done to it that no attempt to configure it is known any more, it has if its Node is ready. Attempts that
+// failed until no success is known may all have been to take it back.
 func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
-	for _, op := range i.Status.Operations() {
-		if op.Type == v1alpha1.OperationReconfigure && op.Phase == v1alpha1.OperationSucceeded {
-			return !op.RequestedAt.Before(&back.Time) // in the same second as well: what broke it was asked for long before
+	failed := false
+	ops := i.Status.Operations()
+	for n, op := range ops {
+		if op.Type != v1alpha1.OperationReconfigure {
+			continue
+		}
+		if op.Phase == v1alpha1.OperationSucceeded {
+			return tookBack(op, ops[n+1:], back)
+		}
+		failed = failed || op.Phase == v1alpha1.OperationFailed
+	}
+	return !failed && len(i.Status.History) >= v1alpha1.MaxHistory && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+}
+
+// tookBack says whether a configuration that succeeded, of a host that a rollback names, gave it what is desired since; before are the operations
+// before it. In the same second as well: what broke the host was asked for long before, and the way back is at once. One that was asked for
+// before that has given the host what was desired when it came to that: it took the host back if it ended after the rollback, and gave it something
+// else than all those that had broken it. Without any it may itself be what broke the host later.
+func tookBack(op *v1alpha1.Operation, before []*v1alpha1.Operation, back *v1alpha1.PoolRollback) bool {
+	if !op.RequestedAt.Before(&back.Time) {
+		return true
+	}
+	if op.FinishedAt == nil || op.FinishedAt.Before(&back.Time) {
+		return false
+	}
+	wasBroken := false
+	for _, o := range before {
+		switch {
+		case o.Type != v1alpha1.OperationReconfigure:
+		case o.Phase == v1alpha1.OperationSucceeded:
+			return wasBroken
+		case o.Phase == v1alpha1.OperationFailed && disturbs(o):
+			if wasBroken = true; o.Revision == op.Revision {
+				return false
+			}
 		}
 	}
-	return len(i.Status.History) >= v1alpha1.MaxHistory && brokenBy(&i.Status) == nil && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+	return wasBroken
 }
 
 // hasOfPool says whether the host of an instance has what the hosts of its pool are to have, as far as that can be worked out.

@@ -173,7 +173,7 @@ func TestRollback(t *testing.T) {
 			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), edited(hadRevision("b", "p-1"), flaps(earlier, 19*time.Minute)),
 		}, "p-1", nil, rollbackStart},
 		{"it went down again and again with what it had before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", nil, rollbackStart},
-		{"one that was being changed goes down again and again", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a", "b"}, earlier},
+		{"one that was being changed goes down again and again", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), flaps(earlier.Add(-time.Second), time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a", "b"}, earlier},
 		{"a network that all hosts have goes down", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(time.Minute)), "p-1", nil, rollbackStart},
 		{"another host went down long before", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(-time.Hour)), "p-1", []string{"a"}, rollbackStart},
 		{"what was resumed had broken one before", []func(*v1alpha1.WindowsNodePool){asks, resumed}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
@@ -183,10 +183,11 @@ func TestRollback(t *testing.T) {
 		{"it worked with it, and something else broke it", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it may break one", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is rolled back already", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), hadRevision("b", "p-1")}, "", []string{"a"}, earlier},
-		{"one was being changed", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier))}, "p-1", []string{"a", "b"}, earlier},
-		{"one was being changed, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), desiresAnother)}, "p-1", []string{"a", "b"}, earlier},
-		{"one was being changed, and somebody tried again in vain", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), triedAgain), breaksAt(rollbackStart))}, "p-1", []string{"a", "b"}, earlier},
-		{"one that was being changed is down for a moment", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("b", "p-2"), goesDown(earlier)), nodeDownSince(rollbackStart))}, "p-1", []string{"a"}, earlier},
+		{"one was being changed", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier.Add(-time.Second)))}, "p-1", []string{"a", "b"}, earlier},
+		{"one was being changed, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(hadRevision("b", "p-2"), goesDown(earlier.Add(-time.Second))), desiresAnother)}, "p-1", []string{"a", "b"}, earlier},
+		{"one was being changed, and somebody tried again in vain", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(edited(edited(hadRevision("b", "p-2"), goesDown(earlier.Add(-time.Second))), triedAgain), breaksAt(rollbackStart))}, "p-1", []string{"a", "b"}, earlier},
+		{"one that was being changed is down for a moment", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("b", "p-2"), goesDown(earlier.Add(-time.Second))), nodeDownSince(rollbackStart))}, "p-1", []string{"a"}, earlier},
+		{"one was changed in the second of the rollback, or gone back", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), goesDown(earlier))}, "p-1", []string{"a"}, earlier},
 		{"one was broken since by something else", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{edited(hadRevision("b", "p-1"), breaksAt(rollbackStart))}, "p-1", []string{"a"}, earlier},
 		{"the entry of one was renamed since", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-1"), leaves), edited(hadRevision("b", "p-1"), represents("a", rollbackStart)),
@@ -298,6 +299,29 @@ func TestScheduleAfterARollback(t *testing.T) {
 		i.Status.History = slices.Repeat([]v1alpha1.Operation{*i.Status.Operation}, v1alpha1.MaxHistory)
 		i.Status.Operation.Phase = v1alpha1.OperationRunning
 	}
+	// retried is a host that the revision broke, and that was configured again from before the rollback until after it.
+	retried := func(gives string) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			since(-10*time.Minute, v1alpha1.OperationFailed)(i)
+			i.Status.Operation.Revision = "r2"
+			i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+			since(-time.Minute, v1alpha1.OperationSucceeded)(i)
+			i.Status.Operation.Revision, i.Status.Operation.FinishedAt = gives, &metav1.Time{Time: rolledBack.Add(10 * time.Minute)}
+		}
+	}
+	// endsLater is a host that was being configured when the revision was rolled back.
+	endsLater := func(i *v1alpha1.WindowsInstance) {
+		since(-time.Minute, v1alpha1.OperationSucceeded)(i)
+		i.Status.Operation.FinishedAt = &metav1.Time{Time: rolledBack.Add(10 * time.Minute)}
+	}
+	podsStayed := func(i *v1alpha1.WindowsInstance) {
+		since(time.Hour, v1alpha1.OperationFailed)(i)
+		i.Status.Operation.HostChanged = false
+		i.Status.History = slices.Repeat([]v1alpha1.Operation{*i.Status.Operation}, v1alpha1.MaxHistory)
+		for n := range i.Status.History {
+			i.Status.History[n].Steps = nil
+		}
+	}
 	const named, kept = "named", "kept"
 	for _, tt := range []struct {
 		name, host string
@@ -312,6 +336,10 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it has gone back, and that was asked for in the same second", host: named, edit: []change{since(0, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "it has gone back, and the window is open", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "30 11 * * *"},
 		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
+		{name: "it has gone back by what was asked for before", host: named, edit: []change{retried("r1")}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "what was asked for before has given it the revision once more", host: named, edit: []change{retried("r2")}, of: "p-1", window: "0 14 * * *"},
+		{name: "what was asked for before has given it the revision, and broke it later", host: named, edit: []change{endsLater}, of: "p-1", window: "0 14 * * *"},
+		{name: "it could not be drained to go back so often that nothing else is known of it", host: named, edit: []change{podsStayed}, of: "p-1", window: "0 14 * * *"},
 		{name: "it goes back when what is done to it has ended", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute)), isRepaired}, of: "p-1"},
 		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has failed to go back so often that nothing else is known of it, and is tried again", host: named, edit: []change{failedOften}, of: "p-1"},
