@@ -39,6 +39,8 @@ func TestScheduleGoingBack(t *testing.T) {
 	undone := &v1alpha1.PoolRollback{Revision: now, To: before, RequestedBy: "alice", Time: *at(-time.Minute)}
 	keeping := undone.DeepCopy()
 	keeping.WithoutPrograms = []string{"b"}
+	broken := undone.DeepCopy()
+	broken.Instances = []string{"a"}
 	rolledBack := &v1alpha1.PoolRollback{Revision: now, To: before, Instances: []string{"a"}, Time: *at(-time.Minute)}
 	// goesBack is a host that got the revision with success, and is to get back another one.
 	goesBack := func(i *v1alpha1.WindowsInstance) {
@@ -80,6 +82,7 @@ func TestScheduleGoingBack(t *testing.T) {
 		{name: "nothing is undone, and the canaries have another revision", strategy: canary, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": stayed, "b": stayed, "c": stayed}, want: "a", waits: map[string]string{"b": "1 of pool p are updated first", "c": "1 of pool p are updated first"}},
 		{name: "all go back that somebody wants to", strategy: canary, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": goesBack, "c": goesBack}, want: "a b c"},
 		{name: "though hosts are updated on request", strategy: onRequest, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": goesBack, "c": goesBack}, want: "a b c"},
+		{name: "so does one that was about to by itself when somebody wanted it", strategy: onRequest, back: broken, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": stayed, "b": stayed}, want: "a", waits: map[string]string{"b": "Pool p is updated when somebody asks for it"}},
 		{name: "in the window", strategy: closed, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack}, waits: map[string]string{"a": "The window of pool p opens at"}},
 		{name: "but those that cannot, which are broken and keep no others", strategy: canary, back: keeping, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": isBroken, "c": goesBack}, want: "a c", waits: map[string]string{"b": ""}},
 		{name: "another one that is broken does", strategy: canary, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": isBroken, "c": goesBack}, waits: map[string]string{"a": "changed host b and failed", "b": "An update or a restart broke it", "c": "changed host b and failed"}},

@@ -35,6 +35,7 @@ func (r *Reconciler) undo(ctx context.Context, pool *v1alpha1.WindowsNodePool, i
 	}
 	if known := pool.RolledBack(newest); known.ByPerson() {
 		back = known.DeepCopy()
+		back.Instances = notTakenBack(known, instances)
 	}
 	if !asked.Follows(back) {
 		if over, err := r.isOver(ctx, pool, asked); over || err != nil {
@@ -124,7 +125,7 @@ func (r *Reconciler) accept(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 	}
 	return &v1alpha1.PoolRollback{
 		Revision: asked.Revision, To: asked.To, Time: *asked.RequestedAt, RequestedBy: asked.RequestedBy,
-		Message: message.ConditionMessage(pinned(asked, number)), WithoutPrograms: without,
+		Message: message.ConditionMessage(pinned(asked, number)), WithoutPrograms: without, Instances: notTakenBack(pool.RolledBack(asked.Revision), instances),
 	}, "", nil
 }
 
@@ -230,9 +231,23 @@ func staying(instances []*v1alpha1.WindowsInstance) (n int) {
 	return n
 }
 
-// goesBack says whether the host of an instance is to get another revision because somebody has undone that of its pool.
+// goesBack says whether the host of an instance is to get another revision because somebody has undone that of its pool. One that the pool had
+// taken back by itself before is said to work with the other one when its way back begins.
 func goesBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
-	return back.ByPerson() && !back.Keeps(i.Name) && i.Status.PoolRevision != back.To
+	return back.ByPerson() && !back.Keeps(i.Name) && (i.Status.PoolRevision != back.To || back.Broke(i.Name) && !hasGoneBack(i, back))
+}
+
+// notTakenBack are the instances that a rollback names whose hosts have not gone back yet: neither is that known of what was done to them, nor have
+// they what they are to have, which may have been asked for before somebody has undone the revision. Nil may be known, which names none.
+func notTakenBack(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsInstance) []string {
+	if known == nil || len(known.Instances) == 0 {
+		return nil
+	}
+	yet := map[string]bool{}
+	for _, i := range instances {
+		yet[i.Name] = !hasGoneBack(i, known) && !(isUpdated(i) && hasOwn(i, known))
+	}
+	return slices.DeleteFunc(asNamedNow(known, instances), func(name string) bool { return !yet[name] })
 }
 
 // workedRevisions are the revisions that the hosts of a pool can go back to, the newest last. Releases before have recorded only one.

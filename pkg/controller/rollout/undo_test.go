@@ -413,6 +413,46 @@ func triedAgain(i *v1alpha1.WindowsInstance) {
 	i.Status.History = append([]v1alpha1.Operation{*i.Status.Operation}, i.Status.History...)
 }
 
+// TestUndoOfARollback: hosts that were about to go back by themselves when somebody undoes the revision do so until they have.
+func TestUndoOfARollback(t *testing.T) {
+	f := newRollbackPool(t, "a", "b", "c")
+	workWith(t, f.client, f.pass().Status.UpdateRevision, "a", "b", "c")
+	worked := f.pass().Status.CurrentRevision
+	f.want(13)
+	newest := f.pass().Status.UpdateRevision
+	workWith(t, f.client, newest, "a", "b")
+	f.host("a", goesDown(f.time))
+	f.host("b", goesDown(f.time))
+	f.time = f.time.Add(downFor)
+	back := f.pass().Status.RolledBack
+	if back == nil || !slices.Equal(back.Instances, []string{"a", "b"}) {
+		t.Fatalf("rolled back is %+v", back)
+	}
+	begins := func(i *v1alpha1.WindowsInstance) { // as the controller of instances records it
+		i.Status.PoolRevision, i.Status.DesiredRevision = worked, "r-0"
+		condition(v1alpha1.ConditionNodeReady, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, 0)(i)
+	}
+	f.host("a", begins)
+	f.host("b", begins, triedAgain, flaps(f.time)) // and is back
+	f.time = f.time.Add(time.Minute)
+	back = f.undoes(&v1alpha1.PoolUndo{Revision: newest, To: worked}).Status.RolledBack
+	if !back.ByPerson() || !slices.Equal(back.Instances, []string{"a"}) {
+		t.Fatalf("undone is %+v", back)
+	}
+	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
+		if got := goesBack(f.host(name), back); got != want {
+			t.Errorf("%s goes back: %v", name, got)
+		}
+	}
+	f.time = f.time.Add(time.Minute)
+	f.host("a", triedAgain, flaps(back.Time.Add(-time.Second)), func(i *v1alpha1.WindowsInstance) {
+		i.Status.Operation.FinishedAt, i.Status.CurrentRevision, i.Status.DesiredPoolRevision = new(metav1.NewTime(f.time)), i.Status.DesiredRevision, worked
+	})
+	if back = f.pass().Status.RolledBack; !back.ByPerson() || len(back.Instances) > 0 || goesBack(f.host("a"), back) {
+		t.Errorf("all are back: %+v", back)
+	}
+}
+
 // TestGoesBack: a host that is back gets its other updates as its pool says.
 func TestGoesBack(t *testing.T) {
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice", WithoutPrograms: []string{"c"}}
