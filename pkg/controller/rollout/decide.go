@@ -217,7 +217,7 @@ func (p *pass) consider(h *host) {
 		p.unknown = append(p.unknown, h)
 	case h.update:
 		p.queue = append(p.queue, candidate{host: h, impact: h.impact, start: true})
-	case h.heldBack && (h.updated || !h.named): // else it goes back by itself, when what is done to it has ended, or what keeps it from that
+	case h.heldBack && (h.updated || !h.named && !h.hasOwn): // else it gets what is desired of it by itself, when what is done to it has ended, or what keeps it from that
 		p.wait(h, reason{kind: waitsForResume})
 	case h.keeps:
 		p.wait(h, reason{kind: waitsForPrograms})

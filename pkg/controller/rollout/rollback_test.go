@@ -322,6 +322,18 @@ func TestScheduleAfterARollback(t *testing.T) {
 			i.Status.History[n].Steps = nil
 		}
 	}
+	isUnreachable := func(i *v1alpha1.WindowsInstance) {
+		for _, c := range []struct {
+			kind   string
+			status metav1.ConditionStatus
+		}{{v1alpha1.ConditionConfigured, metav1.ConditionTrue}, {v1alpha1.ConditionReachable, metav1.ConditionFalse}, {v1alpha1.ConditionPreflightPassed, metav1.ConditionUnknown}} {
+			condition(c.kind, c.status, "Test", -time.Hour)(i)
+		}
+	}
+	isPaused := func(i *v1alpha1.WindowsInstance) {
+		condition(v1alpha1.ConditionConfigured, metav1.ConditionTrue, "Test", -time.Hour)(i)
+		i.Spec.Paused = true
+	}
 	const named, kept = "named", "kept"
 	for _, tt := range []struct {
 		name, host string
@@ -344,10 +356,16 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it has gone back, and went down", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has failed to go back so often that nothing else is known of it, and is tried again", host: named, edit: []change{failedOften}, of: "p-1"},
 		{name: "it has gone back, and went down a moment ago", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-time.Minute))}, of: "p-1", window: "0 14 * * *", waits: waitsForBroken},
+		{name: "it has gone back, went down, and is repaired", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute)), isRepaired}, of: "p-1"},
+		{name: "it has gone back, went down, and cannot be logged in to", host: named, edit: []change{since(71*time.Hour+50*time.Minute, v1alpha1.OperationSucceeded), nodeDownSince(testNow.Add(-5 * time.Minute)), isUnreachable}, of: "p-1", waits: waitsForRepair},
+		{name: "it could not go back, and cannot be logged in to", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded), isUnreachable}, of: "p-1", waits: waitsForLogin},
 		{name: "so much was done since that nothing is known of it, and it is ready", host: named, edit: []change{restartedOften}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "so much was done since that nothing is known of it, and it is down", host: named, edit: []change{restartedOften, nodeDownSince(testNow.Add(-5 * time.Minute))}, of: "p-1", window: "0 14 * * *"},
 		{name: "it is kept, and an input of the cluster has changed", host: kept, of: "p-1"},
 		{name: "it is kept, and an input of the cluster has changed outside of the window", host: kept, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "it is kept, an input of the cluster has changed, and it cannot be logged in to", host: kept, edit: []change{isUnreachable}, of: "p-1", waits: waitsForLogin},
+		{name: "it is kept, an input of the cluster has changed, and it is paused", host: kept, edit: []change{isPaused}, of: "p-1", waits: waitsForUnpause},
+		{name: "it is kept and paused, and the revision is desired of it still", host: kept, edit: []change{isPaused}, of: "p-2", waits: waitsForResume},
 		{name: "it is kept, and the revision is desired of it still", host: kept, of: "p-2", waits: waitsForResume},
 		{name: "it is kept, and nobody knows what is desired of it", host: kept, waits: waitsForResume},
 	} {
@@ -371,6 +389,13 @@ func TestScheduleAfterARollback(t *testing.T) {
 				}
 				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{tt.host: v1alpha1.ImpactDrain}, objects...)
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
+				update := f.Update
+				f.Update = func(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (time.Time, bool) { // as the controller of instances says it
+					if i.Spec.Paused || noLogin(&i.Status) != nil {
+						return time.Time{}, false
+					}
+					return update(i, pool, now)
+				}
 				f.pass()
 				f.pass()
 				if why := f.last.waits[client.ObjectKeyFromObject(i)]; why.kind != tt.waits || f.operation(tt.host).Active() != (tt.waits == "") {

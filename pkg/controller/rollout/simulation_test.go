@@ -246,7 +246,7 @@ func (s *simulated) rollBack(t *rapid.T, of poolKey) {
 			continue
 		}
 		h.heldBack, h.hasOwn, h.rollsBack, h.impact = true, rapid.Bool().Draw(t, "own"), h.node && !h.ready, ""
-		h.update = h.rollsBack
+		h.update = h.rollsBack || h.hasOwn
 	}
 }
 
