@@ -85,7 +85,8 @@ type host struct {
 	// heldBack: it keeps or gets another revision than that of its pool, which is rolled back. hasOwn: what is desired of it is known to be of that
 	// other one, so that what it is to get is a change of the cluster or of its own.
 	heldBack, hasOwn bool
-	// named: it is to get that because the one of its pool broke it, and has not got it yet. rollsBack: nothing is done to it meanwhile.
+	// named: it is to get that because the one of its pool broke it, and has not got it yet. rollsBack: nothing is done to it meanwhile,
+	// and what is desired of it is not known to be what broke it.
 	named, rollsBack bool
 	// undoes: it is to get another revision than that of its pool because somebody has undone that. keeps: it is not, as it cannot.
 	undoes, keeps bool

@@ -343,6 +343,9 @@ func TestScheduleAfterARollback(t *testing.T) {
 		waits      waitKind // empty: it is updated
 	}{
 		{name: "it goes back", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
+		{name: "it goes back, and nobody knows what is desired of it", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded)}, window: "0 14 * * *"},
+		{name: "it is to go back, and the revision is desired of it still", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded)}, of: "p-2", waits: waitsForResume},
+		{name: "it is broken, and the revision is desired of it still", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationFailed)}, of: "p-2", window: "0 14 * * *"},
 		{name: "it has worked with the revision for a while", host: named, edit: []change{since(-time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has gone back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "it has gone back, and that was asked for in the same second", host: named, edit: []change{since(0, v1alpha1.OperationSucceeded)}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},

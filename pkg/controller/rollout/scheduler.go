@@ -241,7 +241,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.heldBack = !h.leaving && heldBack(instance, back)
 			h.hasOwn = h.heldBack && hasOwn(instance, back)
 			h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
-			h.rollsBack = h.named && h.update
+			h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = !givesOther(&instance.Status) && goesBack(instance, back)
 			h.returns = !givesOther(&instance.Status) && returns(instance, pool)
