@@ -31,10 +31,3 @@ func returns(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
 	had, status := revision.Had(i, pool), &pool.Status
 	return status.ObservedGeneration == pool.Generation && status.UpdateRevision == status.CurrentRevision && had != "" && had != status.UpdateRevision
 }
-
-// givesOther says whether a host is being given something else than what is desired of it now. It is neither taken back by that, nor given back
-// what all work with.
-func givesOther(status *v1alpha1.WindowsInstanceStatus) bool {
-	op := status.Operation
-	return op.Active() && op.Type == v1alpha1.OperationReconfigure && op.Revision != "" && op.Revision != status.DesiredRevision
-}

@@ -146,6 +146,8 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 		c.t.Fatalf("%s gets %+v during %+v", m.key, op, before)
 	case begins && (pool.Spec.Paused || !after.DeletionTimestamp.IsZero()):
 		c.t.Fatalf("%s is paused or leaves, and gets %+v", m.key, op)
+	case begins && op.Type == v1alpha1.OperationReconfigure && m.has == op.Revision:
+		c.t.Fatalf("%s gets what it has: %+v", m.key, op)
 	case op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseWindowsUpdates:
 		takes = slotDisruption
 	case op.Type == v1alpha1.OperationRestartServices:
@@ -219,7 +221,8 @@ func (c *cluster) judgeFailures(m *member, op *v1alpha1.Operation, b *bounds) {
 
 // judgeTrial fails the test if a host gets something that nobody has asked for, or that was tried on as many hosts as are to have it first.
 func (c *cluster) judgeTrial(m *member, op *v1alpha1.Operation, b *bounds) {
-	u, gives := c.poolOf(m).Spec.UpdateStrategy, template(op.Revision)
+	desired := m.instance.Status.DesiredRevision // which it gets, whatever was when it was recorded
+	u, gives := c.poolOf(m).Spec.UpdateStrategy, template(desired)
 	if back := m.in.rolledBack(); back.ByPerson() && c.goesBack(m) && gives == c.wantedAs[back.To] {
 		return // somebody has asked for it
 	}
@@ -236,9 +239,9 @@ func (c *cluster) judgeTrial(m *member, op *v1alpha1.Operation, b *bounds) {
 			continue
 		}
 		is := o.instance.Status.Operation
-		gets := is.Active() && is.Type == v1alpha1.OperationReconfigure && is.Revision == op.Revision && slotOf(is.AdmittedImpact) != slotNone && (!ended(is, v1alpha1.StepPlan) || slotOf(is.Impact) != slotNone) && !ended(is, v1alpha1.StepUncordon)
-		has := gives != m.worked && template(o.has) == gives || gives == m.worked && o.has == op.Revision && !o.got.Before(m.lacksSince)
-		if gets && o.has != op.Revision || has && !is.Active() { // what costs nothing is tried when it has succeeded
+		gets := is.Active() && is.Type == v1alpha1.OperationReconfigure && is.Revision == desired && slotOf(is.AdmittedImpact) != slotNone && (!ended(is, v1alpha1.StepPlan) || slotOf(is.Impact) != slotNone) && !ended(is, v1alpha1.StepUncordon)
+		has := gives != m.worked && template(o.has) == gives || gives == m.worked && o.has == desired && !o.got.Before(m.lacksSince)
+		if gets && o.has != desired || has && !is.Active() { // what costs nothing is tried when it has succeeded
 			tried = append(tried, o.key.Name)
 		}
 	}

@@ -179,8 +179,9 @@ func (c *cluster) do(m *member, name string) {
 			c.conclude(m, v1alpha1.OperationSucceeded)
 			return
 		case name == v1alpha1.StepPlan:
+			desired := m.instance.Status.DesiredRevision
 			c.editOperation(m, func(op *v1alpha1.Operation) {
-				op.Impact = m.costs
+				op.Revision, op.Impact = desired, m.costs
 				for i := range op.Steps {
 					if step := &op.Steps[i]; slotOf(m.costs) != slotDisruption && (step.Name == v1alpha1.StepCordon || step.Name == v1alpha1.StepDrain) {
 						step.State = v1alpha1.StepSkipped
@@ -238,13 +239,19 @@ func (c *cluster) do(m *member, name string) {
 	c.end(m, name)
 }
 
-// apply configures the host.
+// apply configures the host with what is desired of it now. If that costs more than was planned, there is another plan.
 func (c *cluster) apply(m *member) {
-	op := m.instance.Status.Operation
-	if op.ByController() && m.has == op.Revision {
-		c.t.Fatalf("%s gets what it has: %+v", m.key, op)
+	op, desired := m.instance.Status.Operation, m.instance.Status.DesiredRevision
+	if op.Revision != desired && slotOf(m.costs) > slotOf(op.Impact) {
+		c.editOperation(m, func(op *v1alpha1.Operation) {
+			for i := range op.Steps {
+				op.Steps[i].State = v1alpha1.StepPending
+			}
+		})
+		return
 	}
-	c.editOperation(m, func(op *v1alpha1.Operation) { op.HostChanged = true })
+	c.editOperation(m, func(op *v1alpha1.Operation) { op.Revision, op.HostChanged = desired, true })
+	op = m.instance.Status.Operation
 	if op.Impact == v1alpha1.ImpactReboot {
 		c.boots(m, "update")
 	}

@@ -243,8 +243,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
 			h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
 			h.keeps = !h.leaving && back.Keeps(instance.Name)
-			h.undoes = !givesOther(&instance.Status) && goesBack(instance, back)
-			h.returns = !givesOther(&instance.Status) && returns(instance, pool)
+			h.undoes = goesBack(instance, back)
+			h.returns = returns(instance, pool)
 			h.install = pool.Spec.WindowsUpdates.Install
 			h.lacksUpdates = stopsUpdates(instance, h.install)
 		}

@@ -135,17 +135,19 @@ func TestScheduleGoingBack(t *testing.T) {
 	}
 }
 
-// TestScheduleWhatWaitsWithAnotherRevision: that a host is to go back, or gets back what all work with, lets nothing go on that gives it something
-// else.
+// TestScheduleWhatWaitsWithAnotherRevision: an operation gives what is desired when it comes to that, so that what was recorded before somebody has
+// undone a revision takes its host back, and waits for nobody to ask for it.
 func TestScheduleWhatWaitsWithAnotherRevision(t *testing.T) {
+	undone := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice"}
 	for _, tt := range []struct {
-		name, gives string
-		back        *v1alpha1.PoolRollback
-		want        v1alpha1.ChangeImpact
+		name, gives, desired string
+		back                 *v1alpha1.PoolRollback
+		want                 v1alpha1.ChangeImpact
 	}{
-		{"it takes the host back", "r1", &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice"}, v1alpha1.ImpactDrain},
-		{"it gives it what was undone", "r2", &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", RequestedBy: "alice"}, v1alpha1.ImpactNone},
-		{"nobody has undone it", "r1", nil, v1alpha1.ImpactNone},
+		{"it was recorded with what takes the host back", "r1", "r1", undone, v1alpha1.ImpactDrain},
+		{"it was recorded with what was undone", "r2", "r1", undone, v1alpha1.ImpactDrain},
+		{"the cluster has changed since it was recorded", "r1", "r3", undone, v1alpha1.ImpactDrain},
+		{"nobody has undone it", "r1", "r1", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -154,9 +156,9 @@ func TestScheduleWhatWaitsWithAnotherRevision(t *testing.T) {
 				pool.Status.UpdateRevision, pool.Status.CurrentRevision, pool.Status.RolledBack = "p-2", "p-1", tt.back
 				waits := works(func(i *v1alpha1.WindowsInstance) {
 					op := reconfigured(v1alpha1.OperationRunning, v1alpha1.ImpactDrain)
-					op.Revision, op.AdmittedImpact, op.HostChanged, op.Origin = tt.gives, v1alpha1.ImpactNone, false, v1alpha1.OriginController
+					op.Revision, op.AdmittedImpact, op.HostChanged, op.Origin = tt.gives, "", false, v1alpha1.OriginController
 					op.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning}}
-					i.Status.PoolRevision, i.Status.DesiredRevision, i.Status.Operation = "p-2", "r1", &op
+					i.Status.PoolRevision, i.Status.DesiredRevision, i.Status.Operation = "p-2", tt.desired, &op
 				})
 				f := newScheduled(t, nil, pool, waits, newNode("a", "", corev1.ConditionTrue))
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
