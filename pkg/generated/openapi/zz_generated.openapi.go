@@ -2248,7 +2248,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollback(ref common.ReferenceCallback)
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Names of the WindowsInstances that the revision broke.",
+							Description: "Names of the WindowsInstances that the revision broke. If somebody has undone it since: those of them that have not gone back yet.",
 							MaxItems:    ptr.To[int64](1024),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

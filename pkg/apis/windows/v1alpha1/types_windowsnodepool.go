@@ -598,7 +598,7 @@ type PoolRollback struct {
 	// +k8s:optional
 	// +k8s:maxBytes=1024
 	RequestedBy string `json:"requestedBy,omitempty"`
-	// Names of the WindowsInstances that the revision broke.
+	// Names of the WindowsInstances that the revision broke. If somebody has undone it since: those of them that have not gone back yet.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

@@ -24,7 +24,7 @@ type PoolRollbackApplyConfiguration struct {
 	Time *v1.Time `json:"time,omitempty"`
 	// Who has undone the revision (spec.updateStrategy.rollingUpdate.undo). Empty: nobody; it was rolled back because it broke hosts.
 	RequestedBy *string `json:"requestedBy,omitempty"`
-	// Names of the WindowsInstances that the revision broke.
+	// Names of the WindowsInstances that the revision broke. If somebody has undone it since: those of them that have not gone back yet.
 	Instances []string `json:"instances,omitempty"`
 	// Names of the WindowsInstances that keep the revision though somebody has undone it: neither their hosts nor
 	// windows-controller have the programs of the other one, or those do not suit the API servers any more.
