@@ -257,7 +257,18 @@ func (h Host) removeImported() error {
 	return nil
 }
 
+// removeAll removes a file, or a directory with all that is in it. WMCO has it removed again when it could not be, as when somebody has
+// just put another file there.
 func (h Host) removeAll(path string) error {
+	const attempts = 5
+	for n := 1; ; n++ {
+		if err := h.removeOnce(path); n == attempts || !errors.Is(err, engine.ErrNotEmpty) {
+			return err
+		}
+	}
+}
+
+func (h Host) removeOnce(path string) error {
 	info, err := h.System.Stat(path)
 	if err != nil || info.Kind == engine.FileMissing {
 		return err
