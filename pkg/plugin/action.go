@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // action is a command that requests an operation and follows it.
@@ -123,7 +124,7 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target, options m
 		err = a.printTyped(e, answer)
 	case ended.Phase != v1alpha1.OperationSucceeded: // the outcome says it
 	case nothingToDo(ended):
-		err = e.print(fmt.Sprintf("windowsinstance/%s not %s: %s\n", t.Name, a.done, oneLine(ended.Message)))
+		err = e.print(fmt.Sprintf("windowsinstance/%s not %s: %s\n", t.Name, a.done, words.OneLine(ended.Message)))
 	default:
 		err = e.print(fmt.Sprintf("windowsinstance/%s %s (%s)\n", t.Name, a.done, took(&ended.RequestedAt, ended.FinishedAt, time.Now())))
 	}
@@ -160,7 +161,7 @@ func (a *action) interrupted(ctx context.Context, e *env, t target, err error) e
 
 // outcome is how the plugin ends when the operation did.
 func outcome(t target, operation *v1alpha1.Operation) error {
-	text := fmt.Errorf("windowsinstance/%s: %s %s: %s", t.Name, nounOf(operation.Type), strings.ToLower(string(operation.Phase)), orNone(oneLine(operation.Message)))
+	text := fmt.Errorf("windowsinstance/%s: %s %s: %s", t.Name, nounOf(operation.Type), strings.ToLower(string(operation.Phase)), orNone(words.OneLine(operation.Message)))
 	switch operation.Phase {
 	case v1alpha1.OperationFailed:
 		return &ExitError{Code: ExitOperationFailed, Err: text}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // errNotPassed ends a check that found something; what it is stands in the table.
@@ -66,7 +67,7 @@ func checkTable(status *v1alpha1.WindowsInstanceCheckStatus, noHeaders bool) str
 		if layer.Result != v1alpha1.CheckSkipped {
 			took = layer.Duration.Round(time.Millisecond).String()
 		}
-		rows = append(rows, []string{layer.Name, string(layer.Result), took, cmp.Or(layer.Reason, "-"), oneLine(layer.Message)})
+		rows = append(rows, []string{layer.Name, string(layer.Result), took, cmp.Or(layer.Reason, "-"), words.OneLine(layer.Message)})
 	}
 	text := formatTable(rows, noHeaders)
 	if len(status.Findings) == 0 {
@@ -74,7 +75,7 @@ func checkTable(status *v1alpha1.WindowsInstanceCheckStatus, noHeaders bool) str
 	}
 	rows = [][]string{{"FINDING", "SEVERITY", "MESSAGE"}}
 	for _, finding := range status.Findings {
-		rows = append(rows, []string{finding.Code, string(finding.Severity), oneLine(finding.Message)})
+		rows = append(rows, []string{finding.Code, string(finding.Severity), words.OneLine(finding.Message)})
 	}
 	return text + "\n" + formatTable(rows, noHeaders)
 }

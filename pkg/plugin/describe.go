@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 func newDescribe(e *env) *cobra.Command {
@@ -162,7 +163,7 @@ func pendingUpdates(u *v1alpha1.WindowsUpdatesStatus, now time.Time) string {
 		text = fmt.Sprintf("%d pending, %d of them for security, searched for %s ago", u.Pending, u.Security, ago(u.SearchedAt.Time, now))
 	}
 	if u.Message != "" {
-		text += "; the last search failed: " + oneLine(u.Message)
+		text += "; the last search failed: " + words.OneLine(u.Message)
 	}
 	return text
 }
@@ -178,7 +179,7 @@ func failedUpdates(i *v1alpha1.WindowsInstance, now time.Time) [][]string {
 		if f.Security {
 			install = v1alpha1.InstallSecurity
 		}
-		text := f.Name + ": " + orNone(oneLine(f.Message))
+		text := f.Name + ": " + orNone(words.OneLine(f.Message))
 		if f.Interactive {
 			rows = append(rows, []string{"Failed update:", text})
 			continue
@@ -367,7 +368,7 @@ func describeOperations(b *strings.Builder, status *v1alpha1.WindowsInstanceStat
 		section(b, "Operation", operationRows(op, now))
 		rows := [][]string{{"STEP", "STATE", "TOOK", "MESSAGE"}}
 		for _, step := range op.Steps {
-			rows = append(rows, []string{step.Name, string(step.State), took(step.StartedAt, step.FinishedAt, now), oneLine(step.Message)})
+			rows = append(rows, []string{step.Name, string(step.State), took(step.StartedAt, step.FinishedAt, now), words.OneLine(step.Message)})
 		}
 		if len(op.Steps) > 0 {
 			section(b, "Steps", rows)
@@ -377,7 +378,7 @@ func describeOperations(b *strings.Builder, status *v1alpha1.WindowsInstanceStat
 	}
 	rows := [][]string{{"OPERATION", "PHASE", "BY", "AGE", "TOOK", "MESSAGE"}}
 	for _, op := range status.History {
-		rows = append(rows, []string{string(op.Type), string(op.Phase), op.RequestedBy, ago(op.RequestedAt.Time, now), took(op.StartedAt, op.FinishedAt, now), oneLine(op.Message)})
+		rows = append(rows, []string{string(op.Type), string(op.Phase), op.RequestedBy, ago(op.RequestedAt.Time, now), took(op.StartedAt, op.FinishedAt, now), words.OneLine(op.Message)})
 	}
 	if len(status.History) > 0 {
 		section(b, "History", rows)
@@ -395,7 +396,7 @@ func operationRows(op *v1alpha1.Operation, now time.Time) [][]string {
 		{"ID:", op.ID},
 		{"Revision:", v1alpha1.ShortRevision(op.Revision)},
 		{"Impact:", string(op.Impact)},
-		{"Message:", oneLine(op.Message)},
+		{"Message:", words.OneLine(op.Message)},
 	}
 	if op.Progress != nil && op.Active() {
 		rows = append(rows, []string{"Progress:", progressOf(op.Progress)})
@@ -428,9 +429,6 @@ func took(from, to *metav1.Time, now time.Time) string {
 	return duration.HumanDuration(to.Sub(from.Time))
 }
 
-// oneLine keeps a message in its cell.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
 func describeEvents(b *strings.Builder, events []corev1.Event, now time.Time) {
 	rows := [][]string{{"TYPE", "REASON", "AGE", "FROM", "MESSAGE"}}
 	for _, event := range events {
@@ -442,7 +440,7 @@ func describeEvents(b *strings.Builder, events []corev1.Event, now time.Time) {
 		if count > 1 {
 			age += fmt.Sprintf(" (x%d)", count)
 		}
-		rows = append(rows, []string{event.Type, event.Reason, age, cmp.Or(event.ReportingController, event.Source.Component), oneLine(event.Message)})
+		rows = append(rows, []string{event.Type, event.Reason, age, cmp.Or(event.ReportingController, event.Source.Component), words.OneLine(event.Message)})
 	}
 	tableSection(b, "Events", rows)
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // drainFlags are those of kubectl drain.
@@ -224,7 +225,7 @@ change and what each change costs: nothing, a restart of a service, a drain, or 
 func planTable(plan []v1alpha1.PlannedChange, noHeaders bool) string {
 	rows := [][]string{{"KIND", "NAME", "ACTION", "IMPACT", "MESSAGE"}}
 	for _, change := range plan {
-		rows = append(rows, []string{change.Kind, change.Name, change.Action, string(change.Impact), cmp.Or(oneLine(change.Message), "-")})
+		rows = append(rows, []string{change.Kind, change.Name, change.Action, string(change.Impact), cmp.Or(words.OneLine(change.Message), "-")})
 	}
 	return formatTable(rows, noHeaders)
 }
@@ -286,7 +287,7 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 		return fmt.Errorf("%w; the end of the %s is requested; see it with `kubectl windows describe %s -n %s`", err, what, t.Name, t.Namespace)
 	}
 	if ended.Phase != v1alpha1.OperationCanceled {
-		return fmt.Errorf("windowsinstance/%s: the %s had ended before: %s: %s", t.Name, what, strings.ToLower(string(ended.Phase)), orNone(oneLine(ended.Message)))
+		return fmt.Errorf("windowsinstance/%s: the %s had ended before: %s: %s", t.Name, what, strings.ToLower(string(ended.Phase)), orNone(words.OneLine(ended.Message)))
 	}
-	return e.print(fmt.Sprintf("windowsinstance/%s: %s canceled: %s\n", t.Name, what, orNone(oneLine(ended.Message))))
+	return e.print(fmt.Sprintf("windowsinstance/%s: %s canceled: %s\n", t.Name, what, orNone(words.OneLine(ended.Message))))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // progress shows how far an operation is: on a terminal in one line that is
@@ -133,7 +134,7 @@ func progressText(op *v1alpha1.Operation, allSteps bool) string {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
 	} else if op.Message != "" {
-		b.WriteString("; " + oneLine(op.Message))
+		b.WriteString("; " + words.OneLine(op.Message))
 	}
 	return b.String()
 }

@@ -414,11 +414,11 @@ func stateOf(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, why
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c == nil || c.Status != metav1.ConditionTrue {
 		text += ", not ready"
 		if c != nil && c.Message != "" {
-			text += ": " + strings.TrimSuffix(oneLine(c.Message), ".")
+			text += ": " + strings.TrimSuffix(words.OneLine(c.Message), ".")
 		}
 	}
 	if op := status.FailedRestartFor(pool); op != nil {
-		text += fmt.Sprintf(", %s failed: %s", attemptOf(op), oneLine(words.FirstSentence(op.Message)))
+		text += fmt.Sprintf(", %s failed: %s", attemptOf(op), words.OneLine(words.FirstSentence(op.Message)))
 	}
 	if why != "" {
 		text += ", " + waitText(why)
@@ -502,7 +502,7 @@ func whyOutdated(status *v1alpha1.WindowsInstanceStatus, known bool) string {
 		return ""
 	}
 	if _, why, found := strings.Cut(c.Message, ". "); found { // the first sentence has the revisions
-		return ": " + strings.TrimSuffix(oneLine(why), ".")
+		return ": " + strings.TrimSuffix(words.OneLine(why), ".")
 	}
 	return ""
 }

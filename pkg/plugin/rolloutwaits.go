@@ -109,11 +109,11 @@ func bounded(why string) (inTheWay, bound string, ok bool) {
 func waitText(why string) string {
 	text, bound, ok := bounded(why)
 	if !ok {
-		return "waits: " + oneLine(words.FirstSentence(why))
+		return "waits: " + words.OneLine(words.FirstSentence(why))
 	}
 	for _, begin := range []string{"Waits for a slot: ", waitsForRemoval} {
 		text = strings.TrimPrefix(text, begin)
 	}
 	bound, _, _ = strings.Cut(bound, " (") // the flag, or the field
-	return fmt.Sprintf("waits (%s): %s", bound, oneLine(text))
+	return fmt.Sprintf("waits (%s): %s", bound, words.OneLine(text))
 }

@@ -29,6 +29,9 @@ func Form(n int, one, several string) string {
 	return several
 }
 
+// OneLine is a text without its line breaks, and with single spaces.
+func OneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // sentenceEnd matches the end of a sentence that another one, or another line, follows.
 var sentenceEnd = regexp.MustCompile(`\.\s+[A-Z]|\.?\s*\n`)
 

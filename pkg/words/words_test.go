@@ -49,3 +49,9 @@ func TestSteady(t *testing.T) {
 		}
 	}
 }
+
+func TestOneLine(t *testing.T) {
+	if got := OneLine(" a\r\n b\tc  d\n"); got != "a b c d" {
+		t.Errorf("got %q", got)
+	}
+}

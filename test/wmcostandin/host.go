@@ -279,7 +279,7 @@ func (h Host) removeOnce(path string) error {
 			return err
 		}
 		for _, name := range slices.Sorted(slices.Values(names)) {
-			if err := h.removeAll(path + `\` + name); err != nil {
+			if err := h.removeOnce(path + `\` + name); err != nil {
 				return err
 			}
 		}

@@ -292,7 +292,7 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 		} else {
 			text.WriteString("\n")
 		}
-		g.text = message.Shorten(strings.Join(strings.Fields(g.text), " "), maxQuoted) // a host may say several lines
+		g.text = message.Shorten(words.OneLine(g.text), maxQuoted) // a host may say several lines
 		line, rest := fmt.Sprintf("%s: %s", words.Enumerate(g.names, most), g.describe(in)), describeOthers(in, groups[i+1:])
 		if text.Len()+len(line)+len(rest) > maxBlockedBy {
 			text.WriteString(strings.TrimPrefix(describeOthers(in, groups[i:]), "\n"))

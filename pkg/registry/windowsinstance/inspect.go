@@ -23,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream/limits"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // Inspector inspects hosts.
@@ -302,7 +303,7 @@ func numbered(prefix string, n int64) string {
 
 // oneLine makes a cell of a text, which may have several lines and be long.
 func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = words.OneLine(s)
 	if runes := []rune(s); len(runes) > maxTableDetail {
 		return string(runes[:maxTableDetail-1]) + "…"
 	}

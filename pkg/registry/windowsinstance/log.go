@@ -26,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/stream/limits"
 	"github.com/openshift/windows-instance-api/pkg/stream/recheck"
 	"github.com/openshift/windows-instance-api/pkg/stream/relief"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // LogOpener opens logs on hosts.
@@ -240,7 +241,7 @@ func (s *logStreamer) farewell(failed error) string {
 		}
 		return string(end) + "\n"
 	case failed != nil && revoked != nil:
-		return "# end: " + strings.Join(strings.Fields(*revoked), " ") + "\n"
+		return "# end: " + words.OneLine(*revoked) + "\n"
 	case failed != nil || !s.draining.Load():
 		return ""
 	case asJSON:
