@@ -143,35 +143,58 @@ func (e *execution) clean(ctx context.Context) (*api.Result, error) {
 	return done, nil
 }
 
+// registrationPatience is for how long the Node that a kubelet has registered again may be unknown: the instance controller
+// finds it by a watch, which takes longer when the API server or this process is busy.
+const registrationPatience = time.Minute
+
 // deleteNode deletes the Node of the host, and no other one that has its name by now. A
-// host that was about to join may have become one after the removal began.
+// host that was about to join may have become one after the removal began, and a kubelet that started
+// again before it was removed may have registered its Node again.
 func (e *execution) deleteNode(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	node := e.nodeReference()
+	node := e.nodeToDelete()
 	if node == nil {
 		return noNode, nil
 	}
-	if known := e.instance.Status.Node; e.operation().Type == v1alpha1.OperationRemove && known != nil && known.Name == node.Name {
-		node = known // a kubelet that started again before it was removed has registered the Node again
-	}
-	err := retryAPI(ctx, e.clock, "Deleting the Node", isFinal, func() error {
-		err := e.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
-		if apierrors.IsConflict(err) {
-			return finalError{err}
+	another := false // Node has the name now
+	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, registrationPatience)
+	err := e.waitUntil(ctx, until, fmt.Sprintf("Waiting until it is known whose Node %s is now.", node.Name), func(ctx context.Context) (lacks string, err error) {
+		if known := e.nodeToDelete(); known != nil {
+			node = known
 		}
-		return err
+		err = retryAPI(ctx, e.clock, "Deleting the Node", isFinal, func() error {
+			err := e.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+			if apierrors.IsConflict(err) {
+				return finalError{err}
+			}
+			return err
+		})
+		if another = apierrors.IsConflict(err); another {
+			return "It was deleted meanwhile, and another one has its name", e.load(ctx)
+		}
+		return "", err
 	})
 	switch {
 	case apierrors.IsNotFound(err):
 		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted.", node.Name)}, nil
-	case apierrors.IsConflict(err):
+	case another && ctx.Err() == nil && !errors.Is(err, errOver):
 		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted. Another Node now has this name; it is kept.", node.Name)}, nil
 	case err != nil:
 		return result{}, fmt.Errorf("deleting Node %s: %w", node.Name, err)
 	}
 	return result{message: fmt.Sprintf("Node %s is deleted.", node.Name)}, nil
+}
+
+// nodeToDelete names the Node that is deleted with the host: the one that the host has by now, if that is recorded, under the name that
+// the operation began with. Nil: there is none.
+func (e *execution) nodeToDelete() *v1alpha1.NodeReference {
+	node := e.nodeReference()
+	if known := e.instance.Status.Node; node != nil && known != nil && known.Name == node.Name {
+		return known
+	}
+	return node
 }
 
 // forget closes the connections to the host. Of one that was ours WMCO is to have no host key either.

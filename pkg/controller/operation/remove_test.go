@@ -120,6 +120,22 @@ func TestRemove(t *testing.T) {
 			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
 		},
 		{
+			name: "it becomes known only later that the kubelet has registered the Node anew", want: succeeded,
+			set: func(f *fixture) {
+				f.host.fail["Cleanup"] = func() error {
+					node := f.node()
+					node.UID = "anew"
+					f.updateNode(node)
+					return nil
+				}
+				f.kube.PrependReactor("delete", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+					f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "anew" })
+					return false, nil, nil
+				})
+			},
+			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
 			name: "Windows is restarted", set: func(f *fixture) { f.host.cleanupReboots, f.host.down = true, 1 }, want: succeeded, wantRestarts: 1,
 			wantSteps: "Connect=Succeeded WaitForSlot=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Succeeded Boot=Succeeded DeleteNode=Succeeded Forget=Succeeded",
 			wantStep:  "Nothing of ours is on the host any more. 1 change was made. Windows has to be restarted: Delete Environment HTTP_PROXY.",
