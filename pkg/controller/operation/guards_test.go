@@ -234,6 +234,34 @@ func TestBlank(t *testing.T) {
 	}
 }
 
+// TestDropNodeKeepsToItsNode: of a host that was reinstalled the Node is deleted that nobody reports for, and not one that has got its name since, also if
+// that is known as that of the host.
+func TestDropNodeKeepsToItsNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps([]string{v1alpha1.StepPlan})
+			op.Node = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}
+			begin(&op.Steps[0], time.Now())
+			i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "another"}
+		}))
+		f.refuseOtherUIDs()
+		node := f.node()
+		node.UID = "another"
+		f.updateNode(node)
+		r, _ := f.process()
+		e := f.executing(r, v1alpha1.StepPlan)
+		e.facts = &api.Facts{}
+		if _, err := e.dropNode(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if f.findNode() == nil {
+			t.Error("the Node of another machine was deleted")
+		}
+	})
+}
+
 // TestDeletionNamesItsNode: another Node of the name, which comes between, is not deleted.
 func TestDeletionNamesItsNode(t *testing.T) {
 	t.Parallel()

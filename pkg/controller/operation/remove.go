@@ -159,7 +159,7 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	another := false // Node has the name now
-	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, registrationPatience)
+	until := e.clock.Now().Add(registrationPatience)
 	err := e.waitUntil(ctx, until, fmt.Sprintf("Waiting until it is known whose Node %s is now.", node.Name), func(ctx context.Context) (lacks string, err error) {
 		if known := e.nodeToDelete(); known != nil {
 			node = known
@@ -171,7 +171,7 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 			}
 			return err
 		})
-		if another = apierrors.IsConflict(err); another {
+		if another = apierrors.IsConflict(err); another && e.operation().Type == v1alpha1.OperationRemove {
 			return "It was deleted meanwhile, and another one has its name", e.load(ctx)
 		}
 		return "", err
@@ -187,11 +187,11 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("Node %s is deleted.", node.Name)}, nil
 }
 
-// nodeToDelete names the Node that is deleted with the host: the one that the host has by now, if that is recorded, under the name that
-// the operation began with. Nil: there is none.
+// nodeToDelete names the Node that is deleted. With a host that is removed that is the one which it has by now, if that is recorded, under the name
+// that the operation began with. A configuration deletes only the one that it has found out that nobody reports for. Nil: there is none.
 func (e *execution) nodeToDelete() *v1alpha1.NodeReference {
-	node := e.nodeReference()
-	if known := e.instance.Status.Node; node != nil && known != nil && known.Name == node.Name {
+	node, removes := e.nodeReference(), e.operation().Type == v1alpha1.OperationRemove
+	if known := e.instance.Status.Node; removes && node != nil && known != nil && known.Name == node.Name {
 		return known
 	}
 	return node
