@@ -442,7 +442,7 @@ func TestHostLine(t *testing.T) {
 			t.Errorf("it is %q, want %q", got, tt.want)
 		}
 	}
-	if got := poolTree(pool, nil); !strings.Contains(got, "\nPinned to revision 1.\n") || !strings.Contains(got, "its programs: e.\n") || !strings.Contains(got, "rollout resume p -n hosts\n") {
+	if got := poolTree(pool, nil); !strings.Contains(got, "\nPinned to revision 1.\n") || !strings.Contains(got, "worked with last: e.\n") || !strings.Contains(got, "rollout resume p -n hosts\n") {
 		t.Errorf("the pool is\n%s", got)
 	}
 }
@@ -504,7 +504,7 @@ func TestRolloutUndo(t *testing.T) {
 			p.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-4", To: "p-1", Reason: "refuse", RequestedBy: "bob", RequestedAt: new(metav1.Unix(1_700_000_000, 0))}
 			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUndoRefused, Message: "Revision p-4 stays undone as it was."}}
 		}, all, `"to":"p-1"`, "Revision p-4 stays undone as it was."},
-		{"the one that worked before", "undo p", worked("p-1", "p-2", "p-4"), all, `"undo":{"reason":null,"revision":"p-4","to":"p-2"}`, "windowsnodepool/p goes back to revision 2\nPinned by alice.\nHosts that keep the revision that they worked with last, as they cannot go back to the other one, say because neither they nor windows-controller have its programs: a.\nIt ends with another template or payload. To end it: kubectl windows rollout resume p -n hosts\n"},
+		{"the one that worked before", "undo p", worked("p-1", "p-2", "p-4"), all, `"undo":{"reason":null,"revision":"p-4","to":"p-2"}`, "windowsnodepool/p goes back to revision 2\nPinned by alice.\nThese hosts cannot go back, for example because neither they nor windows-controller have the programs, and keep the revision they worked with last: a.\nIt ends with another template or payload. To end it: kubectl windows rollout resume p -n hosts\n"},
 		{"the last that worked", "undo p", worked("p-1", "p-2"), all, `"to":"p-2"`, "goes back to revision 2\n"},
 		{"with a reason", "undo p --reason=broken", worked("p-1", "p-4"), all, `"reason":"broken"`, "goes back to revision 1\n"},
 		{"by its number", "undo p --to-revision=1 --dry-run", worked("p-1", "p-2"), all, `"to":"p-1"`, "windowsnodepool/p goes back to revision 1 (server dry run)\n"},

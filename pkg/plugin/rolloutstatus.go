@@ -22,8 +22,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
-// steady is for how long a pool must look finished: what a change of its spec means for its hosts is found out
-// within moments, but not by the one who says that the change was seen.
+// steady is for how long a pool must look finished. One controller notes the change of its spec, another one finds out moments later what that means
+// for the hosts.
 const steady = 3 * time.Second
 
 // maxOutstanding is how many hosts are named on which something is outstanding.

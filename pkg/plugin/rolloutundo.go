@@ -201,7 +201,7 @@ func asksForAnother(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback)
 func pinText(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback) string {
 	text := back.Message
 	if len(back.WithoutPrograms) > 0 {
-		text += fmt.Sprintf("\nHosts that keep the revision that they worked with last, as they cannot go back to the other one, say because neither they nor windows-controller have its programs: %s.", strings.Join(back.WithoutPrograms, ", "))
+		text += fmt.Sprintf("\nThese hosts cannot go back, for example because neither they nor windows-controller have the programs, and keep the revision they worked with last: %s.", strings.Join(back.WithoutPrograms, ", "))
 	}
 	return text + fmt.Sprintf("\nIt ends with another template or payload. To end it: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace)
 }

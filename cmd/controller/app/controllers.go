@@ -260,11 +260,11 @@ func (c *controllers) addInstance(context.Context) error {
 		ProbeTimeout:         c.options.ProbeTimeout,
 		RecheckInterval:      c.options.RecheckInterval,
 		Registerer:           ctrlmetrics.Registry,
-		WaitsChanged:         c.rollout.ToldChanged(),
+		WaitsChanged:         c.rollout.UpdateBlockedByChanged(),
 	}
 	if c.desired != nil {
 		o.Desired, o.Changed = c.desired, c.desired.Changed()
-		o.Waits = c.rollout.Told
+		o.Waits = c.rollout.UpdateBlockedBy
 		o.NodeSettled = func(ctx context.Context, i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, n *corev1.Node) (bool, error) {
 			return node.Settled(ctx, c.GetClient(), i, pool, n)
 		}

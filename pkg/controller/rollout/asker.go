@@ -134,8 +134,8 @@ func (a *asker) failing(i *v1alpha1.WindowsInstance) (why string, since time.Tim
 	return got.err, got.failing
 }
 
-// keep forgets the hosts that are not to be updated.
-func (a *asker) keep(known sets.Set[types.NamespacedName]) {
+// forgetOthers forgets the answers of all hosts but those that are to be updated.
+func (a *asker) forgetOthers(known sets.Set[types.NamespacedName]) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.answers {

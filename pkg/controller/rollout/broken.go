@@ -11,9 +11,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// downAfterUpdate returns the configuration that a host has whose Node is not ready although that succeeded not long before. Nil: there is none. That
-// something else is desired since changes nothing of it: the host is broken until it has that. An attempt since that did not bring the Node back
-// says nothing about its configuration.
+// downAfterUpdate returns the last configuration that succeeded, if the Node went down within [blamedFor] after it. Nil: it did not. That something
+// else is desired by now does not end it: the host is broken until it has that. Later attempts that did not bring the Node back say nothing
+// about the configuration.
 func downAfterUpdate(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	down, ok := downByItselfSince(status)
 	if !ok {

@@ -137,7 +137,7 @@ func TestCanary(t *testing.T) {
 						t.Errorf("%s waits for %q", key.Name, f.WaitsFor(key))
 					}
 				}
-				if text := f.blockedBy(poolKey{"ns", "p"}).text; started != tt.started || waiting != tt.waiting || (waiting > 0) != strings.Contains(text, "2 of pool p are updated first, and they are.") {
+				if text := f.blockedBy(poolKey{"ns", "p"}).text; started != tt.started || waiting != tt.waiting || (waiting > 0) != strings.Contains(text, "2 hosts of pool p were updated first.") {
 					t.Errorf("%d are updated and %d wait, want %d and %d: %q", started, waiting, tt.started, tt.waiting, text)
 				}
 			})

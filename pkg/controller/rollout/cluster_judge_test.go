@@ -151,7 +151,7 @@ func (c *cluster) judge(m *member, after *v1alpha1.WindowsInstance) {
 	case op.Type == v1alpha1.OperationReboot && op.Cause != v1alpha1.CauseWindowsUpdates:
 		takes = slotDisruption
 	case op.Type == v1alpha1.OperationRestartServices:
-		takes = slotRestart
+		takes = slotServiceRestart
 	}
 	b := m.in.bounds()
 	repairs, removes, updates := op.Cause == v1alpha1.CauseNodeNotReady, op.Type == v1alpha1.OperationRemove, op.Type == v1alpha1.OperationReconfigure

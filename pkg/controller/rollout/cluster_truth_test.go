@@ -198,7 +198,7 @@ func (c *cluster) justified(m *member, why reason, s *situation) bool {
 		return why.most == c.disruptions && c.disturbed >= c.disruptions
 	case waitsForFirst:
 		return s.works
-	case waitsForRestarts:
+	case waitsForServiceRestarts:
 		return len(why.hosts) >= why.most
 	case waitsForDownload:
 		return why.most > 0 && s.downloads()

@@ -4,69 +4,15 @@
 package rollout
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
-
-// nodes reads the Nodes of Windows hosts, by name. They belong to the cache and are only read.
-func (s *Scheduler) nodes(ctx context.Context) (map[string]*corev1.Node, error) {
-	var list corev1.NodeList
-	if err := s.client.List(ctx, &list, client.UnsafeDisableDeepCopy, client.MatchingLabels{corev1.LabelOSStable: string(corev1.Windows)}); err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
-	}
-	byName := make(map[string]*corev1.Node, len(list.Items))
-	for i := range list.Items {
-		byName[list.Items[i].Name] = &list.Items[i]
-	}
-	return byName, nil
-}
-
-// nodeOf is the Node of an instance, nil if it has none.
-func nodeOf(i *v1alpha1.WindowsInstance, nodes map[string]*corev1.Node) *corev1.Node {
-	if i.Status.Node == nil {
-		return nil
-	}
-	if node := nodes[i.Status.Node.Name]; node != nil && node.UID == i.Status.Node.UID {
-		return node
-	}
-	return nil
-}
-
-// observe notes what the Node of a host says itself, nil if it is gone. The condition of the instance may be older, as after the start
-// of a process, which has not looked at any host yet: a Node that has gone down meanwhile must not count as one that works. That of a host
-// which leaves does not come back, and counts no more: the removal may fail, or wait for somebody, for long.
-func (h *host) observe(node *corev1.Node) {
-	switch {
-	case node == nil && h.leaving:
-		h.node = false
-	case node == nil:
-		h.ready, h.lost = false, h.lost || h.node
-	default:
-		if h.ready && !nodeReady(node) {
-			if c := object.NodeReady(node); c != nil {
-				h.downSince = c.LastTransitionTime.Time
-			}
-		}
-		h.cordoned, h.ready = node.Spec.Unschedulable, h.ready && nodeReady(node)
-		h.interrupted = drain.MarkedFor(node, string(v1alpha1.OperationReconfigure)) != ""
-	}
-}
-
-// nodeReady says whether a Node is ready.
-func nodeReady(node *corev1.Node) bool {
-	c := object.NodeReady(node)
-	return c != nil && c.Status == corev1.ConditionTrue
-}
 
 // cameBack says whether a restart that did not succeed has left the Node of an instance cordoned, and that is ready again; and from
 // when on it may take pods. Nobody else would uncordon it after a restart that the controller began: nobody asked for it, and one host

@@ -69,7 +69,7 @@ func credentialsCondition(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.
 			return
 		}
 		out.Reason = reason
-		text = append(text, fmt.Sprintf("%s %s: %s.", words.Count(len(names), "host"), words.Form(len(names), one, several), words.Enumerate(slices.Sorted(slices.Values(names)), maxFailed)))
+		text = append(text, fmt.Sprintf("%s %s: %s.", words.Count(len(names), "host"), words.Form(len(names), one, several), enumerate(names)))
 	}
 	// The last reason counts: what somebody has to act on.
 	say(v1alpha1.ReasonKeyRotationPending, pending, "gets another key", "get another key")

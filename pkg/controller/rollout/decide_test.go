@@ -132,22 +132,22 @@ func TestDecide(t *testing.T) {
 		{name: "a host that is no Node does not count", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown, func(h *host) { h.node = false })}, start: "a"},
 		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained or restarted)"}},
 		{name: "another pool is another bound", most: 2, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "a b"},
-		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
-		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
-		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
-		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.turn = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "pools of a namespace take turns", hosts: []host{outdated("a", drains, hadTurn), outdated("b", drains, in("ns", "q"))}, start: "b", waits: map[string]string{"a": "another host is being changed: b"}},
 		{name: "the one with fewer slots first", pool: two, most: 2, hosts: []host{outdated("a", drains), outdated("b", "", changing(slotDisruption)), outdated("c", drains, in("ns", "q"))}, start: "c"},
 		{name: "many pools give a namespace no more", most: 2, hosts: []host{outdated("a", "", changing(slotDisruption)), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "nor does a pool that had no turn yet", hosts: []host{outdated("a", "", isUpToDate, hadTurn), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "what people ask for does not wait for the turn of its pool", hosts: []host{outdated("a", drains, operationWaits, asked, hadTurn), outdated("b", drains, in("ns", "q"))}, admit: "a"},
 		{name: "nor does a repair", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn), outdated("b", drains, in("ns", "q"))}, start: "a"},
-		{name: "unless it has failed", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, func(h *host) { h.remedy.kept = true }), outdated("b", drains, in("ns", "q"))}, start: "b"},
+		{name: "unless it has failed", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, func(h *host) { h.remedy.neverBegan = true }), outdated("b", drains, in("ns", "q"))}, start: "b"},
 		{name: "whatever else has failed on the host", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, hadTurn, missed), outdated("b", drains, in("ns", "q"))}, start: "a"},
 		{name: "a host that failed in its turn comes after others of its pool", hosts: []host{outdated("a", drains, missed), outdated("b", drains)}, start: "b"},
-		{name: "and is tried again after those that failed before it", hosts: []host{outdated("a", drains, func(h *host) { h.missed = testNow }), outdated("b", drains, missed)}, start: "b"},
+		{name: "and is tried again after those that failed before it", hosts: []host{outdated("a", drains, func(h *host) { h.lastFailed = testNow }), outdated("b", drains, missed)}, start: "b"},
 		{name: "unless it is broken", hosts: []host{outdated("a", drains, missed, breaks), outdated("b", drains)}, start: "a"},
-		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.turn = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
+		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.lastServed = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
 		{name: "what was changed half, and has to be drained, waits for its pool", pool: two, most: 5, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", drains, operationWaits, isHalf), outdated("c", drains, operationWaits, isHalf)}, admit: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
 		{name: "and for all pools", hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("z", drains, in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
 		{name: "and for no policy", pool: onRequest, hosts: []host{outdated("a", drains, operationWaits, isHalf)}, admit: "a"},
@@ -196,7 +196,7 @@ func TestDecide(t *testing.T) {
 		{name: "nor is its update next", pool: strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxFailures = new(int32(1)) }), hosts: []host{outdated("a", restart), outdated("b", restart, wentDown(time.Second))}, start: "a", waits: map[string]string{"b": "one host of pool p is updated first: a."}, again: awayPatience - time.Second},
 		{name: "one that stays down does not wait", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, wentDown(3*time.Minute))}, start: "a"},
 		{name: "a window that cannot be read", pool: window("whenever"), hosts: []host{outdated("a", drains)}, waits: map[string]string{"a": "The window of pool p does not open: must have five fields"}},
-		{name: "the canaries first", pool: canary, hosts: []host{outdated("a", restart, proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b", waits: map[string]string{"c": "2 of pool p are updated first, and they are. Raise or remove"}},
+		{name: "the canaries first", pool: canary, hosts: []host{outdated("a", restart, proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b", waits: map[string]string{"c": "2 hosts of pool p were updated first. To update the others, raise or remove"}},
 
 		{name: "Windows is restarted on one after the other", hosts: []host{toRestart("a"), toRestart("b")}, start: "a", waits: map[string]string{"b": "a is out of service (it is being restarted)"}},
 		{name: "within the bound of the cluster", hosts: []host{toRestart("a"), outdated("b", "", in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
@@ -276,8 +276,8 @@ func inAnHour(h *host) { h.restartDue = testNow.Add(time.Hour) }
 func isHalf(h *host) { h.begun, h.half = true, true }
 
 // hadTurn has a host be the one of its pool that was disturbed last, and missed has it have failed then.
-func hadTurn(h *host) { h.turn = testNow }
-func missed(h *host)  { h.missed = testNow.Add(-time.Minute) }
+func hadTurn(h *host) { h.lastServed = testNow }
+func missed(h *host)  { h.lastFailed = testNow.Add(-time.Minute) }
 
 func isConfirmed(h *host) { h.confirmed = true }
 
@@ -373,5 +373,15 @@ func TestDescribeWaits(t *testing.T) {
 		"a: The host is asked what its update costs."
 	if diff := cmp.Diff(want, describeWaits(poolKey{"ns", "p"}, got.waits)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestWaitingIsCountedByHost: a host that waits with an update and a restart is one that waits for a slot.
+func TestWaitingIsCountedByHost(t *testing.T) {
+	t.Parallel()
+	away := outdated("a", "", isUpToDate, isDown)
+	got := decide(state{disruptions: 1, now: testNow, hosts: []host{away, toRestart("b", func(h *host) { h.update, h.impact = true, v1alpha1.ImpactDrain })}})
+	if got.waiting != 1 || len(got.start) > 0 {
+		t.Errorf("%d wait, and %v are started", got.waiting, got.start)
 	}
 }

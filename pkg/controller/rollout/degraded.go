@@ -16,8 +16,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
-// maxFailed bounds how many instances that failed a message names.
-const maxFailed = 10
+// maxNamedInCondition is how many instances a condition names.
+const maxNamedInCondition = 10
+
+// enumerate names instances in a condition.
+func enumerate(names []string) string {
+	return words.Enumerate(slices.Sorted(slices.Values(names)), maxNamedInCondition)
+}
 
 // trouble is something that somebody has to act on.
 type trouble struct{ reason, text string }
@@ -40,7 +45,7 @@ func degradedCondition(troubles []trouble, outdated, lacking []string) metav1.Co
 		condition.Reason = v1alpha1.ReasonUpdatesFailed
 	}
 	if len(outdated) > 0 {
-		messages = append(messages, "Instances whose update failed, and which work as before: "+words.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
+		messages = append(messages, "Instances whose update failed, and which work as before: "+enumerate(outdated)+". See their condition UpToDate.")
 	}
 	messages = append(messages, lacking...)
 	if len(messages) > 0 {
@@ -108,7 +113,7 @@ func (s *said) add(name, text string) {
 
 // String names them.
 func (s *said) String() string {
-	return fmt.Sprintf("%s. Of %s is said: %s", words.Enumerate(slices.Sorted(slices.Values(s.names)), maxFailed), s.first, s.text)
+	return fmt.Sprintf("%s. Of %s is said: %s", enumerate(s.names), s.first, s.text)
 }
 
 // troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
@@ -123,7 +128,7 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 	}
 	slices.Sort(failed)
 	if len(failed) > 0 {
-		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + words.Enumerate(failed, maxFailed) + ". See their conditions."})
+		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + enumerate(failed) + ". See their conditions."})
 	}
 	var broken []*host
 	var helpless, forgotten, harmless, lack, stop []string
@@ -178,7 +183,7 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 		}
 		text := broken[0].brokenText()
 		if len(broken) > 1 {
-			text = fmt.Sprintf("Updates or restarts broke %d hosts: %s.", len(broken), words.Enumerate(slices.Sorted(slices.Values(names)), maxFailed))
+			text = fmt.Sprintf("Updates or restarts broke %d hosts: %s.", len(broken), enumerate(names))
 		}
 		if isBroken > most {
 			text += fmt.Sprintf(" No further host is updated or restarted while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures).", most)
@@ -190,24 +195,24 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 	}
 	if len(helpless) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation has tried everything, and the Nodes of these hosts are not ready: %s. %s",
-			words.Enumerate(slices.Sorted(slices.Values(helpless)), maxFailed), findOut(helpless))})
+			enumerate(helpless), findOut(helpless))})
 	}
 	if len(forgotten) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation tries nothing on hosts whose Nodes are not ready and on which so many operations have failed since that it is not known any more what was tried: %s. %s",
-			words.Enumerate(slices.Sorted(slices.Values(forgotten)), maxFailed), findOut(forgotten))})
+			enumerate(forgotten), findOut(forgotten))})
 	}
 	if most := max(most, harmlessFailures); len(harmless) > most {
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",
-			most, words.Enumerate(slices.Sorted(slices.Values(harmless)), maxFailed), findOut(harmless))})
+			most, enumerate(harmless), findOut(harmless))})
 	}
 	if held.updates && len(stop) > most {
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
-			most, words.Enumerate(slices.Sorted(slices.Values(stop)), maxFailed), findOut(stop))})
+			most, enumerate(stop), findOut(stop))})
 	} else { // they are tried again
 		lack = append(lack, stop...)
 	}
 	if len(lack) > 0 {
-		lacking = append(lacking, fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", words.Enumerate(slices.Sorted(slices.Values(lack)), maxFailed), findOut(lack)))
+		lacking = append(lacking, fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", enumerate(lack), findOut(lack)))
 	}
 	if len(notRestarted.names) > 0 {
 		lacking = append(lacking, fmt.Sprintf("Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: %s %s", &notRestarted, findOut(notRestarted.names)))

@@ -6,7 +6,9 @@
 //
 //   - decide (decide.go) is a function of the pools, their hosts and the time, and does nothing. The
 //     [Scheduler] reads what it decides by, and records the operations of the hosts that are next;
-//     package operation runs them.
+//     package operation runs them. What is known of one host is in host.go, slot.go, broken.go, restart.go and remedy.go; what
+//     is counted during a pass in pass.go; which host is next in queue.go; what keeps the others
+//     in blocked.go, and its words in reason.go.
 //   - The reconciler sums up the instances of each WindowsNodePool in its status. How many
 //     hosts the source of a pool asks for, and the condition SourceSynced, come from the
 //     controller of the source; for a pool of instances made by hand there is no such

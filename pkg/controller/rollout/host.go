@@ -24,28 +24,6 @@ type poolKey struct {
 	name      string // empty: in no pool
 }
 
-// slot is what a host takes of what is shared by all.
-type slot int
-
-const (
-	slotNone slot = iota
-	// slotRestart is for hosts whose services are restarted.
-	slotRestart
-	// slotDisruption is for hosts that are drained or restarted.
-	slotDisruption
-)
-
-// slotOf is what an impact takes.
-func slotOf(impact v1alpha1.ChangeImpact) slot {
-	switch impact {
-	case v1alpha1.ImpactDrain, v1alpha1.ImpactReboot:
-		return slotDisruption
-	case v1alpha1.ImpactRestart:
-		return slotRestart
-	}
-	return slotNone
-}
-
 // host is what decides about a host.
 type host struct {
 	key     types.NamespacedName
@@ -85,16 +63,16 @@ type host struct {
 	// heldBack: it keeps or gets another revision than that of its pool, which is rolled back. hasOwn: what is desired of it is known to be of that
 	// other one, so that what it is to get is a change of the cluster or of its own.
 	heldBack, hasOwn bool
-	// named: it is to get that because the one of its pool broke it, and has not got it yet. rollsBack: nothing is done to it meanwhile,
-	// and what is desired of it is not known to be what broke it.
+	// named: status.rolledBack names it, and it has not gone back yet. rollsBack: it is named, can be updated now, and what is desired of it is
+	// not known to be the revision that broke it.
 	named, rollsBack bool
-	// undoes: it is to get another revision than that of its pool because somebody has undone that. keeps: it is not, as it cannot.
-	undoes, keeps bool
+	// undoes: it is to get another revision than that of its pool because somebody has undone that. keepsRevision: it is not, as it cannot.
+	undoes, keepsRevision bool
 	// unconfirmed: it is left as it is, though something else is desired, until somebody confirms what it is to have.
 	unconfirmed bool
-	// turn is when the host was given back that was disturbed last: what follows is the turn of others. Zero: not known.
-	// missed is the same if that failed, for example because pods did not leave. Zero: it did not.
-	turn, missed time.Time
+	// lastServed is when it last gave a slot back: after that others of its pool come first. Zero: not known.
+	// lastFailed is the same if its operation failed, for example because pods did not leave. Zero: it did not.
+	lastServed, lastFailed time.Time
 
 	// holds is the slot that it has according to the record of its operation.
 	holds slot
@@ -166,8 +144,7 @@ type host struct {
 	refused unwritable
 }
 
-// newHost says what decides about the host of an instance. Whether it is to be updated, what that costs, and whether its
-// removal was confirmed, is said by others.
+// newHost returns what an instance says of its host. [Scheduler.decide] adds what the Node, the pool and the host itself say.
 func newHost(i *v1alpha1.WindowsInstance) host {
 	status, op := &i.Status, i.Status.Operation
 	h := host{
@@ -222,7 +199,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	worked := false // with what it got after the operation that is looked at
 	for n, o := range status.Operations() {
 		if !o.Active() && o.Cause != "" && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
-			h.hadTurn(o)
+			h.noteServed(o)
 		}
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
 			continue
@@ -235,7 +212,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 			h.got = o.FinishedAt.Time
 		}
 		if slotOf(o.AdmittedImpact) == slotDisruption {
-			h.hadTurn(o)
+			h.noteServed(o)
 		}
 		if o.Phase == v1alpha1.OperationSucceeded && disturbs(o) && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
 			h.proves = o.StartedAt.Time
@@ -244,14 +221,14 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	return h
 }
 
-// hadTurn notes that the host had a slot for an operation that has ended, of which the newest counts.
-func (h *host) hadTurn(o *v1alpha1.Operation) {
-	if !h.turn.IsZero() || o.FinishedAt == nil {
+// noteServed notes that the host had a slot for an operation that has ended, of which the newest counts.
+func (h *host) noteServed(o *v1alpha1.Operation) {
+	if !h.lastServed.IsZero() || o.FinishedAt == nil {
 		return
 	}
-	h.turn = o.FinishedAt.Time
+	h.lastServed = o.FinishedAt.Time
 	if o.Phase == v1alpha1.OperationFailed {
-		h.missed = h.turn
+		h.lastFailed = h.lastServed
 	}
 }
 
@@ -283,85 +260,6 @@ func (h *host) failedFor(cause v1alpha1.OperationCause) string {
 func hasJustGot(status *v1alpha1.WindowsInstanceStatus) bool {
 	op := status.NewestOperation(v1alpha1.OperationReconfigure)
 	return op != nil && op.Phase == v1alpha1.OperationSucceeded && op.Revision != "" && op.Revision == status.DesiredRevision
-}
-
-// holds is the slot that an operation has. One that found out that it costs less than it was admitted with
-// has the smaller one.
-func holds(op *v1alpha1.Operation) slot {
-	if op.Active() && op.Type == v1alpha1.OperationRemove {
-		return slotOf(op.AdmittedImpact)
-	}
-	if op.Active() && op.Cause != "" && op.Type != v1alpha1.OperationReconfigure {
-		switch op.Type {
-		case v1alpha1.OperationUncordon:
-			return slotNone
-		case v1alpha1.OperationRestartServices:
-			return slotRestart
-		}
-		if op.Cause == v1alpha1.CauseWindowsUpdates && (len(op.Steps) == 0 || op.FindStep(v1alpha1.StepWaitForSlot) != nil) && !op.Admitted() || uncordoned(op) {
-			return slotNone
-		}
-		return slotDisruption
-	}
-	if disrupted(op) {
-		return slotDisruption
-	}
-	if restarting(op) {
-		return slotRestart
-	}
-	if !op.Active() || op.Type != v1alpha1.OperationReconfigure || op.JoinsAgain || op.AdmittedImpact == "" {
-		return slotNone
-	}
-	if uncordoned(op) && slotOf(op.AdmittedImpact) == slotDisruption {
-		return slotNone
-	}
-	if op.Phase == v1alpha1.OperationRunning && op.Node == nil {
-		return slotNone // it is no Node
-	}
-	if op.Impact == "" || !planned(op) {
-		return slotOf(op.AdmittedImpact)
-	}
-	return min(slotOf(op.AdmittedImpact), slotOf(op.Impact))
-}
-
-// downloads says whether updates of Windows that a person has asked for are not on the host yet. It is drained for them as soon as they are,
-// and works until then.
-func downloads(op *v1alpha1.Operation) bool {
-	if !op.Active() || op.Cause != "" || !op.Reboot.InstallsUpdates() {
-		return false
-	}
-	slot := op.FindStep(v1alpha1.StepWaitForSlot) // which is over at once
-	return len(op.Steps) == 0 || slot != nil && !slot.Ended()
-}
-
-// prepares says whether an operation downloads updates of Windows, or waits for its slot with them.
-func prepares(op *v1alpha1.Operation) bool {
-	return op.Active() && op.Cause == v1alpha1.CauseWindowsUpdates && holds(op) == slotNone && !uncordoned(op)
-}
-
-// uncordoned says whether the Node takes pods again, whatever the operation still does.
-func uncordoned(op *v1alpha1.Operation) bool { return ended(op, v1alpha1.StepUncordon) }
-
-// planned says whether the operation has found out what it costs.
-func planned(op *v1alpha1.Operation) bool { return ended(op, v1alpha1.StepPlan) }
-
-func ended(op *v1alpha1.Operation, name string) bool {
-	step := op.FindStep(name)
-	return step != nil && step.Ended()
-}
-
-// waiting says whether an operation is at a step that waits to be admitted. Releases before the step
-// WaitForSlot waited in the steps that it is about.
-func waiting(op *v1alpha1.Operation) bool {
-	if op.FindStep(v1alpha1.StepWaitForSlot) != nil {
-		return runs(op, v1alpha1.StepWaitForSlot)
-	}
-	return slotOf(op.Impact) != slotNone && (runs(op, v1alpha1.StepCordon) || runs(op, v1alpha1.StepApply))
-}
-
-func runs(op *v1alpha1.Operation, name string) bool {
-	step := op.FindStep(name)
-	return step != nil && step.State == v1alpha1.StepRunning
 }
 
 // unavailable says whether a Node of the pool counts as out of service. That of a broken host does, whoever has uncordoned it: what it

@@ -38,13 +38,13 @@ func TestNewHost(t *testing.T) {
 		holds            slot
 		waits            v1alpha1.ChangeImpact
 	}{
-		{"services are restarted", restart, restart, nil, slotRestart, ""},
+		{"services are restarted", restart, restart, nil, slotServiceRestart, ""},
 		{"it is drained", drains, drains, nil, slotDisruption, ""},
 		{"it is restarted", reboot, drains, nil, slotDisruption, ""},
 		{"it has not begun", "", drains, pending, slotDisruption, ""},
 		{"it has not begun, and will cost nothing", "", none, pending, slotNone, ""},
-		{"it costs less than it may", restart, drains, nil, slotRestart, ""},
-		{"it costs more than it may", drains, restart, waits, slotRestart, drains},
+		{"it costs less than it may", restart, drains, nil, slotServiceRestart, ""},
+		{"it costs more than it may", drains, restart, waits, slotServiceRestart, drains},
 		{"it waits", restart, "", waits, slotNone, restart},
 		{"it waits for what was admitted", drains, reboot, waits, slotDisruption, ""},
 		{"it may not wait yet", drains, "", state(v1alpha1.StepWaitForSlot, v1alpha1.StepPending), slotNone, ""},
@@ -267,7 +267,7 @@ func TestTurn(t *testing.T) {
 	} {
 		i := ready("a")
 		i.Status.Operation = &op
-		if got := newHost(i).turn; !got.Equal(testNow) {
+		if got := newHost(i).lastServed; !got.Equal(testNow) {
 			t.Errorf("%s: %s", op.Type, got)
 		}
 	}

@@ -44,7 +44,7 @@ type Options struct {
 	// GoesBack says why hosts must not go back to programs that they had, empty if they may, and whether the controller can send all
 	// of them. It reports false for ok while that is not known. Nil: they may, and it can.
 	GoesBack func(document.Payload) (why string, ships, ok bool)
-	// Changed says when these may have changed. Nil: it does not.
+	// Changed says when the results of Payload or GoesBack may have changed. Nil: they do not.
 	Changed <-chan event.GenericEvent
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder

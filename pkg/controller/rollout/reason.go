@@ -37,25 +37,25 @@ const (
 type waitKind string
 
 const (
-	waitsForPlan     waitKind = "Plan"
-	waitsForRequest  waitKind = "Request"
-	waitsForWindow   waitKind = "Window"
-	waitsForCanary   waitKind = "Canary"
-	waitsForBroken   waitKind = "Broken"
-	waitsForFailed   waitKind = "Failed"
-	waitsForPool     waitKind = "Pool"
-	waitsForCluster  waitKind = "Cluster"
-	waitsForFirst    waitKind = "First"
-	waitsForRestarts waitKind = "Restarts"
-	waitsForUpdates  waitKind = "Updates"
-	waitsForDownload waitKind = "Download"
-	waitsForRenewals waitKind = "Renewals"
-	waitsForHealth   waitKind = "Health"
-	waitsForPerson   waitKind = "Person"
-	waitsForMemory   waitKind = "Memory"
-	waitsForTime     waitKind = "Time"
-	waitsForResume   waitKind = "Resume"
-	waitsForPrograms waitKind = "Programs"
+	waitsForPlan            waitKind = "Plan"
+	waitsForRequest         waitKind = "Request"
+	waitsForWindow          waitKind = "Window"
+	waitsForCanary          waitKind = "Canary"
+	waitsForBroken          waitKind = "Broken"
+	waitsForFailed          waitKind = "Failed"
+	waitsForPool            waitKind = "Pool"
+	waitsForCluster         waitKind = "Cluster"
+	waitsForFirst           waitKind = "First"
+	waitsForServiceRestarts waitKind = "Restarts"
+	waitsForUpdates         waitKind = "Updates"
+	waitsForDownload        waitKind = "Download"
+	waitsForRenewals        waitKind = "Renewals"
+	waitsForHealth          waitKind = "Health"
+	waitsForPerson          waitKind = "Person"
+	waitsForMemory          waitKind = "Memory"
+	waitsForTime            waitKind = "Time"
+	waitsForResume          waitKind = "Resume"
+	waitsForPrograms        waitKind = "Programs"
 	// waitsForConfirmation is for hosts of which nobody knows what they were to have.
 	waitsForConfirmation waitKind = "Confirmation"
 	// waitsForRepair is for hosts that are broken, and that nothing is tried on.
@@ -137,8 +137,8 @@ func (r reason) describe(in poolKey) string {
 		}
 		return fmt.Sprintf("The window of %s opens at %s.", pool, r.at.UTC().Format(time.RFC3339))
 	case waitsForCanary:
-		return fmt.Sprintf("%d of %s are updated first, and they are. Raise or remove spec.updateStrategy.rollingUpdate.canary to update the others, for example: kubectl patch wnp %s -n %s --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"canary\":null}}}}'",
-			r.most, pool, in.name, in.namespace)
+		return fmt.Sprintf("%s of %s %s updated first. To update the others, raise or remove spec.updateStrategy.rollingUpdate.canary, for example: kubectl patch wnp %s -n %s --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"canary\":null}}}}'",
+			words.Count(r.most, "host"), pool, words.Form(r.most, "was", "were"), in.name, in.namespace)
 	case waitsForBroken:
 		return r.describeBroken(in, pool)
 	case waitsForFailed:
@@ -159,7 +159,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForPerson:
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForMemory:
-		return fmt.Sprintf("Its Node is not ready, and so many operations have failed since that it is not known any more what spec.remediation of %s has tried; nothing is tried twice. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
+		return fmt.Sprintf("Its Node is not ready. The history of its operations no longer says what spec.remediation of %s has tried, and nothing is tried twice. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForTime:
 		text := fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
 		if r.failed != "" {
@@ -169,7 +169,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForResume:
 		return fmt.Sprintf("The revision of %s was rolled back, because it broke hosts (status.rolledBack). Change spec.template or the payload, or try the same again: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForPrograms:
-		return fmt.Sprintf("The revision of %s was undone, and the host keeps the one that it worked with last, because neither it nor windows-controller has the programs of the earlier one, or because those do not suit the API servers any more, which the condition Degraded of the pool says then. Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
+		return fmt.Sprintf("The revision of %s was undone, and the host keeps the one it worked with last: neither it nor windows-controller has the programs of the earlier one, or they no longer suit the API servers (see condition Degraded of the pool). Give windows-controller the payload that has them, or end it: kubectl windows rollout resume %s -n %s", pool, in.name, in.namespace)
 	case waitsForConfirmation:
 		return r.describeUnconfirmed(in, pool)
 	case waitsForRepair:
@@ -188,8 +188,8 @@ func (r reason) describe(in poolKey) string {
 		return "Others manage the host, or it was released to them, so that it is only watched, and never updated or restarted. To whom it is left, and how to take it over: kubectl windows describe NAME -n " + in.namespace
 	case waitsForPayload:
 		return "It is only watched, and neither updated nor restarted, because windows-controller has no payload. Give it one (--payload)."
-	case waitsForRestarts:
-		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time, or on as many as --max-disruptive-operations says if that is more.", r.beingChanged(in), maxRestarts)
+	case waitsForServiceRestarts:
+		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time, or on as many as --max-disruptive-operations says if that is more.", r.beingChanged(in), maxServiceRestarts)
 	case waitsForRenewals:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of a namespace are configured again at a time because annotations of their Nodes ask for it.", r.beingChanged(in), r.most)
 	}
@@ -259,7 +259,7 @@ func (r reason) lasts() bool {
 // lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.
 func (k waitKind) lasts() bool {
 	switch k {
-	case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForRestarts, waitsForDownload, waitsForRenewals:
+	case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForServiceRestarts, waitsForDownload, waitsForRenewals:
 		return false
 	}
 	return true

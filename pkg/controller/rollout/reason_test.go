@@ -23,7 +23,7 @@ func TestDescribeSaysWhatToRun(t *testing.T) {
 		{reason{kind: waitsForPlan}, "The host is asked what its update costs."},
 		{
 			reason{kind: waitsForCanary, most: 2},
-			`2 of pool p are updated first, and they are. Raise or remove spec.updateStrategy.rollingUpdate.canary to update the others, for example: kubectl patch wnp p -n ns --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"canary":null}}}}'`,
+			`2 hosts of pool p were updated first. To update the others, raise or remove spec.updateStrategy.rollingUpdate.canary, for example: kubectl patch wnp p -n ns --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"canary":null}}}}'`,
 		},
 		{
 			reason{kind: waitsForHealth, most: 1, text: "3 of the pool are not"},

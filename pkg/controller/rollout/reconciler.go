@@ -129,11 +129,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case back.ByPerson(): // nothing goes back to what somebody has undone
 		current, worked = back.To, nowWorked(worked, back.Revision, true)
 	case revision != "" && settles == 0 && back == nil: // one that is rolled back is none to go back to
-		all, later := allWorkWith(pool, instances, revision, back, r.now())
+		all, in := allWorkWith(pool, instances, revision, back, r.now())
 		if all {
 			current, worked = revision, nowWorked(worked, revision, false)
 		}
-		again = sooner(again, later)
+		again = sooner(again, in)
 	}
 	if current != "" {
 		want.WithCurrentRevision(current)

@@ -79,7 +79,7 @@ func (s *Scheduler) announce(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation
 	case v1alpha1.CauseWindowsUpdates:
 		note = "Installing updates of Windows, because spec.windowsUpdates.install of the pool asks for it."
 	case v1alpha1.CauseCameBack:
-		note = "The Node is ready again, which a restart that failed had left cordoned: it is uncordoned."
+		note = "A failed restart had left the Node cordoned. It is ready again and is uncordoned."
 	case v1alpha1.CauseNodeNotReady:
 		kind, reason, note = corev1.EventTypeWarning, eventRepair, "The Node is not ready, although the host can be logged in to: its services are restarted."
 		if op.Type == v1alpha1.OperationReboot {

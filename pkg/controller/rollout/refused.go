@@ -91,8 +91,8 @@ func (s *Scheduler) refusedOf(i *v1alpha1.WindowsInstance) unwritable {
 	return s.refused[key]
 }
 
-// keepRefused forgets instances that are gone.
-func (s *Scheduler) keepRefused(known map[types.NamespacedName]*v1alpha1.WindowsInstance) {
+// forgetRefused forgets instances that are gone.
+func (s *Scheduler) forgetRefused(known map[types.NamespacedName]*v1alpha1.WindowsInstance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.refused {
@@ -100,12 +100,4 @@ func (s *Scheduler) keepRefused(known map[types.NamespacedName]*v1alpha1.Windows
 			delete(s.refused, key)
 		}
 	}
-}
-
-// earlier is the earlier one of two times, of which zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

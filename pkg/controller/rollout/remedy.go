@@ -25,8 +25,8 @@ type remedy struct {
 	due time.Time
 	// tried: everything was, and the Node is still not ready. forgotten: that may be so; what was done then has left the history.
 	tried, forgotten bool
-	// kept: it was tried before, and failed before the host was asked for it.
-	kept bool
+	// neverBegan: it was tried before, and each time it failed before anything was done to the host, for example because pods did not leave.
+	neverBegan bool
 }
 
 // remedyOf says what is to be done about the host of an instance, because its Node is not ready.
@@ -77,7 +77,7 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		if n := kept[action]; n > 0 {
 			due = later(due, keptAt[action].Add(backoff.After(restartBackoff, n)))
 		}
-		return remedy{action: action, due: due, kept: kept[action] > 0}
+		return remedy{action: action, due: due, neverBegan: kept[action] > 0}
 	}
 	return remedy{tried: true}
 }

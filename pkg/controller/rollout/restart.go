@@ -109,11 +109,3 @@ func manageable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) boo
 		status.Node != nil && status.MayHaveChangedHost() && status.ReleaseBegunBy() == nil && configured != nil && configured.Reason != v1alpha1.ReasonNotManaged &&
 		status.ObservedGeneration == i.Generation && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
 }
-
-// later is the later one of two times.
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

@@ -109,9 +109,9 @@ func alsoBrokenBy(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsIns
 	return names, again
 }
 
-// staysDown says whether the Node of a host that went down is so for [downFor], and after what time it may be. While something is being done to the host,
-// that is not known. Where hosts of the pool
-// that do not have the revision went down at about the same time, something else took all of them down.
+// staysDown says whether the Node of a host has been down for [downFor], and if it has not yet, after what time to ask again. It does not say so while
+// an operation may have taken the Node down, nor if hosts of the pool without the revision went down at about the same time: something else took all
+// of them down.
 func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance, now time.Time) (down bool, again time.Duration) {
 	at, known := nodeDownAt(i)
 	if !known {
@@ -161,14 +161,6 @@ const flapsOften = 3
 func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
 	since, down := downSince(&i.Status)
 	return since, down && (!i.Status.Operation.Active() || worksMeanwhile(i.Status.Operation))
-}
-
-// sooner is the shorter of two times to wait, of which zero is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }
 
 func compareHosts(a, b host) int { return compareAge(&a, &b) }

@@ -38,12 +38,12 @@ type Scheduler struct {
 	asker  *asker
 	// changed is called for each pool whose blocked-by text has changed. It must not block for long.
 	changed func(context.Context, types.NamespacedName)
-	// tells is called for each instance whose blocked-by text has changed, and toldChanged has them. It must not block for long.
-	tells       func(context.Context, types.NamespacedName)
-	toldChanged chan event.GenericEvent
+	// notify is called for each instance whose blocked-by text has changed, and blockedByChanged has them. It must not block for long.
+	notify           func(context.Context, types.NamespacedName)
+	blockedByChanged chan event.GenericEvent
 
 	mu sync.Mutex // guards what follows
-	// written has the resource version of instances as they were when a grant was written.
+	// written has the grants that the cache may not have yet.
 	written map[types.NamespacedName]grantWritten
 	// refused has the instances in whose status nothing can be written.
 	refused map[types.NamespacedName]unwritable
@@ -83,7 +83,7 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 func NewScheduler(c client.Client, o Options) *Scheduler {
 	return &Scheduler{
 		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
-		tells: func(context.Context, types.NamespacedName) {}, toldChanged: make(chan event.GenericEvent),
+		notify: func(context.Context, types.NamespacedName) {}, blockedByChanged: make(chan event.GenericEvent),
 		written: map[types.NamespacedName]grantWritten{}, refused: map[types.NamespacedName]unwritable{}, blocked: map[poolKey]holdup{},
 	}
 }
@@ -242,7 +242,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 			h.hasOwn = h.heldBack && hasOwn(instance, back)
 			h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
 			h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
-			h.keeps = !h.leaving && back.Keeps(instance.Name)
+			h.keepsRevision = !h.leaving && back.Keeps(instance.Name)
 			h.undoes = goesBack(instance, back)
 			h.returns = returns(instance, pool)
 			h.install = pool.Spec.WindowsUpdates.Install
@@ -271,8 +271,8 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		h.unfit, h.unfitFrom = unfit(instance, pool, in.now)
 		in.hosts = append(in.hosts, h)
 	}
-	s.asker.keep(wanted)
-	s.keepRefused(instances)
+	s.asker.forgetOthers(wanted)
+	s.forgetRefused(instances)
 	decided := decide(in)
 	decided.again = earlier(decided.again, lapses)
 	return instances, decided, nil
@@ -376,10 +376,10 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 		blocked[pool] = held
 	}
 	s.mu.Lock()
-	before, told := s.blocked, s.last.told
+	before, inConditions := s.blocked, s.last.inConditions
 	s.last, s.blocked = decided, blocked
 	s.mu.Unlock()
-	s.tell(ctx, told, decided.told)
+	s.notifyChanged(ctx, inConditions, decided.inConditions)
 	for pool := range before {
 		if _, ok := blocked[pool]; !ok {
 			s.changed(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})

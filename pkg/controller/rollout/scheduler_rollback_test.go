@@ -79,7 +79,7 @@ func TestScheduleGoingBack(t *testing.T) {
 		want     string // those that are drained
 		waits    map[string]string
 	}{
-		{name: "nothing is undone, and the canaries have another revision", strategy: canary, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": stayed, "b": stayed, "c": stayed}, want: "a", waits: map[string]string{"b": "1 of pool p are updated first", "c": "1 of pool p are updated first"}},
+		{name: "nothing is undone, and the canaries have another revision", strategy: canary, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": stayed, "b": stayed, "c": stayed}, want: "a", waits: map[string]string{"b": "1 host of pool p was updated first", "c": "1 host of pool p was updated first"}},
 		{name: "all go back that somebody wants to", strategy: canary, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": goesBack, "c": goesBack}, want: "a b c"},
 		{name: "though hosts are updated on request", strategy: onRequest, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": goesBack, "c": goesBack}, want: "a b c"},
 		{name: "so does one that was about to by itself when somebody wanted it", strategy: onRequest, back: broken, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": stayed, "b": stayed}, want: "a", waits: map[string]string{"b": "Pool p is updated when somebody asks for it"}},

@@ -55,7 +55,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 }
 
 // SetupWithManager adds the controllers to mgr. The cache of mgr must keep managed
-// fields of WindowsNodePools, and should be restricted by [CacheByObject]. Somebody has to receive from [Scheduler.ToldChanged].
+// fields of WindowsNodePools, and should be restricted by [CacheByObject]. Somebody has to receive from [Scheduler.UpdateBlockedByChanged].
 //
 // RBAC they need, in all namespaces:
 //
@@ -78,7 +78,9 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		of.Namespace, of.Name = pool.Namespace, pool.Name
 		watch.Send(ctx, changed, of)
 	}
-	s.tells = func(ctx context.Context, instance types.NamespacedName) { watch.Wake(ctx, s.toldChanged, instance) }
+	s.notify = func(ctx context.Context, instance types.NamespacedName) {
+		watch.Wake(ctx, s.blockedByChanged, instance)
+	}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{everything} })
 	if err := ctrl.NewControllerManagedBy(mgr).
 		Named(schedulerName).
@@ -127,8 +129,7 @@ func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) []reconcile
 	return requests
 }
 
-// decisive lets pass every change but those that are known not to be decided by: what is forgotten here costs a pass, and not hosts
-// that wait for one.
+// decisive passes every change but those known not to matter. A field that is forgotten here costs a pass, and leaves no host waiting.
 var decisive = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)

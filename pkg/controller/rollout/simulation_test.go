@@ -131,7 +131,7 @@ func simulate(t *rapid.T) {
 			}
 		},
 		"a host that is being changed has to be drained by now": func(t *rapid.T) {
-			if h := s.any(t); h.holds == slotRestart && !h.repairs && !h.leaving {
+			if h := s.any(t); h.holds == slotServiceRestart && !h.repairs && !h.leaving {
 				delete(s.ends, h.key)
 				h.waits, h.begun, h.half = v1alpha1.ImpactDrain, true, true
 				s.costs[h.key] = v1alpha1.ImpactDrain
@@ -152,11 +152,11 @@ func simulate(t *rapid.T) {
 			s.undone.Delete(of)
 			for i := range s.state.hosts {
 				if h := &s.state.hosts[i]; h.pool == of && (h.heldBack || undone) {
-					h.heldBack, h.hasOwn, h.rollsBack, h.undoes, h.updated = false, false, false, false, h.keeps
-					if !h.keeps {
+					h.heldBack, h.hasOwn, h.rollsBack, h.undoes, h.updated = false, false, false, false, h.keepsRevision
+					if !h.keepsRevision {
 						s.want(h, s.costs[h.key])
 					}
-					h.keeps = false
+					h.keepsRevision = false
 				}
 			}
 		},
@@ -213,7 +213,7 @@ func (s *simulated) undo(t *rapid.T, of poolKey) {
 			continue
 		}
 		h.heldBack, h.hasOwn, h.rollsBack = false, false, false
-		if h.keeps = h.updated && rapid.IntRange(0, 4).Draw(t, "keeps") == 0; !h.keeps {
+		if h.keepsRevision = h.updated && rapid.IntRange(0, 4).Draw(t, "keeps") == 0; !h.keepsRevision {
 			s.want(h, rapid.SampledFrom(impacts).Draw(t, "cost"))
 			h.undoes = true
 		}
@@ -227,7 +227,7 @@ func (s *simulated) outgrow(of poolKey) {
 		if h.pool != of || h.leaving || !h.undoes {
 			continue
 		}
-		h.undoes, h.keeps = false, true
+		h.undoes, h.keepsRevision = false, true
 		if _, runs := s.ends[h.key]; !runs && h.waits == "" && h.broken == nil && h.failed == nil {
 			h.updated, h.update, h.impact = true, false, ""
 		}
@@ -412,11 +412,11 @@ func (s *simulated) pass() decision {
 		switch h.holds {
 		case slotDisruption:
 			held++
-		case slotRestart:
+		case slotServiceRestart:
 			restarting++
 		}
 	}
-	if held > s.state.disruptions || restarting > max(maxRestarts, s.state.disruptions) {
+	if held > s.state.disruptions || restarting > max(maxServiceRestarts, s.state.disruptions) {
 		s.t.Fatalf("%d are out of service, allowed are %d; on %d services are restarted", held, s.state.disruptions, restarting)
 	}
 	return d
@@ -446,7 +446,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.unavailable() {
 			unavailable++
 		}
-		if o.broken != nil && (!h.undoes || !o.keeps) { // those that cannot go back with it are what it is undone for
+		if o.broken != nil && (!h.undoes || !o.keepsRevision) { // those that cannot go back with it are what it is undone for
 			broken++
 		}
 		// What a host gets of its own, as a rollback keeps it from the rest, those have not tried that had theirs before.
@@ -574,7 +574,7 @@ func (s *simulated) settle() {
 		case waitsForResume:
 			ok = h.heldBack
 		case waitsForPrograms:
-			ok = h.keeps
+			ok = h.keepsRevision
 		case waitsForHealth: // of the pool, or of the cluster
 			ok = s.down.Len() > 0
 		case waitsForBroken: // by a restart; everything else is tried again

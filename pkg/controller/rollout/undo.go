@@ -188,7 +188,7 @@ func unsuited(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, why s
 func unpins(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback) string {
 	text := back.Message + " "
 	if len(back.WithoutPrograms) > 0 {
-		text += fmt.Sprintf("Hosts that keep the revision that they worked with last, as they cannot go back to %s, say because neither they nor windows-controller have its programs: %s. ", back.To, words.Enumerate(back.WithoutPrograms, maxNamed))
+		text += fmt.Sprintf("These hosts cannot go back to %s, for example because neither they nor windows-controller have its programs, and keep the revision they worked with last: %s. ", back.To, words.Enumerate(back.WithoutPrograms, maxNamed))
 	}
 	return text + fmt.Sprintf("It ends with another template or payload. To end it: kubectl windows rollout resume %s -n %s", pool.Name, pool.Namespace)
 }

@@ -101,7 +101,7 @@ func TestUndo(t *testing.T) {
 	pool = f.pass()
 	updated := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionUpdated)
 	if pool.Status.UpdatedReplicas != 2 || updated.Reason != v1alpha1.ReasonUndone || updated.Status != metav1.ConditionFalse ||
-		!strings.Contains(updated.Message, "2 of 3 hosts of the pool have gone back. Pinned to revision 1 (") || !strings.Contains(updated.Message, "cannot go back to "+before+", say because neither they nor windows-controller have its programs: c.") || !strings.Contains(updated.Message, "kubectl windows rollout resume p -n ns") {
+		!strings.Contains(updated.Message, "2 of 3 hosts of the pool have gone back. Pinned to revision 1 (") || !strings.Contains(updated.Message, "cannot go back to "+before+", for example because neither they nor windows-controller have its programs, and keep the revision they worked with last: c.") || !strings.Contains(updated.Message, "kubectl windows rollout resume p -n ns") {
 		t.Errorf("%d are back: %+v", pool.Status.UpdatedReplicas, updated)
 	}
 	if meta.IsStatusConditionTrue(pool.Status.Conditions, v1alpha1.ConditionDegraded) {
@@ -477,7 +477,7 @@ func TestDecideUndone(t *testing.T) {
 	}{
 		{"at any time", nil, nil, []string{"b"}},
 		{"in a window", &v1alpha1.MaintenanceWindow{Schedule: "0 2 * * *", DurationSeconds: 3600}, nil, nil},
-		{"a host is broken that cannot go back", nil, func(h *host) { h.keeps = true }, []string{"b"}},
+		{"a host is broken that cannot go back", nil, func(h *host) { h.keepsRevision = true }, []string{"b"}},
 		{"a host is broken by going back", nil, func(*host) {}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -493,7 +493,7 @@ func TestDecideUndone(t *testing.T) {
 			goesBack := func(h *host) { h.undoes, h.update, h.impact = true, true, v1alpha1.ImpactDrain }
 			d := decide(state{
 				now: rollbackStart, disruptions: 9, pools: map[poolKey]policy{pool: policyOf(&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: spec}}, 4)},
-				hosts: append(more, of("a", func(h *host) { h.updated = true }), of("b", goesBack), of("c", goesBack), of("d", func(h *host) { h.updated, h.keeps = true, true })),
+				hosts: append(more, of("a", func(h *host) { h.updated = true }), of("b", goesBack), of("c", goesBack), of("d", func(h *host) { h.updated, h.keepsRevision = true, true })),
 			})
 			var started []string
 			for _, g := range d.start {

@@ -85,7 +85,7 @@ func (p *pass) settle() {
 		h := &p.hosts[i]
 		if until := h.downSince.Add(awayPatience); !h.downSince.IsZero() && until.After(p.now) {
 			h.justWentDown = true
-			p.later(until)
+			p.decideAgainAt(until)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (p *pass) idle() {
 			p.wait(h, reason{kind: waitsForRepair})
 		case h.unfit == "" || h.update: // which goes on by itself
 		case h.unfitFrom.After(p.now):
-			p.later(h.unfitFrom)
+			p.decideAgainAt(h.unfitFrom)
 		default:
 			p.wait(h, reason{kind: h.unfit, text: h.lacksInputs})
 		}

@@ -43,9 +43,7 @@ func updatesDue(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now
 			continue
 		}
 		n--
-		if due.IsZero() || f.RetryAt.Time.Before(due) {
-			due = f.RetryAt.Time
-		}
+		due = earlier(due, f.RetryAt.Time)
 	}
 	switch {
 	case n > 0:

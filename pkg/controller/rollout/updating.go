@@ -4,13 +4,10 @@
 package rollout
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // isChanged says whether something is done to the host of an instance that its pool wants, or a person configures it. held is what the
@@ -42,7 +39,7 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 	switch {
 	case len(changing) > 0:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress
-		c.Message = "Hosts that are being changed: " + words.Enumerate(slices.Sorted(slices.Values(changing)), maxFailed) + "."
+		c.Message = "Hosts that are being changed: " + enumerate(changing) + "."
 	case pool.Spec.Paused:
 		c.Reason, c.Message = v1alpha1.ReasonPaused, "spec.paused is true."
 	case held.moves:

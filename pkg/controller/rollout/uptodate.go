@@ -13,9 +13,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// told are the kinds of waits that the instances of hosts tell. All others are over when it is the turn of the host, or their conditions
+// inCondition says whether the condition UpToDate of an instance tells that kind of wait. All others are over when it is the turn of the host, or their conditions
 // say it anyway. None is about certain hosts or times: each is written once, however many hosts come before, or how often a window opens.
-func (k waitKind) told() bool {
+func (k waitKind) inCondition() bool {
 	switch k {
 	case waitsForRequest, waitsForWindow, waitsForCanary, waitsForBroken, waitsForFailed, waitsForResume:
 		return true
@@ -23,10 +23,10 @@ func (k waitKind) told() bool {
 	return false
 }
 
-// tells is what the instance of a host tells that waits. In a pool with a window also the turn of a host comes in that only.
-func (p *pass) tells(key types.NamespacedName, why reason) waitKind {
+// conditionKind is what the condition UpToDate of the instance of a host tells that waits. In a pool with a window also the turn of a host comes in that only.
+func (p *pass) conditionKind(key types.NamespacedName, why reason) waitKind {
 	switch {
-	case why.kind.told():
+	case why.kind.inCondition():
 		return why.kind
 	case why.kind == waitsForPlan && (why.text == "" || why.text == desiredChanges): // what else it waits for is not known before
 		return why.kind
@@ -38,12 +38,12 @@ func (p *pass) tells(key types.NamespacedName, why reason) waitKind {
 	return ""
 }
 
-// Told says what keeps the host of an instance from being updated, for its condition. Empty: nothing does, or it waits for its turn. It
+// UpdateBlockedBy says what keeps the host of an instance from being updated, for its condition. Empty: nothing does, or it waits for its turn. It
 // reports false before the first pass, and before the host has said what its update costs.
-func (s *Scheduler) Told(i *v1alpha1.WindowsInstance) (text string, known bool) {
+func (s *Scheduler) UpdateBlockedBy(i *v1alpha1.WindowsInstance) (text string, known bool) {
 	key := types.NamespacedName{Namespace: i.Namespace, Name: i.Name}
 	s.mu.Lock()
-	kind, in, known := s.last.told[key], s.last.poolOf[key], s.last.told != nil
+	kind, in, known := s.last.inConditions[key], s.last.poolOf[key], s.last.inConditions != nil
 	s.mu.Unlock()
 	if kind == waitsForPlan {
 		return "", false
@@ -69,19 +69,19 @@ func (s *Scheduler) Told(i *v1alpha1.WindowsInstance) (text string, known bool) 
 	return text, known
 }
 
-// ToldChanged has the instances of which [Scheduler.Told] says something else.
-func (s *Scheduler) ToldChanged() <-chan event.GenericEvent { return s.toldChanged }
+// UpdateBlockedByChanged has the instances of which [Scheduler.UpdateBlockedBy] says something else.
+func (s *Scheduler) UpdateBlockedByChanged() <-chan event.GenericEvent { return s.blockedByChanged }
 
-// tell has instances told that wait for something else than before.
-func (s *Scheduler) tell(ctx context.Context, before, now map[types.NamespacedName]waitKind) {
+// notifyChanged has instances looked at that wait for something else than before.
+func (s *Scheduler) notifyChanged(ctx context.Context, before, now map[types.NamespacedName]waitKind) {
 	for key, kind := range now {
 		if before[key] != kind && kind != waitsForPlan {
-			s.tells(ctx, key)
+			s.notify(ctx, key)
 		}
 	}
 	for key := range before {
 		if _, ok := now[key]; !ok {
-			s.tells(ctx, key)
+			s.notify(ctx, key)
 		}
 	}
 }

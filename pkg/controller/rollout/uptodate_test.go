@@ -19,8 +19,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// TestTold: a host is told what keeps it from its update, and not which hosts come before it.
-func TestTold(t *testing.T) {
+// TestUpdateBlockedBy: a host is told what keeps it from its update, and not which hosts come before it.
+func TestUpdateBlockedBy(t *testing.T) {
 	window := func(schedule string) func(*v1alpha1.PoolUpdateStrategy) {
 		return func(s *v1alpha1.PoolUpdateStrategy) {
 			s.Window = &v1alpha1.MaintenanceWindow{Schedule: schedule, DurationSeconds: 3600}
@@ -58,17 +58,17 @@ func TestTold(t *testing.T) {
 					}
 				}
 				var told []string
-				f.tells = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
+				f.notify = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
-				if text, known := f.Told(b); text != "" || known {
+				if text, known := f.UpdateBlockedBy(b); text != "" || known {
 					t.Errorf("before the first pass: %q, %t", text, known)
 				}
 				f.pass()
-				if text, known := f.Told(b); text != "" || known || slices.Contains(told, "b") {
+				if text, known := f.UpdateBlockedBy(b); text != "" || known || slices.Contains(told, "b") {
 					t.Errorf("before it has said what its update costs: %q, %t", text, known)
 				}
 				f.pass()
-				if text, known := f.Told(b); !known || !strings.HasSuffix(text, tt.want) || tt.want == "" && text != "" {
+				if text, known := f.UpdateBlockedBy(b); !known || !strings.HasSuffix(text, tt.want) || tt.want == "" && text != "" {
 					t.Errorf("got %q", text)
 				}
 				if !slices.Contains(told, "b") {
@@ -84,19 +84,19 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestToldWithoutAnAnswer: what kept a host before is told no longer when it cannot say what its update costs.
-func TestToldWithoutAnAnswer(t *testing.T) {
+// TestUpdateBlockedByWithoutAnAnswer: what kept a host before is told no longer when it cannot say what its update costs.
+func TestUpdateBlockedByWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 		pool.Spec.UpdateStrategy.Type = v1alpha1.OnRequest
 		b := needsUpdate("b")
 		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"b": v1alpha1.ImpactDrain}, pool, b)
 		var told []string
-		f.tells = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
+		f.notify = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
 		f.refuses = errors.New("the host is off")
 		f.pass()
 		f.pass()
-		if text, known := f.Told(b); text != "" || !known || !slices.Contains(told, "b") {
+		if text, known := f.UpdateBlockedBy(b); text != "" || !known || !slices.Contains(told, "b") {
 			t.Errorf("got %q, %t, told %s", text, known, told)
 		}
 	})

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// candidate is a host that may be disturbed if everything allows it.
+type candidate struct {
+	*host
+	impact v1alpha1.ChangeImpact
+	// start: an operation has to be recorded.
+	start bool
+	// cause is why, if it is no update.
+	cause v1alpha1.OperationCause
+}
+
+// toPrepare says whether what is granted is the download of updates of Windows, after which the host waits for its slot.
+func (c candidate) toPrepare() bool { return c.start && c.cause == v1alpha1.CauseWindowsUpdates }
+
+// pass is one decision in the making.
+type pass struct {
+	state
+	decision
+	queue   []candidate
+	unknown []*host
+	// held and restarting are the hosts that have slots, unavailable those of a pool that are out of service.
+	held, restarting []*host
+	unavailable      map[poolKey][]*host
+	preparing        map[string][]*host // by namespace
+	renewing         map[string][]*host // by namespace
+	shares           map[string]share   // by namespace
+	sums             map[poolKey]*sum
+	// nodes counts all Nodes, and unready those that are not ready.
+	nodes, unready int
+	// granted are the hosts that something is begun on.
+	granted sets.Set[types.NamespacedName]
+}
+
+// share is what a namespace or a pool has had of what is shared by all: how many slots for disruptions, and when one of its hosts last gave one back.
+type share struct {
+	slots      int
+	lastServed time.Time
+}
+
+// compare says which of two comes first: the one with the fewest slots, and then the one that has waited longest.
+func (s share) compare(other share) int {
+	return cmp.Or(cmp.Compare(s.slots, other.slots), s.lastServed.Compare(other.lastServed))
+}
+
+// sum is what is known of a pool.
+type sum struct {
+	share
+	size int
+	// broken are hosts that an update broke, failed those that failed with one that should cost nothing.
+	broken, failed []*host
+	// newest counts hosts with their desired configuration, or with the newest revision of the pool, and those that are about to have it.
+	// gotSince counts those that got what they are to have while others lack theirs.
+	newest, gotSince int
+	// lackSince is since when one of its hosts lacks its desired configuration. Zero: none does.
+	lackSince time.Time
+	// changing are hosts that are being disturbed by an update.
+	changing []*host
+	// proves is when the newest proof began that the present configuration works.
+	proves time.Time
+	// unready counts the Nodes that are not ready.
+	unready int
+	// lack are the hosts on which updates of Windows failed after their Nodes were drained for them.
+	lack []*host
+	// window says whether the window of the pool is open, and when to ask again. It is found out once for all hosts.
+	window func() (open bool, again time.Time)
+}
+
+func newPass(s state) *pass {
+	p := &pass{
+		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]share{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
+	}
+	for key, policy := range p.pools {
+		p.noteServed(key.namespace, policy.removed)
+	}
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		of := p.sums[h.pool]
+		if of == nil {
+			of = &sum{share: share{lastServed: p.policy(h.pool).removed}, window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
+			p.sums[h.pool] = of
+		}
+		of.size++
+		if h.node {
+			p.nodes++
+			if !h.ready {
+				p.unready, of.unready = p.unready+1, of.unready+1
+			}
+		}
+		switch {
+		case h.broken != nil:
+			of.broken = append(of.broken, h)
+		case h.failed != nil:
+			of.failed = append(of.failed, h)
+		}
+		if h.lacksUpdates {
+			of.lack = append(of.lack, h)
+		}
+		if h.updated || h.hasNewest {
+			of.newest++
+		}
+		if h.update || h.waits != "" && h.waitsWith == "" && !h.removes {
+			of.lackSince = earlier(of.lackSince, h.since)
+		}
+		of.proves = later(of.proves, h.proves)
+		of.lastServed = later(of.lastServed, h.lastServed)
+		p.noteServed(h.pool.namespace, h.lastServed)
+		if h.unavailable() {
+			p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
+		}
+		if h.prepares {
+			p.preparing[h.pool.namespace] = append(p.preparing[h.pool.namespace], h)
+		}
+		if h.renews {
+			p.renewing[h.pool.namespace] = append(p.renewing[h.pool.namespace], h)
+		}
+		p.hold(h, h.holds)
+	}
+	for i := range p.hosts {
+		if h := &p.hosts[i]; h.updated && !h.got.IsZero() && !h.got.Before(p.sums[h.pool].lackSince) {
+			p.sums[h.pool].gotSince++
+		}
+	}
+	return p
+}
+
+// noteServed notes that a host of a namespace had a slot until a time.
+func (p *pass) noteServed(namespace string, at time.Time) {
+	if of := p.shares[namespace]; at.After(of.lastServed) {
+		of.lastServed = at
+		p.shares[namespace] = of
+	}
+}
+
+// hold counts a slot.
+func (p *pass) hold(h *host, s slot) {
+	of := p.sums[h.pool]
+	switch s {
+	case slotDisruption:
+		p.held = append(p.held, h)
+		p.decision.held++
+		all := p.shares[h.pool.namespace]
+		all.slots, of.slots = all.slots+1, of.slots+1
+		if h.holds != slotDisruption {
+			all.lastServed, of.lastServed = p.now, p.now
+		}
+		p.shares[h.pool.namespace] = all
+	case slotServiceRestart:
+		p.restarting = append(p.restarting, h)
+	default:
+		return
+	}
+	if h.repairs || h.removes {
+		return
+	}
+	of.changing = append(of.changing, h)
+	if !h.updated {
+		of.gotSince++
+	}
+	if !h.updated && !h.hasNewest {
+		of.newest++
+	}
+}
+
+// wait notes what a host waits for.
+func (p *pass) wait(h *host, why reason) { p.waits[h.key], p.poolOf[h.key] = why, h.pool }
+
+// waitUntil notes that something is done to a host at a time, and why, unless it is an update.
+func (p *pass) waitUntil(h *host, at time.Time, what string, cause v1alpha1.OperationCause) {
+	p.decideAgainAt(at)
+	if _, waits := p.waits[h.key]; !waits {
+		p.wait(h, reason{kind: waitsForTime, at: at, text: what, failed: h.failedFor(cause), upkeep: upkeep(cause)})
+	}
+}
+
+// decideAgainAt has it decided again at a time, unless that is the zero time.
+func (p *pass) decideAgainAt(at time.Time) {
+	p.again = earlier(p.again, at)
+}
+
+// policy is that of a pool.
+func (p *pass) policy(key poolKey) policy {
+	if own, ok := p.pools[key]; ok {
+		return own
+	}
+	return policyOf(nil, 0)
+}
+
+// grant lets a candidate be disturbed.
+func (p *pass) grant(c candidate) {
+	p.granted.Insert(c.key)
+	g := grant{key: c.key, impact: c.impact, cause: c.cause}
+	if c.cause == v1alpha1.CauseWindowsUpdates {
+		g.install = c.install
+	}
+	if c.toPrepare() {
+		g.impact, c.prepares = v1alpha1.ImpactNone, true
+		p.start = append(p.start, g)
+		p.preparing[c.pool.namespace] = append(p.preparing[c.pool.namespace], c.host)
+		delete(p.waits, c.key)
+		return
+	}
+	if c.start {
+		p.start = append(p.start, g)
+	} else {
+		p.admit = append(p.admit, g)
+	}
+	if c.start && c.cause == v1alpha1.CauseVersionChanged {
+		p.renewing[c.pool.namespace] = append(p.renewing[c.pool.namespace], c.host)
+	}
+	was := c.unavailable()
+	c.repairs = !configures(c.cause)
+	delete(p.waits, c.key) // with something else
+	p.hold(c.host, slotOf(c.impact))
+	c.holds = slotOf(c.impact)
+	if !was && c.unavailable() {
+		p.unavailable[c.pool] = append(p.unavailable[c.pool], c.host)
+	}
+}
+
+// findAwaited finds the hosts that have slots which hosts of other pools wait for.
+func (p *pass) findAwaited() {
+	waiting := sets.New[poolKey]()
+	for key, why := range p.waits {
+		if why.kind == waitsForCluster {
+			waiting.Insert(p.poolOf[key])
+		}
+	}
+	for _, h := range p.held {
+		if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.pool) {
+			p.awaited.Insert(h.key)
+		}
+	}
+}
