@@ -26,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // short writes the states of steps as one letter each, in their order: S succeeded,
@@ -717,6 +718,52 @@ func (f *fixture) interrupt(at int, after bool) int {
 	stop()
 	f.onWrite = nil
 	return int(writes.Load())
+}
+
+// TestFailedDrainIsInterrupted: an operation whose drain failed has its Node uncordoned. If the process ends before that is recorded, the next one cordons and
+// drains the Node again before the host is changed or restarted: pods have come to it since.
+func TestFailedDrainIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, instance := range map[string]*v1alpha1.WindowsInstance{
+		"a configuration": newInstance(reconfigureOperation()),
+		"a restart":       newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), becauseOf(v1alpha1.CauseRestartAnnotated)),
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, instance)
+			f.configure()
+			node := f.node()
+			f.edit(func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: node.UID}
+			})
+			f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
+			f.host.impact = config.ImpactDrain
+			f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
+			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+				if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
+					return errors.New("the process was killed")
+				}
+				return nil
+			}
+			r, stop := f.process()
+			f.reconcile(r)
+			f.eventually("the Node to be cordoned and uncordoned", func() bool { return f.drain.runs > 0 && !f.node().Spec.Unschedulable })
+			stop()
+			f.mu.Lock()
+			f.onWrite = nil
+			f.mu.Unlock()
+			f.drain.err = nil
+			disturbed := func(what string) {
+				if !f.node().Spec.Unschedulable || f.drain.runs < 2 {
+					t.Errorf("%s, cordoned %v, drained %d times", what, f.node().Spec.Unschedulable, f.drain.runs)
+				}
+			}
+			f.host.onApplied = func(string) { disturbed("the host was changed") }
+			f.host.fail["Restart"] = func() error { disturbed("Windows was restarted"); return nil }
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {
+				t.Errorf("it is %s, cordoned %v: %s", op.Phase, f.node().Spec.Unschedulable, op.Message)
+			}
+		})
+	}
 }
 
 // TestFailureIsInterrupted: a configuration that failed, and was interrupted before that

@@ -121,6 +121,9 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 			}
 			return e.conclude(ctx, v1alpha1.OperationCanceled, why)
 		}
+		if err := e.drainAgain(ctx); err != nil {
+			return err
+		}
 	case e.unwanted():
 		return e.cancel(ctx)
 	default:
