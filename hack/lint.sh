@@ -21,10 +21,10 @@ case ${1-} in
   run)
     shift
     status=0
-    "$lint" run "$@" || status=$?
+    with_large_heap "$lint" run "$@" || status=$?
     if (($# == 0)); then
       say "again for Windows" # code that is compiled for it only
-      GOOS=windows GOARCH=amd64 CGO_ENABLED=0 "$lint" run "${WINDOWS_PACKAGES[@]}" || status=$?
+      GOOS=windows GOARCH=amd64 CGO_ENABLED=0 with_large_heap "$lint" run "${WINDOWS_PACKAGES[@]}" || status=$?
     fi
     exit "$status"
     ;;

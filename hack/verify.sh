@@ -21,8 +21,6 @@ readonly checks=(
   "scripts|fix the scripts that are named"
   "files|keep large and binary files out of the repository; generate them or fetch them"
   "rules|see test/rules: license headers, package comments, imports, forbidden words, documents"
-  "vet|fix what go vet says"
-  "vet-windows|fix what go vet says with GOOS=windows"
   "modules|run: make tidy"
   "api-reference|run: make generate, and commit docs/api-reference.md"
   "generated|run: make generate, and commit the result"
@@ -71,12 +69,6 @@ verify_files() {
 
 verify_rules() { go test ./test/rules; }
 
-verify_vet() { go vet ./...; }
-
-verify_vet-windows() {
-  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet "${WINDOWS_PACKAGES[@]}"
-}
-
 verify_modules() {
   local status=0 dir
   for dir in . hack/tools test/controlplane/binaries $(dirname hack/payload/*/go.mod); do
@@ -99,8 +91,9 @@ verify_manifests() {
 }
 
 # What no program of any platform reaches.
-verify_deadcode() { go run ./hack/deadcode "$deadcode/deadcode"; }
+verify_deadcode() { with_large_heap go run ./hack/deadcode "$deadcode/deadcode"; }
 
+# With go vet, for Linux and for Windows.
 verify_lint() { hack/lint.sh run; }
 
 # Says which direct dependencies have a newer patch release. Only says so: what was

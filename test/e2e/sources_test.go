@@ -41,7 +41,7 @@ var (
 )
 
 // instancesMap is the ConfigMap that lists hosts. There is one in a cluster, so tests
-// that use it are not parallel.
+// that use it take turns: they are parts of TestSourceConfigMap, or not parallel.
 type instancesMap struct {
 	t *testing.T
 }
@@ -205,8 +205,17 @@ func sourceOfEntry(key string) string {
 	return fmt.Sprintf("ConfigMap %s/%s, entry %s", system.Namespace, sourceName, key)
 }
 
-// TestSourceConfigMap follows the entries of the ConfigMap from the first to the last.
+// TestSourceConfigMap tests what becomes of the ConfigMap, one test after the other, beside those that do not use it.
 func TestSourceConfigMap(t *testing.T) {
+	t.Parallel()
+	t.Run("entries", sourceEntries)
+	t.Run("bad entries", sourceBadEntries)
+	t.Run("one host twice", sourceOneHostTwice)
+	t.Run("deleted", sourceDeleted)
+}
+
+// sourceEntries follows the entries of the ConfigMap from the first to the last.
+func sourceEntries(t *testing.T) {
 	a, b, c := startHost(t, winhost.Options{}), startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	key := keyLine(b.HostKey())
 	data := map[string]string{
@@ -384,9 +393,9 @@ func mustBeOwned(t *testing.T, instance *v1alpha1.WindowsInstance, kind, name st
 	}
 }
 
-// TestSourceConfigMapBadEntries has an entry for each thing that can be wrong, next
+// sourceBadEntries has an entry for each thing that can be wrong, next
 // to good ones.
-func TestSourceConfigMapBadEntries(t *testing.T) {
+func sourceBadEntries(t *testing.T) {
 	const taken = "taken-by-hand"
 	t.Cleanup(func() { // after what was made from the ConfigMap is gone
 		err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Delete(context.Background(), taken, metav1.DeleteOptions{})
@@ -476,8 +485,8 @@ func TestSourceConfigMapBadEntries(t *testing.T) {
 	waitFor(t, system.Namespace, taken, preflightPassed)
 }
 
-// TestSourceConfigMapOneHostTwice names one host by its address and by a DNS name.
-func TestSourceConfigMapOneHostTwice(t *testing.T) {
+// sourceOneHostTwice names one host by its address and by a DNS name.
+func sourceOneHostTwice(t *testing.T) {
 	host := startHost(t, winhost.Options{Address: "127.0.0.1"})
 	m := newInstancesMap(t, map[string]string{host.Address(): entryFor(host), "localhost": entryFor(host)})
 	m.instances(host.Address())
@@ -495,8 +504,8 @@ func TestSourceConfigMapOneHostTwice(t *testing.T) {
 	}
 }
 
-// TestSourceConfigMapDeleted deletes the whole ConfigMap, by mistake and on purpose.
-func TestSourceConfigMapDeleted(t *testing.T) {
+// sourceDeleted deletes the whole ConfigMap, by mistake and on purpose.
+func sourceDeleted(t *testing.T) {
 	a, b := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	data := map[string]string{a.Address(): entryFor(a), b.Address(): entryFor(b)}
 	m := newInstancesMap(t, data)
@@ -585,7 +594,7 @@ func runAsShown(t *testing.T, sys *system.System, command string) {
 }
 
 // TestSourceConfigMapShortened overwrites the ConfigMap with one of its hosts, and one that has
-// a typing error, as a tool does that lost most of its input.
+// a typing error, as a tool does that lost most of its input. It is not parallel: it ends the controller that others use.
 func TestSourceConfigMapShortened(t *testing.T) {
 	const n = 5
 	data := map[string]string{}
