@@ -42,7 +42,7 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 		if h.broken == nil {
 			h.broken = flaps
 		}
-		if h.broken == nil || h.broken.Type != v1alpha1.OperationReconfigure || !h.broken.RequestedAt.After(since) || h.broken.Revision != i.Status.DesiredRevision && i.Status.PoolRevision != newest {
+		if h.broken == nil || h.broken.Type != v1alpha1.OperationReconfigure || !h.broken.RequestedAt.After(since) || i.Status.PoolRevision != newest && !wasToGet(i, h.broken, newest) {
 			continue
 		}
 		switch {
@@ -60,6 +60,13 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 	}
 	slices.SortFunc(broken, compareHosts)
 	return broken, again
+}
+
+// wasToGet says whether an operation was to give a host a revision of its pool: what is desired of the host, which the operation was recorded with, is of
+// that revision, and not of one before which the status has still. Releases before did not record of which it is.
+func wasToGet(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation, name string) bool {
+	of := i.Status.DesiredPoolRevision
+	return op.Revision == i.Status.DesiredRevision && (of == name || of == "")
 }
 
 // asNamedNow returns the instances that a rollback names. Where another one has come since that represents the host of one which is gone, as its
@@ -111,7 +118,7 @@ func alsoBrokenBy(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsIns
 
 // staysDown says whether the Node of a host has been down for [downFor], and if it has not yet, after what time to ask again. It does not say so while
 // an operation may have taken the Node down, nor if hosts of the pool without the revision went down at about the same time: something else took all
-// of them down.
+// of them down. Those that are being changed at the moment may have gone down for the one or the other, so that it waits for the end of that.
 func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance, now time.Time) (down bool, again time.Duration) {
 	at, known := nodeDownAt(i)
 	if !known {
@@ -120,10 +127,18 @@ func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 	if left := at.Add(downFor).Sub(now); left > 0 {
 		return false, left
 	}
-	return !slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
-		also, ok := nodeDownAt(other)
-		return ok && other.Status.PoolRevision != revision && also.Sub(at).Abs() < downFor
-	}), 0
+	down = true
+	for _, other := range instances {
+		also, ok := downSince(&other.Status)
+		if !ok || other.Status.PoolRevision == revision || also.Sub(at).Abs() >= downFor {
+			continue
+		}
+		if _, known := nodeDownAt(other); known {
+			return false, 0
+		}
+		down, again = false, downFor // what its operation is about is known when that ends
+	}
+	return down, again
 }
 
 // flapsWith returns the configuration with a revision since which the Node of a host has gone down again and again, however soon it was

@@ -91,6 +91,11 @@ func flaps(at time.Time, after ...time.Duration) change {
 // desiresAnother has something else be desired of a host than it was configured with.
 func desiresAnother(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }
 
+// desiresOf says of which revision of the pool what is desired of a host is.
+func desiresOf(revision string) change {
+	return func(i *v1alpha1.WindowsInstance) { i.Status.DesiredPoolRevision = revision }
+}
+
 // isRebooted has somebody reboot a host now.
 func isRebooted(i *v1alpha1.WindowsInstance) {
 	i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
@@ -175,6 +180,14 @@ func TestRollback(t *testing.T) {
 		{"it went down again and again with what it had before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", nil, rollbackStart},
 		{"one that was being changed goes down again and again", []func(*v1alpha1.WindowsNodePool){func(p *v1alpha1.WindowsNodePool) { p.Status.RolledBack = known }}, []*v1alpha1.WindowsInstance{hadRevision("a", "p-1"), edited(hadRevision("b", "p-2"), flaps(earlier.Add(-time.Second), time.Minute, 4*time.Minute, 20*time.Minute))}, "p-1", []string{"a", "b"}, earlier},
 		{"a network that all hosts have goes down", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(time.Minute)), "p-1", nil, rollbackStart},
+		{"a network that all hosts have goes down while the last one is being changed", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), goesDown(longAgo)), edited(edited(hadRevision("b", "p-1"), goesDown(longAgo.Add(time.Second))), isRebooted),
+		}, "p-1", nil, rollbackStart},
+		{"another one is being changed, and works", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), goesDown(longAgo)), edited(edited(hadRevision("b", "p-1"), flaps(earlier)), isRebooted),
+		}, "p-1", []string{"a"}, rollbackStart},
+		{"an update fails that was recorded for a revision before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-0"), breaksAt(rollbackStart)), desiresOf("p-1"))}, "p-1", nil, rollbackStart},
+		{"an update fails that was recorded for this one", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-0"), breaksAt(rollbackStart)), desiresOf("p-2"))}, "p-1", []string{"a"}, rollbackStart},
 		{"another host went down long before", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(-time.Hour)), "p-1", []string{"a"}, rollbackStart},
 		{"what was resumed had broken one before", []func(*v1alpha1.WindowsNodePool){asks, resumed}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is broken by what was desired before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), desiresAnother)}, "p-1", nil, rollbackStart},
