@@ -212,6 +212,8 @@ func (c *cluster) justified(m *member, why reason, s *situation) bool {
 		return slices.Contains(s.troubled, m.key.Name)
 	case waitsForResume:
 		return heldBack(m.instance, m.in.rolledBack())
+	case waitsForOperation:
+		return m.instance.Status.Operation.Active()
 	case waitsForFitness:
 		return m.node == nil || m.has != m.in.wanted
 	}

@@ -65,6 +65,8 @@ const (
 	waitsForLogin   waitKind = "Login"
 	waitsForFitness waitKind = "Fitness"
 	waitsForInputs  waitKind = "Inputs"
+	// waitsForOperation is for hosts on which something runs for long that a person has asked for.
+	waitsForOperation waitKind = "Operation"
 	// waitsForHost is for instances whose host is that of another one.
 	waitsForHost waitKind = "Host"
 	// waitsForTakeover is for hosts that are left to others, and waitsForPayload for those that are only watched as there is no payload.
@@ -180,6 +182,8 @@ func (r reason) describe(in poolKey) string {
 		return "It cannot be logged in to, so that it is neither updated nor restarted. Find out why: kubectl windows check NAME -n " + in.namespace
 	case waitsForFitness:
 		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
+	case waitsForOperation:
+		return fmt.Sprintf("An operation that somebody has asked for runs on it for long, and it is updated when that has ended. Find out what it waits for: kubectl windows describe NAME -n %[1]s. To end it: kubectl windows cancel NAME -n %[1]s", in.namespace)
 	case waitsForInputs:
 		return "It stays as it is. " + r.text
 	case waitsForHost:

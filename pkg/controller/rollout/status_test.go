@@ -497,6 +497,7 @@ func TestRevisionNotKept(t *testing.T) {
 		{"a quota", fmt.Errorf("keeping: %w", apierrors.NewForbidden(revisions, "p-1", errors.New("exceeded quota: q"))), "", "exceeded quota: q", v1alpha1.ReasonRevisionNotKept},
 		{"a webhook that does not answer", apierrors.NewInternalError(errors.New("failed calling webhook")), "", "failed calling webhook", v1alpha1.ReasonRevisionNotKept},
 		{"besides an undo that is refused", apierrors.NewForbidden(revisions, "p-1", errors.New("exceeded quota: q")), "Not undone.", "exceeded quota: q", v1alpha1.ReasonUndoRefused},
+		{"one of its name that is not ours", fmt.Errorf("keeping: %w", apierrors.NewAlreadyExists(revisions, "p-1")), "", "kubectl delete controllerrevisions.apps p-1 -n ns.", v1alpha1.ReasonRevisionNotKept},
 		{"somebody else was faster", apierrors.NewConflict(revisions, "p-1", errors.New("changed")), "", "", v1alpha1.ReasonAsExpected},
 		{"the API server has no time", apierrors.NewServerTimeout(revisions, "create", 1), "", "", v1alpha1.ReasonAsExpected},
 		{"it is kept", nil, "", "", v1alpha1.ReasonAsExpected},

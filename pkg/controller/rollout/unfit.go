@@ -18,16 +18,25 @@ const (
 	// awayPatience is for how long one that could be logged in to may be away, and a Node not ready, until it is said: whoever follows the
 	// pool should not stop for the network, nor for a restart that somebody made on the host.
 	awayPatience = 2 * time.Minute
+	// personPatience is for how long what a person has asked for may run on a host that is to be updated until that is said: a drain
+	// without a time-out may wait for a budget for days.
+	personPatience = 15 * time.Minute
 )
 
 // unfit says what keeps the host of an instance from something that its pool wants of it and for which no operation can be recorded, and
-// from when on that is said. Empty: nothing does. Of what goes on by itself, as long as it does, nothing is said: an operation runs,
-// or the host joins the cluster.
+// from when on that is said. Empty: nothing does. Of what goes on by itself, as long as it does, nothing is said: an operation of the
+// controller runs, or the host joins the cluster. What a person has asked for may wait for long, say for a budget.
 func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (kind waitKind, from time.Time) {
 	status := &i.Status
-	if !i.DeletionTimestamp.IsZero() || status.Operation.Active() || status.ObservedGeneration != i.Generation ||
+	if !i.DeletionTimestamp.IsZero() || status.ObservedGeneration != i.Generation ||
 		pool != nil && pool.Spec.Paused { // which says so itself
 		return "", time.Time{}
+	}
+	if op := status.Operation; op.Active() {
+		if op.Cause != "" || op.ByController() || op.Type == v1alpha1.OperationReconfigure || status.CurrentRevision == status.DesiredRevision {
+			return "", time.Time{}
+		}
+		return waitsForOperation, op.RequestedAt.Add(personPatience)
 	}
 	restart := pool != nil && status.AwaitsRestart(pool) && !pool.Spec.Restarts.After.After(now)
 	outstanding := restart || status.CurrentRevision == "" || status.CurrentRevision != status.DesiredRevision
@@ -110,11 +119,11 @@ func (h *host) inHand() bool {
 func (p *pass) idle() {
 	for i := range p.hosts {
 		h := &p.hosts[i]
-		if _, waits := p.waits[h.key]; waits || h.leaving || h.inHand() || p.granted.Has(h.key) {
+		if _, waits := p.waits[h.key]; waits || h.leaving || h.inHand() && h.unfit != waitsForOperation || p.granted.Has(h.key) {
 			continue
 		}
 		switch {
-		case h.broken != nil:
+		case h.broken != nil && h.unfit != waitsForOperation:
 			p.wait(h, reason{kind: waitsForRepair})
 		case h.unfit == "" || h.update: // which goes on by itself
 		case h.unfitFrom.After(p.now):

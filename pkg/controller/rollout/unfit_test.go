@@ -27,6 +27,12 @@ func TestUnfit(t *testing.T) {
 	ofOthers := func(reason string) func(*v1alpha1.WindowsInstance) {
 		return condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, reason, 0)
 	}
+	runs := func(op v1alpha1.Operation) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			op.Phase, op.RequestedAt = v1alpha1.OperationRunning, *at(-time.Minute)
+			i.Status.Operation = &op
+		}
+	}
 	restarts := v1alpha1.PoolRestarts{After: at(-time.Minute)}
 	for _, tt := range []struct {
 		name string
@@ -43,6 +49,10 @@ func TestUnfit(t *testing.T) {
 		{name: "on a day to come", spec: v1alpha1.WindowsNodePoolSpec{Restarts: v1alpha1.PoolRestarts{After: at(time.Hour)}}, edit: []func(*v1alpha1.WindowsInstance){isPaused}},
 		{name: "it was restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){isPaused, func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(0) }}},
 		{name: "what it is to have cannot be worked out", edit: []func(*v1alpha1.WindowsInstance){undetermined}, kind: waitsForInputs, from: awayPatience - time.Minute},
+		{name: "somebody drains it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, runs(v1alpha1.Operation{Type: v1alpha1.OperationDrain})}, kind: waitsForOperation, from: personPatience - time.Minute},
+		{name: "somebody drains it, and nothing is wanted of it", edit: []func(*v1alpha1.WindowsInstance){runs(v1alpha1.Operation{Type: v1alpha1.OperationDrain})}},
+		{name: "somebody has it configured", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure})}},
+		{name: "the controller restarts it", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Origin: v1alpha1.OriginController})}},
 		{name: "it is off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable}, kind: waitsForLogin, from: awayPatience - time.Minute},
 		{name: "it did not come back from its restart", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){unreachable}, kind: waitsForLogin, from: awayPatience - time.Minute},
 		{name: "it refuses its key", edit: []func(*v1alpha1.WindowsInstance){outdated, refused}, kind: waitsForLogin, from: awayPatience - time.Minute},
@@ -65,7 +75,7 @@ func TestUnfit(t *testing.T) {
 		{name: "hosts are only watched", edit: []func(*v1alpha1.WindowsInstance){outdated, ofOthers(v1alpha1.ReasonNotManaged)}},
 		{name: "and to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){ofOthers(v1alpha1.ReasonNotManaged)}, kind: waitsForPayload},
 		{name: "and off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, ofOthers(v1alpha1.ReasonNotManaged)}, kind: waitsForLogin, from: awayPatience - time.Minute},
-		{name: "something is being done to it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}},
+		{name: "somebody has it restarted", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}, kind: waitsForOperation, from: personPatience - time.Minute},
 		{name: "it goes", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, deleting}},
 		{name: "its spec was changed just now", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, func(i *v1alpha1.WindowsInstance) { i.Generation = 2 }}},
 	} {
@@ -116,6 +126,29 @@ func TestScheduleUnfit(t *testing.T) {
 		now.SetTime(testNow.Add(joinPatience))
 		f.pass()
 		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "a, b: "+text {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestScheduleBehindADrain: a drain that somebody has asked for may wait for a budget for days. The pool says then what its update waits for.
+func TestScheduleBehindADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+		f := newScheduled(t, nil, pool, edited(works(), func(i *v1alpha1.WindowsInstance) {
+			i.Name, i.Status.Node, i.Status.DesiredRevision = "a", &v1alpha1.NodeReference{Name: "a"}, "r3"
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationRunning, RequestedBy: "alice", RequestedAt: *at(0)}
+		}))
+		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) { return time.Time{}, false }
+		now := clocktesting.NewFakePassiveClock(testNow)
+		f.clock = now
+		f.pass()
+		if got := f.blockedBy(poolKey{"ns", "p"}); got.text != "" { // it may be over in a minute
+			t.Errorf("got %+v", got)
+		}
+		now.SetTime(testNow.Add(personPatience))
+		f.pass()
+		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, "a: An operation that somebody has asked for runs on it for long") || !strings.HasSuffix(got.text, "kubectl windows cancel NAME -n ns") || got.moves || !got.stays {
 			t.Errorf("got %+v", got)
 		}
 	})
