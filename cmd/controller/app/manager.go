@@ -114,7 +114,7 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 		Transfer:     shipped.limits,
 		TransferPool: shipped.connections,
 	})
-	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	kube, err := newKube(mgr)
 	if err != nil {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
@@ -226,6 +226,13 @@ func stripNode(object any) (any, error) {
 		node.Status.VolumesInUse = nil
 	}
 	return object, nil
+}
+
+// newKube makes the client for what the cluster has itself, which is sent in the format that is read with the least effort.
+func newKube(mgr ctrl.Manager) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(mgr.GetConfig())
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON
+	return kubernetes.NewForConfigAndClient(config, mgr.GetHTTPClient())
 }
 
 // waitForAPI waits until the cluster serves our API, or ctx is done. Without it the manager cannot even

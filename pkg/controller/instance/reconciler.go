@@ -299,7 +299,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 	}
 	written := instance.DeepCopy() // the one that was read belongs to the cache
 	written.Status = status
-	if err := r.client.Status().Update(ctx, written); err != nil {
+	if err := object.UpdateStatus(ctx, r.client, written); err != nil {
 		return nil, fmt.Errorf("writing the status: %w", err)
 	}
 	for _, t := range transitions(&instance.Status, &written.Status) {

@@ -61,7 +61,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&v1alpha1.WindowsInstance{}).
+		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(watch.MoreThanProgress)).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.sharingHost), builder.WithPredicates(endpointsChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(watch.PoolChanged)).
 		Watches(&appsv1.ControllerRevision{}, handler.EnqueueRequestsFromMapFunc(r.hostsOfRevision), builder.WithPredicates(revisionKept)).

@@ -210,7 +210,7 @@ func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 	if s.heir.Status.MachineID == "" {
 		to.Status.Addresses, to.Status.HostIP, to.Status.Bastion = from.Addresses, from.HostIP, from.Bastion // its own are those where it was not found yet
 	}
-	if err := r.client.Status().Update(ctx, to); err != nil {
+	if err := object.UpdateStatus(ctx, r.client, to); err != nil {
 		return fmt.Errorf("handing the host over to instance %s: %w", to.Name, err)
 	}
 	return nil

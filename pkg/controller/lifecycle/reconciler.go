@@ -190,7 +190,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (boo
 	if equality.Semantic.DeepEqual(s.instance.Status, changed.Status) {
 		return false, nil
 	}
-	if err := r.client.Status().Update(ctx, changed); err != nil {
+	if err := object.UpdateStatus(ctx, r.client, changed); err != nil {
 		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	return true, nil

@@ -42,7 +42,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, standings: newStandings(o.Registerer), missing: map[string]time.Time{}}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&v1alpha1.WindowsInstance{}).
+		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(watch.MoreThanProgress)).
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)

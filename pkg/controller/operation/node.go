@@ -147,6 +147,9 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	if op.Node == nil {
 		return noNode, nil
 	}
+	if untouched, err := e.neverCordoned(ctx); err != nil || untouched {
+		return result{message: describeSchedulable(op), untold: true}, err
+	}
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
@@ -169,7 +172,7 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	if !changed {
 		return result{message: fmt.Sprintf("Node %s was schedulable already.", op.Node.Name), untold: true}, nil
 	}
-	return result{message: fmt.Sprintf("Node %s is schedulable.", op.Node.Name)}, nil
+	return result{message: describeSchedulable(op)}, nil
 }
 
 // restore removes the cordon of the operation and says what became of it.
@@ -196,7 +199,22 @@ func (e *execution) restoreNode(ctx context.Context) (message string, lifted boo
 	case !schedulable:
 		return fmt.Sprintf("Node %s stays cordoned because somebody else has cordoned it meanwhile.", op.Node.Name), false, nil
 	}
-	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), lifted, nil
+	return describeSchedulable(op), lifted, nil
+}
+
+// neverCordoned says whether there is nothing to take back from the Node of a configuration, because it took pods when that began, needed no
+// cordon, and takes pods now. Most updates of a fleet are such: then nobody has to be asked.
+func (e *execution) neverCordoned(ctx context.Context) (bool, error) {
+	op := e.operation()
+	if step := op.FindStep(v1alpha1.StepCordon); op.Type != v1alpha1.OperationReconfigure || op.Node.WasUnschedulable || step == nil || step.State != v1alpha1.StepSkipped {
+		return false, nil
+	}
+	node, err := e.cachedNode(ctx)
+	return err == nil && node != nil && node.UID == op.Node.UID && !node.Spec.Unschedulable && node.Annotations[v1alpha1.CordonedByAnnotation] == "", err
+}
+
+func describeSchedulable(op *v1alpha1.Operation) string {
+	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name)
 }
 
 // asBefore says that the Node was cordoned by others before the operation.

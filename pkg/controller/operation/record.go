@@ -138,7 +138,7 @@ func (e *execution) writeNoted(ctx context.Context, base *v1alpha1.WindowsInstan
 	for range lateAttempts {
 		written := with(base, noted)
 		boundMessages(written.Status.Operation)
-		err := e.client.Status().Update(ctx, written)
+		err := object.UpdateStatus(ctx, e.client, written)
 		if err == nil {
 			return written
 		}
@@ -188,7 +188,7 @@ func (e *execution) updateStatus(ctx context.Context, change func(*v1alpha1.Wind
 				e.instance, e.noted = e.stored, nil
 				return nil
 			}
-			err := e.client.Status().Update(ctx, changed)
+			err := object.UpdateStatus(ctx, e.client, changed)
 			switch {
 			case err == nil:
 				e.stored, e.instance, e.noted = changed, changed, nil

@@ -332,7 +332,7 @@ func (s *Scheduler) write(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		renews:   g.cause == v1alpha1.CauseVersionChanged,
 	}
 	s.mu.Unlock()
-	err = s.client.Status().Update(ctx, changed)
+	err = object.UpdateStatus(ctx, s.client, changed)
 	if err == nil {
 		s.mu.Lock()
 		delete(s.refused, g.key)

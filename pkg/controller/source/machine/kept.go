@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -37,7 +38,7 @@ func (r *Reconciler) tellKept(ctx context.Context, machine *machinev1beta1.Machi
 	}
 	written := instance.DeepCopy()
 	written.Status = *status
-	if err := r.client.Status().Update(ctx, written); err != nil {
+	if err := object.UpdateStatus(ctx, r.client, written); err != nil {
 		return fmt.Errorf("write condition %s of WindowsInstance %s: %w", condition.Type, client.ObjectKeyFromObject(instance), err)
 	}
 	if kept {
