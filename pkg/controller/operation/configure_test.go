@@ -766,6 +766,26 @@ func TestFailedDrainIsInterrupted(t *testing.T) {
 	}
 }
 
+// TestInterruptedChangeIsNotForgotten: a host whose change was begun by a process that ended may be changed, also if its Node was uncordoned meanwhile
+// and the pods do not leave.
+func TestInterruptedChangeIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), begunAt(v1alpha1.StepApply), func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Impact, op.BootID = v1alpha1.ImpactDrain, ""
+		}))
+		f.configure()
+		f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
+		f.host.result = func() *api.Result {
+			return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonStep, Error: "Create Service kubelet: access is denied"}
+		}
+		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || !op.HostChanged || strings.Contains(op.Message, "not changed") || !f.node().Spec.Unschedulable {
+			t.Errorf("it is %s, changed %v, cordoned %v: %s", op.Phase, op.HostChanged, f.node().Spec.Unschedulable, op.Message)
+		}
+	})
+}
+
 // TestFailureIsInterrupted: a configuration that failed, and was interrupted before that
 // was recorded, leaves no cordon behind when it succeeds after all.
 func TestFailureIsInterrupted(t *testing.T) {

@@ -49,8 +49,9 @@ type execution struct {
 	unsent bool
 	// changed: the host has reported a first change, or it is not known whether it has begun.
 	changed bool
-	// resumed is when this execution took over what another one had begun. Zero: it did not.
+	// resumed is when this execution took over what another one had begun, and found the steps as they were then. Zero: it did not.
 	resumed time.Time
+	found   []v1alpha1.OperationStep
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
@@ -107,7 +108,10 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 	}
 	switch {
 	case e.operation().Phase == v1alpha1.OperationRunning:
-		e.resumed = e.clock.Now()
+		e.resumed, e.found = e.clock.Now(), slices.Clone(e.operation().Steps)
+		if step := nextStep(e.operation()); step != nil && step.State == v1alpha1.StepRunning && slices.Contains(changingSteps, step.Name) {
+			e.changed = true
+		}
 		if e.unwanted() {
 			break
 		}
@@ -151,9 +155,6 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 			cancel(errCanceled)
 		}
 		e.interrupted = first && step.State == v1alpha1.StepRunning
-		if e.interrupted && slices.Contains(changingSteps, step.Name) {
-			e.changed = true
-		}
 		err := e.step(ctx, cancelable, step.Name)
 		switch {
 		case err == nil:

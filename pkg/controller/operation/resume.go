@@ -23,7 +23,7 @@ func (e *execution) drainAgain(ctx context.Context) error {
 		return err
 	}
 	e.note(func(status *v1alpha1.WindowsInstanceStatus) {
-		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepRestart} { // which have all of their time again
 			if step := status.Operation.FindStep(name); step != nil && step.StartedAt != nil {
 				*step = v1alpha1.OperationStep{Name: name, State: v1alpha1.StepPending}
 			}

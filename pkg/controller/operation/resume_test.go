@@ -58,26 +58,45 @@ func TestDeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		resumed time.Duration // after began. -1: not at all.
+		before  bool          // it was begun by another execution
 		timeout time.Duration
 		want    time.Duration
 	}{
-		{"it worked all the time", -1, time.Hour, time.Hour},
-		{"taken over early", time.Minute, time.Hour, time.Hour},
-		{"taken over at the end", 59 * time.Minute, time.Hour, 61 * time.Minute},
-		{"taken over long after", 5 * time.Hour, time.Hour, 5*time.Hour + 2*time.Minute},
-		{"begun in the future, by a clock that was wrong", -5 * time.Hour, time.Hour, -4 * time.Hour},
-		{"the time is short", 5 * time.Hour, time.Second, 5*time.Hour + time.Second},
+		{"it worked all the time", -1, false, time.Hour, time.Hour},
+		{"taken over early", time.Minute, true, time.Hour, time.Hour},
+		{"taken over at the end", 59 * time.Minute, true, time.Hour, 61 * time.Minute},
+		{"taken over long after", 5 * time.Hour, true, time.Hour, 5*time.Hour + 2*time.Minute},
+		{"begun in the future, by a clock that was wrong", -5 * time.Hour, true, time.Hour, -4 * time.Hour},
+		{"begun long after it was taken over", -5 * time.Hour, false, time.Hour, time.Hour},
+		{"the time is short", 5 * time.Hour, true, time.Second, 5*time.Hour + time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := &execution{}
 			if tt.resumed != -1 {
 				e.resumed = began.Add(tt.resumed)
 			}
+			if tt.before {
+				e.found = newSteps([]string{v1alpha1.StepBoot})
+				begin(&e.found[0], began)
+			}
 			if got := e.deadline(began, tt.timeout).Sub(began); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
+}
+
+// TestStepAfterATakeover: a step that begins long after another process took the operation over has all of its time.
+func TestStepAfterATakeover(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), begunAt(v1alpha1.StepCordon), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.BootID = "" }))
+		f.drain.meanwhile = func() { time.Sleep(v1alpha1.DefaultRebootTimeoutSeconds*time.Second + 10*time.Minute) }
+		f.host.down = 3
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 {
+			t.Errorf("it is %s, restarted %d times: %s", op.Phase, f.host.restarts(), op.Message)
+		}
+	})
 }
 
 // begunAt has an operation be interrupted in a step, a day ago.

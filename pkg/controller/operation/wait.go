@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -60,9 +61,9 @@ func sleepUnless(ctx context.Context, c clock.Clock, d time.Duration, closed <-c
 }
 
 // deadline is when what began at a time must be over. An execution that took over has time for
-// one attempt in any case, and no more if the clock of the one before it ran ahead.
+// one attempt in any case, and no more if the clock of the one before it, which began the step, ran ahead.
 func (e *execution) deadline(began time.Time, timeout time.Duration) time.Time {
-	if !e.resumed.IsZero() && began.After(e.resumed) {
+	if began.After(e.resumed) && slices.ContainsFunc(e.found, func(s v1alpha1.OperationStep) bool { return s.StartedAt != nil && s.StartedAt.Time.Equal(began) }) {
 		began = e.resumed
 	}
 	until := began.Add(timeout)
