@@ -65,7 +65,7 @@ const (
 	waitsForLogin   waitKind = "Login"
 	waitsForFitness waitKind = "Fitness"
 	waitsForInputs  waitKind = "Inputs"
-	// waitsForOperation is for hosts on which something runs for long that a person has asked for.
+	// waitsForOperation is for hosts that are drained for long because a person has asked for that.
 	waitsForOperation waitKind = "Operation"
 	// waitsForHost is for instances whose host is that of another one.
 	waitsForHost waitKind = "Host"
@@ -183,7 +183,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForFitness:
 		return "It cannot be updated or restarted now, as its conditions say: kubectl windows describe NAME -n " + in.namespace
 	case waitsForOperation:
-		return fmt.Sprintf("An operation that somebody has asked for runs on it for long, and it is updated when that has ended. Find out what it waits for: kubectl windows describe NAME -n %[1]s. To end it: kubectl windows cancel NAME -n %[1]s", in.namespace)
+		return fmt.Sprintf("Somebody has asked for a drain or a reboot, its pods have not left for long, and it is updated or restarted when that has ended. Find out which: kubectl windows describe NAME -n %[1]s. To end it: kubectl windows cancel NAME -n %[1]s", in.namespace)
 	case waitsForInputs:
 		return "It stays as it is. " + r.text
 	case waitsForHost:

@@ -41,13 +41,15 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 		return "", err
 	}
 	if name = revision.Name(pool, data); name == pool.Status.UpdateRevision {
-		// Somebody may have deleted it.
+		// Somebody may have deleted or changed it.
 		known, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
 		if err != nil {
 			return "", fmt.Errorf("reading ControllerRevision %s: %w", name, err)
 		}
 		if known != nil {
-			return name, nil
+			if _, ok := revision.Kept(pool, known); ok {
+				return name, nil
+			}
 		}
 	}
 	revisions, err := r.revisionsOf(ctx, pool)

@@ -133,6 +133,20 @@ func TestRevisions(t *testing.T) {
 	if name, got := keep("24"), list(); len(got) != maxRevisions || got[maxRevisions-1].Name != name {
 		t.Errorf("%s was not made again: %d are kept", name, len(got))
 	}
+	// Somebody has changed it, with which nobody can go back to it.
+	changed := list()[maxRevisions-1]
+	owners := changed.OwnerReferences
+	changed.OwnerReferences = nil
+	if err := c.Update(t.Context(), &changed); err != nil {
+		t.Fatal(err)
+	}
+	if name, err := r.keepRevision(t.Context(), pool, instances); describeUnkept(pool, err) == "" {
+		t.Errorf("it is %q, and %v is said", name, err)
+	}
+	changed.OwnerReferences = owners
+	if err := c.Update(t.Context(), &changed); err != nil {
+		t.Fatal(err)
+	}
 	// Hosts can go back to what they have, however long ago that was.
 	has, hadBefore := list()[1].Name, list()[0].Name
 	instances = []*v1alpha1.WindowsInstance{{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: has, PreviousPoolRevision: hadBefore}}}

@@ -133,6 +133,9 @@ func staysDown(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 		if !ok || other.Status.PoolRevision == revision || also.Sub(at).Abs() >= downFor {
 			continue
 		}
+		if broke := brokenBy(&other.Status); broke != nil && wasToGet(other, broke, revision) {
+			continue // by the same
+		}
 		if _, known := nodeDownAt(other); known {
 			return false, 0
 		}

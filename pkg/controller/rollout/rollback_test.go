@@ -183,6 +183,9 @@ func TestRollback(t *testing.T) {
 		{"a network that all hosts have goes down while the last one is being changed", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), goesDown(longAgo)), edited(edited(hadRevision("b", "p-1"), goesDown(longAgo.Add(time.Second))), isRebooted),
 		}, "p-1", nil, rollbackStart},
+		{"another one was broken on its way to it", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{
+			edited(hadRevision("a", "p-2"), goesDown(longAgo)), edited(edited(hadRevision("b", "p-1"), breaksAt(rollbackStart)), nodeDownSince(longAgo)),
+		}, "p-1", []string{"a", "b"}, rollbackStart},
 		{"another one is being changed, and works", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), goesDown(longAgo)), edited(edited(hadRevision("b", "p-1"), flaps(earlier)), isRebooted),
 		}, "p-1", []string{"a"}, rollbackStart},

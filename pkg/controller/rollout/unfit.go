@@ -18,25 +18,20 @@ const (
 	// awayPatience is for how long one that could be logged in to may be away, and a Node not ready, until it is said: whoever follows the
 	// pool should not stop for the network, nor for a restart that somebody made on the host.
 	awayPatience = 2 * time.Minute
-	// personPatience is for how long what a person has asked for may run on a host that is to be updated until that is said: a drain
-	// without a time-out may wait for a budget for days.
+	// personPatience is for how long pods may leave a host, because a person has asked for a drain or a reboot, until it is said that the pool
+	// waits for that: without a time-out it may wait for a budget for days.
 	personPatience = 15 * time.Minute
 )
 
 // unfit says what keeps the host of an instance from something that its pool wants of it and for which no operation can be recorded, and
 // from when on that is said. Empty: nothing does. Of what goes on by itself, as long as it does, nothing is said: an operation of the
-// controller runs, or the host joins the cluster. What a person has asked for may wait for long, say for a budget.
+// controller runs, or the host joins the cluster. A drain that a person has asked for may wait for long.
 func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (kind waitKind, from time.Time) {
 	status := &i.Status
-	if !i.DeletionTimestamp.IsZero() || status.ObservedGeneration != i.Generation ||
+	drains, since := drainedByPerson(status.Operation)
+	if !i.DeletionTimestamp.IsZero() || status.Operation.Active() && !drains || status.ObservedGeneration != i.Generation ||
 		pool != nil && pool.Spec.Paused { // which says so itself
 		return "", time.Time{}
-	}
-	if op := status.Operation; op.Active() {
-		if op.Cause != "" || op.ByController() || op.Type == v1alpha1.OperationReconfigure || status.CurrentRevision == status.DesiredRevision {
-			return "", time.Time{}
-		}
-		return waitsForOperation, op.RequestedAt.Add(personPatience)
 	}
 	restart := pool != nil && status.AwaitsRestart(pool) && !pool.Spec.Restarts.After.After(now)
 	outstanding := restart || status.CurrentRevision == "" || status.CurrentRevision != status.DesiredRevision
@@ -57,6 +52,8 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		return waitsForUnpause, time.Time{}
 	case restart && configured.Reason == v1alpha1.ReasonNotManaged:
 		return waitsForPayload, time.Time{}
+	case drains:
+		return waitsForOperation, since.Add(personPatience)
 	}
 	if c := noLogin(status); c != nil {
 		patience := awayPatience
@@ -72,6 +69,18 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 		from = c.LastTransitionTime.Add(awayPatience)
 	}
 	return waitsForFitness, from
+}
+
+// drainedByPerson says whether pods leave a host because a person has asked for that, and since when.
+func drainedByPerson(op *v1alpha1.Operation) (drains bool, since time.Time) {
+	if !op.Active() || op.Cause != "" || op.ByController() || op.Type != v1alpha1.OperationDrain && op.Type != v1alpha1.OperationReboot {
+		return false, time.Time{}
+	}
+	step, _ := op.Runs()
+	if step == nil || step.StartedAt == nil || step.Name != v1alpha1.StepDrain && step.Name != v1alpha1.StepEvict {
+		return false, time.Time{}
+	}
+	return true, step.StartedAt.Time
 }
 
 // leftToOthers says whether the host is only watched, as its condition Configured says, because others made it a node, or it was released to them.

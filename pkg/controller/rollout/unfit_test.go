@@ -27,12 +27,14 @@ func TestUnfit(t *testing.T) {
 	ofOthers := func(reason string) func(*v1alpha1.WindowsInstance) {
 		return condition(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, reason, 0)
 	}
-	runs := func(op v1alpha1.Operation) func(*v1alpha1.WindowsInstance) {
+	runs := func(op v1alpha1.Operation, step string) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
-			op.Phase, op.RequestedAt = v1alpha1.OperationRunning, *at(-time.Minute)
+			op.Phase, op.RequestedAt = v1alpha1.OperationRunning, *at(-time.Hour)
+			op.Steps = []v1alpha1.OperationStep{{Name: step, State: v1alpha1.StepRunning, StartedAt: at(-time.Minute)}}
 			i.Status.Operation = &op
 		}
 	}
+	drained := runs(v1alpha1.Operation{Type: v1alpha1.OperationDrain}, v1alpha1.StepEvict)
 	restarts := v1alpha1.PoolRestarts{After: at(-time.Minute)}
 	for _, tt := range []struct {
 		name string
@@ -49,10 +51,14 @@ func TestUnfit(t *testing.T) {
 		{name: "on a day to come", spec: v1alpha1.WindowsNodePoolSpec{Restarts: v1alpha1.PoolRestarts{After: at(time.Hour)}}, edit: []func(*v1alpha1.WindowsInstance){isPaused}},
 		{name: "it was restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){isPaused, func(i *v1alpha1.WindowsInstance) { i.Status.RestartedAt = at(0) }}},
 		{name: "what it is to have cannot be worked out", edit: []func(*v1alpha1.WindowsInstance){undetermined}, kind: waitsForInputs, from: awayPatience - time.Minute},
-		{name: "somebody drains it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, runs(v1alpha1.Operation{Type: v1alpha1.OperationDrain})}, kind: waitsForOperation, from: personPatience - time.Minute},
-		{name: "somebody drains it, and nothing is wanted of it", edit: []func(*v1alpha1.WindowsInstance){runs(v1alpha1.Operation{Type: v1alpha1.OperationDrain})}},
-		{name: "somebody has it configured", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure})}},
-		{name: "the controller restarts it", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Origin: v1alpha1.OriginController})}},
+		{name: "somebody drains it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, drained}, kind: waitsForOperation, from: personPatience - time.Minute},
+		{name: "somebody drains it, and it is to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){drained}, kind: waitsForOperation, from: personPatience - time.Minute},
+		{name: "somebody drains it, and it is paused", edit: []func(*v1alpha1.WindowsInstance){outdated, isPaused, drained}, kind: waitsForUnpause},
+		{name: "somebody drains it, and nothing is wanted of it", edit: []func(*v1alpha1.WindowsInstance){drained}},
+		{name: "somebody drains and reboots it", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReboot}, v1alpha1.StepDrain)}, kind: waitsForOperation, from: personPatience - time.Minute},
+		{name: "somebody installs updates of Windows", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReboot}, v1alpha1.StepInstallUpdates)}},
+		{name: "somebody has it configured", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, v1alpha1.StepDrain)}},
+		{name: "the controller restarts it", edit: []func(*v1alpha1.WindowsInstance){outdated, runs(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Origin: v1alpha1.OriginController}, v1alpha1.StepDrain)}},
 		{name: "it is off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable}, kind: waitsForLogin, from: awayPatience - time.Minute},
 		{name: "it did not come back from its restart", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){unreachable}, kind: waitsForLogin, from: awayPatience - time.Minute},
 		{name: "it refuses its key", edit: []func(*v1alpha1.WindowsInstance){outdated, refused}, kind: waitsForLogin, from: awayPatience - time.Minute},
@@ -75,7 +81,7 @@ func TestUnfit(t *testing.T) {
 		{name: "hosts are only watched", edit: []func(*v1alpha1.WindowsInstance){outdated, ofOthers(v1alpha1.ReasonNotManaged)}},
 		{name: "and to be restarted", spec: v1alpha1.WindowsNodePoolSpec{Restarts: restarts}, edit: []func(*v1alpha1.WindowsInstance){ofOthers(v1alpha1.ReasonNotManaged)}, kind: waitsForPayload},
 		{name: "and off", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, ofOthers(v1alpha1.ReasonNotManaged)}, kind: waitsForLogin, from: awayPatience - time.Minute},
-		{name: "somebody has it restarted", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}, kind: waitsForOperation, from: personPatience - time.Minute},
+		{name: "something is being done to it", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, did(v1alpha1.OperationReboot, "", v1alpha1.OperationRunning, 0)}},
 		{name: "it goes", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, deleting}},
 		{name: "its spec was changed just now", edit: []func(*v1alpha1.WindowsInstance){outdated, unreachable, func(i *v1alpha1.WindowsInstance) { i.Generation = 2 }}},
 	} {
@@ -137,9 +143,14 @@ func TestScheduleBehindADrain(t *testing.T) {
 		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 		f := newScheduled(t, nil, pool, edited(works(), func(i *v1alpha1.WindowsInstance) {
 			i.Name, i.Status.Node, i.Status.DesiredRevision = "a", &v1alpha1.NodeReference{Name: "a"}, "r3"
-			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationRunning, RequestedBy: "alice", RequestedAt: *at(0)}
+			i.Status.Operation = &v1alpha1.Operation{
+				Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationRunning, RequestedBy: "alice", RequestedAt: *at(0),
+				Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepEvict, State: v1alpha1.StepRunning, StartedAt: at(0)}},
+			}
 		}))
-		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) { return time.Time{}, false }
+		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+			return time.Time{}, false
+		}
 		now := clocktesting.NewFakePassiveClock(testNow)
 		f.clock = now
 		f.pass()
@@ -148,7 +159,7 @@ func TestScheduleBehindADrain(t *testing.T) {
 		}
 		now.SetTime(testNow.Add(personPatience))
 		f.pass()
-		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, "a: An operation that somebody has asked for runs on it for long") || !strings.HasSuffix(got.text, "kubectl windows cancel NAME -n ns") || got.moves || !got.stays {
+		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, "a: Somebody has asked for a drain or a reboot, its pods have not left for long") || !strings.HasSuffix(got.text, "kubectl windows cancel NAME -n ns") || got.moves || !got.stays {
 			t.Errorf("got %+v", got)
 		}
 	})
