@@ -766,6 +766,36 @@ func TestFailedDrainIsInterrupted(t *testing.T) {
 	}
 }
 
+// TestRestartThatWasNotSentIsInterrupted: of a restart that could not be sent, and whose end was not recorded, it stays known that it was not sent.
+func TestRestartThatWasNotSentIsInterrupted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), becauseOf(v1alpha1.CauseRestartAnnotated)))
+		f.configure()
+		node := f.node()
+		f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: node.UID} })
+		f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
+		f.host.fail["Restart"] = func() error { return errRefusedPort }
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
+				return errors.New("the process was killed")
+			}
+			return nil
+		}
+		r, stop := f.process()
+		f.reconcile(r)
+		f.eventually("the Node to be uncordoned", func() bool { return f.host.count("Restart") > 0 && !f.node().Spec.Unschedulable })
+		stop()
+		f.mu.Lock()
+		f.onWrite = nil
+		f.mu.Unlock()
+		f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
+		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || op.BootID != "" || !strings.Contains(op.Message, "The host was not restarted.") || f.node().Spec.Unschedulable {
+			t.Errorf("it is %s, of boot %q, cordoned %v: %s", op.Phase, op.BootID, f.node().Spec.Unschedulable, op.Message)
+		}
+	})
+}
+
 // TestInterruptedChangeIsNotForgotten: a host whose change was begun by a process that ended may be changed, also if its Node was uncordoned meanwhile
 // and the pods do not leave.
 func TestInterruptedChangeIsNotForgotten(t *testing.T) {

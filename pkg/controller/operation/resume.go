@@ -22,6 +22,8 @@ func (e *execution) drainAgain(ctx context.Context) error {
 	if err != nil || node == nil || node.UID != op.Node.UID || node.Spec.Unschedulable {
 		return err
 	}
+	// Nobody else takes the mark away, and that execution did so only where the restart had not been asked for.
+	e.unsent = op.BootID != "" && node.Annotations[v1alpha1.CordonedByAnnotation] == ""
 	e.note(func(status *v1alpha1.WindowsInstanceStatus) {
 		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepRestart} { // which have all of their time again
 			if step := status.Operation.FindStep(name); step != nil && step.StartedAt != nil {
