@@ -746,15 +746,15 @@ func TestFailedDrainIsInterrupted(t *testing.T) {
 			}
 			r, stop := f.process()
 			f.reconcile(r)
-			f.eventually("the Node to be cordoned and uncordoned", func() bool { return f.drain.runs > 0 && !f.node().Spec.Unschedulable })
+			f.eventually("the Node to be cordoned and uncordoned", func() bool { return f.drain.ran() > 0 && !f.node().Spec.Unschedulable })
 			stop()
 			f.mu.Lock()
 			f.onWrite = nil
 			f.mu.Unlock()
 			f.drain.err = nil
 			disturbed := func(what string) {
-				if !f.node().Spec.Unschedulable || f.drain.runs < 2 {
-					t.Errorf("%s, cordoned %v, drained %d times", what, f.node().Spec.Unschedulable, f.drain.runs)
+				if !f.node().Spec.Unschedulable || f.drain.ran() < 2 {
+					t.Errorf("%s, cordoned %v, drained %d times", what, f.node().Spec.Unschedulable, f.drain.ran())
 				}
 			}
 			f.host.onApplied = func(string) { disturbed("the host was changed") }
@@ -773,7 +773,9 @@ func TestRestartThatWasNotSentIsInterrupted(t *testing.T) {
 		f := newFixture(t, newInstance(byController(rebootOperation(v1alpha1.RebootGraceful)), becauseOf(v1alpha1.CauseRestartAnnotated)))
 		f.configure()
 		node := f.node()
-		f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: node.UID} })
+		f.edit(func(i *v1alpha1.WindowsInstance) {
+			i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: node.UID}
+		})
 		f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
 		f.host.fail["Restart"] = func() error { return errRefusedPort }
 		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {

@@ -398,6 +398,13 @@ type scriptedDrain struct {
 	options   drain.Options
 }
 
+// ran is how often it was run.
+func (d *scriptedDrain) ran() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.runs
+}
+
 func (d *scriptedDrain) Run(ctx context.Context, _ string, o drain.Options, report func(drain.Progress)) error {
 	d.mu.Lock()
 	d.runs++

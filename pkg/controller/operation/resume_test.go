@@ -91,7 +91,9 @@ func TestStepAfterATakeover(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), begunAt(v1alpha1.StepCordon), func(i *v1alpha1.WindowsInstance) { i.Status.Operation.BootID = "" }))
-		f.drain.meanwhile = func() { time.Sleep(v1alpha1.DefaultRebootTimeoutSeconds*time.Second + 10*time.Minute) }
+		f.drain.meanwhile = func() {
+			time.Sleep(v1alpha1.DefaultRebootTimeoutSeconds*time.Second + 10*time.Minute) //nolint:forbidigo // the time of the bubble
+		}
 		f.host.down = 3
 		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 {
 			t.Errorf("it is %s, restarted %d times: %s", op.Phase, f.host.restarts(), op.Message)
