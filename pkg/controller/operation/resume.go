@@ -12,7 +12,7 @@ import (
 
 // drainAgain has an operation that another execution began cordon and drain its Node once more, if that takes pods although it was cordoned. That execution
 // may have failed, and uncordoned the Node, and ended before it could record that; or somebody else has uncordoned it meanwhile. Pods that have come
-// to it since must leave it before the host is changed or restarted.
+// to it since must leave it before the host is changed or restarted. See decision 80.
 func (e *execution) drainAgain(ctx context.Context) error {
 	op := e.operation()
 	if !cordonedByUs(op) || !op.FindStep(v1alpha1.StepCordon).Ended() || !e.disturbsNext() {
