@@ -84,7 +84,7 @@ func TestFleet(t *testing.T) {
 	first.want(t, "1")
 	canaries := func(n int32) func(p *v1alpha1.WindowsNodePool) error {
 		return func(p *v1alpha1.WindowsNodePool) error {
-			if p.Status.UpdatedReplicas != n || !strings.Contains(p.Status.BlockedBy, "Raise or remove spec.updateStrategy.rollingUpdate.canary") {
+			if p.Status.UpdatedReplicas != n || !strings.Contains(p.Status.BlockedBy, "raise or remove spec.updateStrategy.rollingUpdate.canary") {
 				return fmt.Errorf("%d are updated; blocked by %q", p.Status.UpdatedReplicas, p.Status.BlockedBy)
 			}
 			return nil
