@@ -720,6 +720,26 @@ func (f *fixture) interrupt(at int, after bool) int {
 	return int(writes.Load())
 }
 
+// interruptFailure ends the process when the operation has failed, before that is stored. It waits for what the failure does before.
+func (f *fixture) interruptFailure(what string, done func() bool) {
+	f.t.Helper()
+	f.mu.Lock()
+	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+		if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
+			return errors.New("the process was killed")
+		}
+		return nil
+	}
+	f.mu.Unlock()
+	r, stop := f.process()
+	f.reconcile(r)
+	f.eventually(what, done)
+	stop()
+	f.mu.Lock()
+	f.onWrite = nil
+	f.mu.Unlock()
+}
+
 // TestFailedDrainIsInterrupted: an operation whose drain failed has its Node uncordoned. If the process ends before that is recorded, the next one cordons and
 // drains the Node again before the host is changed or restarted: pods have come to it since.
 func TestFailedDrainIsInterrupted(t *testing.T) {
@@ -738,19 +758,7 @@ func TestFailedDrainIsInterrupted(t *testing.T) {
 			f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
 			f.host.impact = config.ImpactDrain
 			f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
-			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-				if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
-					return errors.New("the process was killed")
-				}
-				return nil
-			}
-			r, stop := f.process()
-			f.reconcile(r)
-			f.eventually("the Node to be cordoned and uncordoned", func() bool { return f.drain.ran() > 0 && !f.node().Spec.Unschedulable })
-			stop()
-			f.mu.Lock()
-			f.onWrite = nil
-			f.mu.Unlock()
+			f.interruptFailure("the Node to be cordoned and uncordoned", func() bool { return f.drain.ran() > 0 && !f.node().Spec.Unschedulable })
 			f.drain.err = nil
 			disturbed := func(what string) {
 				if !f.node().Spec.Unschedulable || f.drain.ran() < 2 {
@@ -778,19 +786,7 @@ func TestRestartThatWasNotSentIsInterrupted(t *testing.T) {
 		})
 		f.annotate(map[string]string{wmco.RebootRequiredAnnotation: ""})
 		f.host.fail["Restart"] = func() error { return errRefusedPort }
-		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-			if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
-				return errors.New("the process was killed")
-			}
-			return nil
-		}
-		r, stop := f.process()
-		f.reconcile(r)
-		f.eventually("the Node to be uncordoned", func() bool { return f.host.count("Restart") > 0 && !f.node().Spec.Unschedulable })
-		stop()
-		f.mu.Lock()
-		f.onWrite = nil
-		f.mu.Unlock()
+		f.interruptFailure("the Node to be uncordoned", func() bool { return f.host.count("Restart") > 0 && !f.node().Spec.Unschedulable })
 		f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
 		if op := f.finish(); op.Phase != v1alpha1.OperationFailed || op.BootID != "" || !strings.Contains(op.Message, "The host was not restarted.") || f.node().Spec.Unschedulable {
 			t.Errorf("it is %s, of boot %q, cordoned %v: %s", op.Phase, op.BootID, f.node().Spec.Unschedulable, op.Message)
@@ -827,19 +823,7 @@ func TestFailureIsInterrupted(t *testing.T) {
 		f.configure()
 		f.host.impact = config.ImpactRestart
 		f.host.onApplied = func(string) { f.host.is = "other" } // Verify fails
-		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-			if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
-				return errors.New("the process was killed")
-			}
-			return nil
-		}
-		r, stop := f.process()
-		f.reconcile(r)
-		f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
-		stop()
-		f.mu.Lock()
-		f.onWrite = nil
-		f.mu.Unlock()
+		f.interruptFailure("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
 		f.host.is = "new"
 		op := f.finish()
 		if op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {

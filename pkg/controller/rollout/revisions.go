@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
@@ -42,14 +41,12 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	}
 	if name = revision.Name(pool, data); name == pool.Status.UpdateRevision {
 		// Somebody may have deleted or changed it.
-		known, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: pool.Namespace, Name: name}, &appsv1.ControllerRevision{})
+		known, err := r.kept(ctx, pool, name)
 		if err != nil {
-			return "", fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+			return "", err
 		}
 		if known != nil {
-			if _, ok := revision.Kept(pool, known); ok {
-				return name, nil
-			}
+			return name, nil
 		}
 	}
 	revisions, err := r.revisionsOf(ctx, pool)
