@@ -49,6 +49,10 @@ const (
 // What changes within that time is in the next snapshot, and brings a new configuration.
 const freshFor = time.Second
 
+// watchedFor takes the place of freshFor while all that a snapshot was made of is watched, and the watches show that it is still so. It
+// bounds for how long a watch that is silent, as its connection is lost, has hosts configured by what was.
+const watchedFor = 5 * time.Second
+
 // Options of a [Source].
 type Options struct {
 	// Live reads the cluster. Its pools may come from a cache. Required.
@@ -90,6 +94,8 @@ type Source struct {
 	changed bool
 	// seen is what last was made of. It is replaced and never changed.
 	seen seen
+	// watches are those of Start; nil while that does not run.
+	watches *watches
 }
 
 // reading is a snapshot, or what is wrong with the cluster.
@@ -131,7 +137,11 @@ func (s *Source) Start(ctx context.Context) error {
 		return err
 	}
 	w := newWatches(s.o.Metadata, s.o.clock, s.wake)
-	defer w.close()
+	s.watch(w)
+	defer func() {
+		s.watch(nil)
+		w.close()
+	}()
 	changes := rate.NewLimiter(rate.Every(changesInterval), changesBurst)
 	logged := ""
 	for ctx.Err() == nil {
@@ -221,6 +231,21 @@ func (s *Source) known() *seen {
 	return &known
 }
 
+// watch sets what watches the inputs; nil: nothing does any more.
+func (s *Source) watch(w *watches) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches = w
+}
+
+// shown reports whether watches show that the cluster is still as it was when the last snapshot was read.
+func (s *Source) shown() bool {
+	s.mu.Lock()
+	w, known := s.watches, s.seen
+	s.mu.Unlock()
+	return w != nil && !known.awaits && w.show(&known)
+}
+
 // ensureKey makes the key of the digests of secrets, which has to be there before anything
 // else. An API server that is away for a while is waited for.
 func (s *Source) ensureKey(ctx context.Context) error {
@@ -244,8 +269,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// refresh returns a snapshot whose reading began no longer ago than maxAge. One caller reads
-// at a time, and those that wait meanwhile get its result. The error says what is wrong
+// refresh returns a snapshot whose reading began no longer ago than maxAge, or than watchedFor if watches show that it is still so; with
+// a maxAge of 0 it reads in any case. One caller reads at a time, and those that wait meanwhile get its result. The error says what is wrong
 // with the cluster, or why it cannot be read.
 func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, error) {
 	select {
@@ -255,6 +280,9 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	}
 	defer func() { <-s.reader }()
 	began := s.o.clock.Now()
+	if maxAge > 0 && s.failure == nil && s.shown() {
+		maxAge = max(maxAge, watchedFor)
+	}
 	if s.began.After(began.Add(-maxAge)) {
 		if s.failure != nil {
 			return nil, s.failure

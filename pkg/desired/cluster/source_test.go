@@ -372,6 +372,70 @@ func TestOneLookForMany(t *testing.T) {
 	}
 }
 
+// While watches show that nothing has changed, hosts share a look for longer, but not what has changed.
+func TestLookLastsWhileItIsWatched(t *testing.T) {
+	ca := authority(t)
+	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
+	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
+		t.Fatal(err)
+	}
+	s := newSource(t, c, &issuer{})
+	looks := func() int {
+		t.Helper()
+		before := c.count()
+		if _, err := s.Build(t.Context(), instance(), nil, ""); err != nil {
+			t.Fatal(err)
+		}
+		return c.count() - before
+	}
+	pass := func(d time.Duration) {
+		s.o.clock.(*clocktesting.FakeClock).Step(d)
+		// The watches of the test cannot tell objects of one kind apart.
+		s.seen.inputs = map[input]versions{infoInput: s.seen.inputs[infoInput]}
+	}
+	once := looks()
+	if err := c.metadata.Tracker().Create(configMaps, shown(s.seen.inputs[infoInput][infoInput.name]), infoInput.namespace); err != nil {
+		t.Fatal(err)
+	}
+	woken := make(chan struct{}, 1)
+	w := newWatches(c.metadata, s.o.clock, func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	})
+	t.Cleanup(w.close)
+	s.watch(w)
+	pass(freshFor)
+	if got := looks(); got != once {
+		t.Errorf("before anything is watched there were %d requests, want those of a look, %d", got, once)
+	}
+	pass(0)
+	w.follow(t.Context(), s.known().inputs)
+	until(t, woken, s.shown)
+	pass(watchedFor - time.Nanosecond)
+	if got := looks(); got != 0 {
+		t.Errorf("while all is watched, and as it was, there were %d requests within %s", got, watchedFor)
+	}
+	pass(time.Nanosecond)
+	if got := looks(); got != once {
+		t.Errorf("after %s there were %d requests, want those of a look, %d", watchedFor, got, once)
+	}
+	pass(0)
+	if err := c.metadata.Tracker().Update(configMaps, shown("changed"), infoInput.namespace); err != nil {
+		t.Fatal(err)
+	}
+	until(t, woken, func() bool { return !s.shown() })
+	pass(freshFor)
+	if got := looks(); got != once {
+		t.Errorf("after a change there were %d requests, want those of a look, %d", got, once)
+	}
+	s.seen.awaits = true
+	if s.shown() {
+		t.Error("something that is not watched is said to be as it was")
+	}
+}
+
 // Whoever notices first that the inputs have changed, all hosts have to hear of it.
 func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 	ca := authority(t)

@@ -110,6 +110,22 @@ func (w *watches) outdate(s *seen) bool {
 	return false
 }
 
+// show reports whether all inputs are watched, and are as they were seen.
+func (w *watches) show(s *seen) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, before := range s.inputs {
+		one := w.running[i]
+		if one == nil {
+			return false
+		}
+		if now, known := one.versions(); !known || !maps.Equal(before, now) {
+			return false
+		}
+	}
+	return len(s.inputs) > 0
+}
+
 // refused reports whether something may not be watched that may be there.
 func (w *watches) refused() bool {
 	w.mu.Lock()
