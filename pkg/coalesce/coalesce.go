@@ -7,20 +7,37 @@ package coalesce
 import (
 	"context"
 	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Group runs one read for each key at a time. Whoever asks meanwhile waits for the next one, which begins when that one has
 // ended, and gets what it returns. So unlike with singleflight, every answer is that of a read that began after it was asked for: what
 // was written before a question is in its answer. The zero value is ready to use, by any number of goroutines.
 type Group[K comparable, V any] struct {
+	// Interval and Burst bound how often a key is read: Burst times at once, and once an Interval from then on. More callers share a read then, which
+	// they wait for longer. Interval 0: nothing bounds it; else Burst must be 1 or more. They must not be changed after the first use.
+	Interval time.Duration
+	Burst    int
+
 	mu    sync.Mutex
 	reads map[K]*reads[V]
 }
 
-// reads are those of one key, of which one is under way.
+// reads are those of one key, of which one is under way at a time.
 type reads[V any] struct {
-	// next is the one after it. Nil: nobody waits for it.
+	// working: a goroutine does them.
+	working bool
+	// limiter bounds how often it does; nil: nothing does.
+	limiter *rate.Limiter
+	// next is the one that has not begun. Nil: nobody waits for it.
 	next *read[V]
+}
+
+// idle says that nothing has to be known of these reads any more.
+func (r *reads[V]) idle() bool {
+	return !r.working && (r.limiter == nil || r.limiter.Tokens() >= float64(r.limiter.Burst()))
 }
 
 // read is one read and what it returned.
@@ -49,29 +66,38 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, run func(ctx context.Contex
 	}
 }
 
-// join adds a caller to the next read of a key, which begins at once if none is under way.
+// join adds a caller to the next read of a key, which begins as soon as it may if none is under way.
 func (g *Group[K, V]) join(ctx context.Context, key K, run func(ctx context.Context) (V, error)) *read[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	of, running := g.reads[key]
-	if !running {
-		of = &reads[V]{}
-		if g.reads == nil {
-			g.reads = map[K]*reads[V]{}
-		}
-		g.reads[key] = of
-	}
+	of := g.readsLocked(key)
 	if of.next == nil || of.next.waiting == 0 { // it was canceled
 		of.next = &read[V]{run: run, done: make(chan struct{})}
 		of.next.ctx, of.next.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	}
 	r := of.next
 	r.waiting++
-	if !running {
-		of.next = nil
-		go g.work(key, of, r)
+	if !of.working {
+		of.working = true
+		go g.work(of)
 	}
 	return r
+}
+
+// readsLocked returns the reads of a key.
+func (g *Group[K, V]) readsLocked(key K) *reads[V] {
+	of, known := g.reads[key]
+	if !known {
+		of = &reads[V]{}
+		if g.Interval > 0 {
+			of.limiter = rate.NewLimiter(rate.Every(g.Interval), g.Burst)
+		}
+		if g.reads == nil {
+			g.reads = map[K]*reads[V]{}
+		}
+		g.reads[key] = of
+	}
+	return of
 }
 
 // leave takes a caller away that waits no longer.
@@ -83,17 +109,52 @@ func (g *Group[K, V]) leave(r *read[V]) {
 	}
 }
 
-// work runs a read of a key, and those that are asked for meanwhile, one after the other. It ends with the last of them.
-func (g *Group[K, V]) work(key K, of *reads[V], r *read[V]) {
-	for r != nil {
+// work does the reads of a key that are asked for, one after the other. It ends with the last of them.
+func (g *Group[K, V]) work(of *reads[V]) {
+	for r := g.begin(of); r != nil; r = g.begin(of) {
 		r.value, r.err = r.run(r.ctx)
 		r.cancel()
 		close(r.done)
+	}
+}
+
+// begin returns the next read of a key when it may begin. Nil: nobody waits for one.
+func (g *Group[K, V]) begin(of *reads[V]) *read[V] {
+	for {
+		pause, wanted := g.pause(of)
+		if !wanted {
+			return nil
+		}
+		if pause > 0 {
+			<-time.After(pause) // Interval bounds it
+		}
 		g.mu.Lock()
-		r, of.next = of.next, nil
-		if r == nil {
+		r := of.next
+		of.next = nil
+		wanted = r != nil && r.waiting > 0
+		g.mu.Unlock()
+		if wanted {
+			return r
+		}
+	}
+}
+
+// pause says how long to wait for the next read of a key, and whether one is wanted. If not, the goroutine that does them is to end, and
+// what need not be known any more is forgotten.
+func (g *Group[K, V]) pause(of *reads[V]) (pause time.Duration, wanted bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if of.next != nil && of.next.waiting > 0 {
+		if of.limiter != nil {
+			pause = of.limiter.Reserve().Delay()
+		}
+		return pause, true
+	}
+	of.next, of.working = nil, false
+	for key, reads := range g.reads {
+		if reads.idle() {
 			delete(g.reads, key)
 		}
-		g.mu.Unlock()
 	}
+	return 0, false
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // source is what is read. Each read waits for a value from release, and then returns how many reads have begun.
@@ -77,6 +78,82 @@ func TestShared(t *testing.T) {
 		}
 		if len(g.reads) != 0 {
 			t.Errorf("%d keys are still read", len(g.reads))
+		}
+	})
+}
+
+// Where reads are bounded, those that ask more often share them, and each answer is that of a read which began after the question.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval, burst = 100 * time.Millisecond, 3
+		began := time.Now()
+		var reads []time.Duration
+		g := &Group[string, time.Duration]{Interval: interval, Burst: burst}
+		read := func(context.Context) (time.Duration, error) {
+			at := time.Since(began)
+			reads = append(reads, at)
+			return at, nil
+		}
+		ask := func() {
+			asked := time.Since(began)
+			switch at, err := g.Do(t.Context(), "a", read); {
+			case err != nil:
+				t.Error(err)
+			case at < asked:
+				t.Errorf("who asked after %s got what was read after %s", asked, at)
+			}
+		}
+		for range burst {
+			ask()
+		}
+		if got := time.Since(began); got != 0 {
+			t.Errorf("the first %d took %s", burst, got)
+		}
+		var many sync.WaitGroup
+		for n := range 20 { // in one and a half seconds, from here on
+			many.Go(func() {
+				<-time.After(time.Duration(n) * interval * 3 / 4)
+				ask()
+			})
+		}
+		many.Wait()
+		if want := int(time.Since(began)/interval) + burst; len(reads) > want {
+			t.Errorf("there were %d reads in %s, want %d at most", len(reads), time.Since(began), want)
+		}
+		if got := reads[len(reads)-1]; got >= 20*interval {
+			t.Errorf("the last one was read after %s", got)
+		}
+
+		// What is known of a key is forgotten when it bounds nothing any more.
+		<-time.After(burst * interval)
+		if _, err := g.Do(t.Context(), "b", read); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if _, known := g.reads["a"]; known {
+			t.Error("a key that nobody reads any more is kept")
+		}
+	})
+}
+
+// Who leaves before a read may begin has none begin.
+func TestCanceledBeforeItMayBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := &source{release: make(chan error)}, &Group[string, int64]{Interval: time.Minute, Burst: 1}
+		var first, leaves callers
+		first.ask(t.Context(), g, s, "a")
+		s.release <- nil
+		first.Wait()
+		leaving, leave := context.WithCancel(t.Context())
+		leaves.ask(leaving, g, s, "a")
+		synctest.Wait()
+		leave()
+		leaves.Wait()
+		<-time.After(2 * time.Minute)
+		if n := s.begun.Load(); n != 1 {
+			t.Errorf("%d reads have begun, want only that of the one who waited for it", n)
 		}
 	})
 }

@@ -51,6 +51,12 @@ func newLease(config *rest.Config, o *options) (*resourcelock.LeaseLock, error) 
 	}, nil
 }
 
+// leadsInterval and leadsBurst bound how often it is asked who works, see [coalesce.Group]: the operation of one host asks eight times.
+const (
+	leadsInterval = 200 * time.Millisecond
+	leadsBurst    = 10
+)
+
 // leads returns what says whether this process still has the hosts of the cluster: its installation
 // does, and of that it has the Lease, where there is an election. A process that was stopped, and goes
 // on, learns only some seconds later that another one has it, and a watch may hang for longer. The lock itself is not asked: it
@@ -75,6 +81,6 @@ func leads(lease *resourcelock.LeaseLock, registrations dynamic.Interface, names
 		}
 		return ptr.Deref(found.Spec.HolderIdentity, "") == lease.Identity(), nil
 	}
-	var shared coalesce.Group[struct{}, bool]
+	shared := coalesce.Group[struct{}, bool]{Interval: leadsInterval, Burst: leadsBurst}
 	return func(ctx context.Context) (bool, error) { return shared.Do(ctx, struct{}{}, ask) }
 }

@@ -255,9 +255,16 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
+// secretInterval and secretBurst bound how often a Secret is read, see [coalesce.Group]: a host that becomes a node is asked two dozen times, in few seconds if nothing
+// else is done, and a hundred hosts have one Secret.
+const (
+	secretInterval = 100 * time.Millisecond
+	secretBurst    = 20
+)
+
 // secretReader reads Secrets from the cluster itself. The hosts of a pool have one, and those that are asked at the same time share what was read.
 func secretReader(live client.Reader) func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	var shared coalesce.Group[client.ObjectKey, *corev1.Secret]
+	shared := coalesce.Group[client.ObjectKey, *corev1.Secret]{Interval: secretInterval, Burst: secretBurst}
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		key := client.ObjectKey{Namespace: namespace, Name: name}
 		secret, err := shared.Do(ctx, key, func(ctx context.Context) (*corev1.Secret, error) {
