@@ -213,6 +213,9 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 	if err := o.Recommended.ApplyTo(generic); err != nil {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
+	if behind := generic.Authorization.Authorizer; behind != nil {
+		generic.Authorization.Authorizer = wideAuthorizer{behind, o.ControllerUsers}
+	}
 	frontProxy := generic.Authentication.RequestHeaderConfig
 	if frontProxy != nil {
 		generic.AddReadyzChecks(frontProxyReady(frontProxy.CAContentProvider))
