@@ -1782,6 +1782,11 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 				},
 				Required: []string{"id", "type", "phase", "requestedBy", "requestedAt"},
 			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
+			},
 		},
 		Dependencies: []string{
 			v1alpha1.BlockedPod{}.OpenAPIModelName(), v1alpha1.DrainOptions{}.OpenAPIModelName(), v1alpha1.OperationNode{}.OpenAPIModelName(), v1alpha1.OperationProgress{}.OpenAPIModelName(), v1alpha1.OperationStep{}.OpenAPIModelName(), v1alpha1.RebootOptions{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},

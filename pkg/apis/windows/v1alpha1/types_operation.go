@@ -109,6 +109,7 @@ const (
 
 // Operation is an action on a host: what was requested, by whom, and how far it has come.
 // The controller runs it, and continues where it was when it is restarted.
+// +structType=atomic
 type Operation struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID string `json:"id"`

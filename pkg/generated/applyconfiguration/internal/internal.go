@@ -354,6 +354,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationNode
   map:
     fields:
