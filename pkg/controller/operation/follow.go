@@ -20,7 +20,7 @@ const (
 	// and so tell more.
 	progressRate = 10
 	// maxProgressInterval is how old a progress is at most that people see, however many operations run.
-	maxProgressInterval = 5 * time.Second
+	maxProgressInterval = 15 * time.Second
 )
 
 // pace spaces what operations tell of their progress. It is safe for concurrent use.
@@ -77,8 +77,8 @@ func follow[T any](ctx context.Context, c clock.Clock, p *pace, begin firstRepor
 			}
 		})
 	})
-	pause := func() {
-		timer := c.NewTimer(p.interval())
+	pause := func(d time.Duration) {
+		timer := c.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -86,7 +86,7 @@ func follow[T any](ctx context.Context, c clock.Clock, p *pace, begin firstRepor
 		}
 	}
 	if begin == firstInTurn {
-		pause()
+		pause(max(p.interval(), p.noteInterval())) // what ends before is written with what comes next
 	}
 	for first := begin == firstAtOnce; ; {
 		select {
@@ -108,6 +108,6 @@ func follow[T any](ctx context.Context, c clock.Clock, p *pace, begin firstRepor
 		if ended {
 			return runErr
 		}
-		pause()
+		pause(p.interval())
 	}
 }

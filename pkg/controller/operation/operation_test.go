@@ -243,7 +243,7 @@ func TestRecordIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
-		f.host.lingers = 3
+		f.host.lingers = 5 // so that it is waited for longer than until a note is written
 		f.drain.reports = []drain.Progress{
 			{Total: 2, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
 		}

@@ -237,11 +237,15 @@ func TestHostIsWaitedForWithoutAWorker(t *testing.T) {
 			tt.set(f)
 			r, _ := f.process()
 			f.reconcile(r)
+			var began time.Time
 			f.eventually("it to wait", func() bool {
 				s := f.get().Status.Operation.FindStep(tt.step)
-				return s != nil && s.State == v1alpha1.StepRunning
+				if s == nil || s.State != v1alpha1.StepRunning {
+					return false
+				}
+				began = s.StartedAt.Time
+				return true
 			})
-			began := time.Now()
 			r.runner.submit(testNodeKey, "op-2", false, false)
 			f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
 			if took := time.Since(began); took < tt.keeps || took > tt.keeps+time.Minute {

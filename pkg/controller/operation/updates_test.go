@@ -402,6 +402,7 @@ func TestUpdatesNeedNoWorker(t *testing.T) {
 			yielded := false
 			e := f.executing(r, step)
 			e.yield = func() { yielded = yielded || len(f.host.updates.requests) == 0 }
+			defer e.stopRecordingLate() // as step does
 			if _, err := steps[step].run(e, t.Context()); err != nil || !yielded {
 				t.Errorf("it has given its worker to another one before it waits: %v; %v", yielded, err)
 			}

@@ -143,7 +143,7 @@ func (e *execution) boundedElsewhere() bool {
 // kubelet does not, would keep others waiting for an hour.
 func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
 	began := e.clock.Now()
-	looked := began
+	looked, said := began, false
 	for delay := pollBackoff.DelayFunc(); ; {
 		lacks, err := done(ctx)
 		if err != nil || lacks == "" {
@@ -162,8 +162,16 @@ func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting s
 		if !e.clock.Now().Before(deadline) {
 			return errors.New(lacks)
 		}
-		if err := e.recordMessage(ctx, "%s %s", waiting, message.Sentence(lacks)); err != nil {
-			return err
+		text := waiting + " " + message.Sentence(lacks)
+		switch {
+		case e.clock.Now().Sub(began) >= e.pace.noteInterval():
+			if err := e.recordMessage(ctx, "%s", text); err != nil {
+				return err
+			}
+		case !said: // what is over by then is written with what comes next
+			e.note(func(status *v1alpha1.WindowsInstanceStatus) { status.Operation.Message = text })
+			e.recordLate(ctx)
+			said = true
 		}
 		if err := sleep(ctx, e.clock, delay()); err != nil {
 			return err
