@@ -49,6 +49,7 @@ func TestServer(t *testing.T) {
 		{"follow", testFollow},
 		{"pools", testPools},
 		{"no taints", testNoTaints},
+		{"operations are written as a whole", testOperationIsWhole},
 		{"durations", testDurations},
 		{"scale", testScale},
 		{"credentials", testCredentials},

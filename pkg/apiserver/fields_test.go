@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -111,6 +114,35 @@ func testNoTaints(t *testing.T, s *testServer) {
 			}
 		})
 	}
+}
+
+// testOperationIsWhole proves that an operation has one manager and not one for each field of each step, of which each write would
+// cost several times as much.
+func testOperationIsWhole(t *testing.T, s *testServer) {
+	client := s.client(t, controller).WindowsInstances("whole")
+	instance := mustKnow(t, client, newInstance("whole", "10.0.7.1"))
+	instance.Status.Operation = &v1alpha1.Operation{
+		ID: "op-1", Type: v1alpha1.OperationDrain, Phase: v1alpha1.OperationRunning, RequestedAt: metav1.Now(), RequestedBy: jane,
+		Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepSucceeded}, {Name: v1alpha1.StepDrain, State: v1alpha1.StepRunning}},
+	}
+	written, err := client.UpdateStatus(t.Context(), instance, metav1.UpdateOptions{FieldManager: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range written.ManagedFields {
+		if entry.Manager != "test" || entry.Subresource != "status" {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if got := at(t, fields, "f:status", "f:operation"); got != "{}" {
+			t.Errorf("it manages %s of the operation, want {}: %s", got, entry.FieldsV1.GetRawBytes())
+		}
+		return
+	}
+	t.Errorf("nobody manages the operation: %v", written.ManagedFields)
 }
 
 // testDurations proves that what manifests say with the fields of earlier releases is taken

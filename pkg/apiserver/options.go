@@ -93,7 +93,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Recommended.AddFlags(fs)
 	o.Run.AddUniversalFlags(fs)
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory on a persistent volume in which the embedded etcd keeps the objects. Used when no --etcd-servers are given.")
-	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still requests. May be repeated.")
+	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still requests, and its rights are asked for all objects at once. May be repeated.")
 	fs.IntVar(&o.MaxPerNamespace, "max-objects-per-namespace", o.MaxPerNamespace, "How many WindowsInstances a namespace may have, and how many WindowsNodePools; more are refused with 403. 0: no limit.")
 	fs.IntVar(&o.Streams.PerHost, "max-log-streams-per-host", o.Streams.PerHost, "How many logs of one host may be streamed at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.PerUser, "max-log-streams-per-user", o.Streams.PerUser, "How many logs one user may stream at one time; more are refused with 429. 0: no limit.")
@@ -214,7 +214,7 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
 	if behind := generic.Authorization.Authorizer; behind != nil {
-		generic.Authorization.Authorizer = wideAuthorizer{behind, o.ControllerUsers}
+		generic.Authorization.Authorizer = allObjectsAuthorizer{behind, o.ControllerUsers}
 	}
 	frontProxy := generic.Authentication.RequestHeaderConfig
 	if frontProxy != nil {

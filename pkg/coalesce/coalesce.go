@@ -16,8 +16,8 @@ import (
 // ended, and gets what it returns. So unlike with singleflight, every answer is that of a read that began after it was asked for: what
 // was written before a question is in its answer. The zero value is ready to use, by any number of goroutines.
 type Group[K comparable, V any] struct {
-	// Interval and Burst bound how often a key is read: Burst times at once, and once an Interval from then on. More callers share a read then, which
-	// they wait for longer. Interval 0: nothing bounds it; else Burst must be 1 or more. They must not be changed after the first use.
+	// Interval and Burst limit the reads of one key: Burst at once, then one in each Interval. Callers then wait longer, and more of them
+	// share a read. Interval 0: there is no limit. Burst 0 is 1. They must not be changed after the first use.
 	Interval time.Duration
 	Burst    int
 
@@ -29,7 +29,7 @@ type Group[K comparable, V any] struct {
 type reads[V any] struct {
 	// working: a goroutine does them.
 	working bool
-	// limiter bounds how often it does; nil: nothing does.
+	// limiter is the limit of the key. Nil: there is none.
 	limiter *rate.Limiter
 	// next is the one that has not begun. Nil: nobody waits for it.
 	next *read[V]
@@ -53,7 +53,7 @@ type read[V any] struct {
 }
 
 // Do returns what run returns, which may have been that of another caller with the same key, and fails as it does. run has the values of the
-// context of one of its callers. It is canceled when none of them waits any more; nothing else bounds its time. Of ctx Do fails with its cause. The value is shared, and must not be changed.
+// context of one of its callers. It is canceled when none of them waits any more; nothing else bounds its time. When ctx ends, Do fails with its cause. The value is shared, and must not be changed.
 func (g *Group[K, V]) Do(ctx context.Context, key K, run func(ctx context.Context) (V, error)) (V, error) {
 	r := g.join(ctx, key, run)
 	select {
@@ -90,7 +90,7 @@ func (g *Group[K, V]) readsLocked(key K) *reads[V] {
 	if !known {
 		of = &reads[V]{}
 		if g.Interval > 0 {
-			of.limiter = rate.NewLimiter(rate.Every(g.Interval), g.Burst)
+			of.limiter = rate.NewLimiter(rate.Every(g.Interval), max(g.Burst, 1))
 		}
 		if g.reads == nil {
 			g.reads = map[K]*reads[V]{}
@@ -118,37 +118,38 @@ func (g *Group[K, V]) work(of *reads[V]) {
 	}
 }
 
-// begin returns the next read of a key when it may begin. Nil: nobody waits for one.
+// begin waits until the next read of a key may begin, and returns it. Nil: nobody waits for one any more.
 func (g *Group[K, V]) begin(of *reads[V]) *read[V] {
-	for {
-		pause, wanted := g.pause(of)
-		if !wanted {
-			return nil
+	for next := g.wanted(of); next != nil; next = g.wanted(of) {
+		if of.limiter != nil && of.limiter.Wait(next.ctx) != nil {
+			continue // those who waited for it have left
 		}
-		if pause > 0 {
-			<-time.After(pause) // Interval bounds it
-		}
-		g.mu.Lock()
-		r := of.next
-		of.next = nil
-		wanted = r != nil && r.waiting > 0
-		g.mu.Unlock()
-		if wanted {
+		if r := g.take(of); r != nil {
 			return r
 		}
 	}
+	return nil
 }
 
-// pause says how long to wait for the next read of a key, and whether one is wanted. If not, the goroutine that does them is to end, and
-// what need not be known any more is forgotten.
-func (g *Group[K, V]) pause(of *reads[V]) (pause time.Duration, wanted bool) {
+// take takes the next read of a key, which is no longer to be joined. Nil: those who waited for it have left.
+func (g *Group[K, V]) take(of *reads[V]) *read[V] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := of.next
+	of.next = nil
+	if r == nil || r.waiting == 0 {
+		return nil
+	}
+	return r
+}
+
+// wanted returns the next read of a key. Nil: nobody waits for one; then the goroutine that does them is to end, and keys of which
+// nothing has to be known any more are forgotten.
+func (g *Group[K, V]) wanted(of *reads[V]) *read[V] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if of.next != nil && of.next.waiting > 0 {
-		if of.limiter != nil {
-			pause = of.limiter.Reserve().Delay()
-		}
-		return pause, true
+		return of.next
 	}
 	of.next, of.working = nil, false
 	for key, reads := range g.reads {
@@ -156,5 +157,5 @@ func (g *Group[K, V]) pause(of *reads[V]) (pause time.Duration, wanted bool) {
 			delete(g.reads, key)
 		}
 	}
-	return 0, false
+	return nil
 }

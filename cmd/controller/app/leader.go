@@ -51,7 +51,7 @@ func newLease(config *rest.Config, o *options) (*resourcelock.LeaseLock, error) 
 	}, nil
 }
 
-// leadsInterval and leadsBurst bound how often it is asked who works, see [coalesce.Group]: the operation of one host asks eight times.
+// leadsInterval and leadsBurst limit how often the API server is asked which process leads, see [coalesce.Group]: each operation asks up to eight times.
 const (
 	leadsInterval = 200 * time.Millisecond
 	leadsBurst    = 10

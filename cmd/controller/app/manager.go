@@ -255,8 +255,8 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// secretInterval and secretBurst bound how often a Secret is read, see [coalesce.Group]: a host that becomes a node is asked two dozen times, in few seconds if nothing
-// else is done, and a hundred hosts have one Secret.
+// secretInterval and secretBurst limit how often one Secret is read, see [coalesce.Group]: a host that becomes a node needs it two dozen times, and a hundred hosts
+// share it.
 const (
 	secretInterval = 100 * time.Millisecond
 	secretBurst    = 20

@@ -49,8 +49,8 @@ const (
 // What changes within that time is in the next snapshot, and brings a new configuration.
 const freshFor = time.Second
 
-// watchedFor takes the place of freshFor while all that a snapshot was made of is watched, and the watches show that it is still so. It
-// bounds for how long a watch that is silent, as its connection is lost, has hosts configured by what was.
+// watchedFor replaces freshFor while every input of the snapshot is watched and unchanged. It bounds for how long a watch that has lost its
+// connection may keep an old snapshot in use.
 const watchedFor = 5 * time.Second
 
 // Options of a [Source].
@@ -94,7 +94,7 @@ type Source struct {
 	changed bool
 	// seen is what last was made of. It is replaced and never changed.
 	seen seen
-	// watches are those of Start; nil while that does not run.
+	// watches are those of Start. Nil while that does not run.
 	watches *watches
 }
 
@@ -137,9 +137,9 @@ func (s *Source) Start(ctx context.Context) error {
 		return err
 	}
 	w := newWatches(s.o.Metadata, s.o.clock, s.wake)
-	s.watch(w)
+	s.setWatches(w)
 	defer func() {
-		s.watch(nil)
+		s.setWatches(nil)
 		w.close()
 	}()
 	changes := rate.NewLimiter(rate.Every(changesInterval), changesBurst)
@@ -231,19 +231,19 @@ func (s *Source) known() *seen {
 	return &known
 }
 
-// watch sets what watches the inputs; nil: nothing does any more.
-func (s *Source) watch(w *watches) {
+// setWatches says what watches the inputs. Nil: nothing does any more.
+func (s *Source) setWatches(w *watches) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watches = w
 }
 
-// shown reports whether watches show that the cluster is still as it was when the last snapshot was read.
-func (s *Source) shown() bool {
+// unchanged reports whether every input of the last snapshot is watched, and as it was read.
+func (s *Source) unchanged() bool {
 	s.mu.Lock()
 	w, known := s.watches, s.seen
 	s.mu.Unlock()
-	return w != nil && !known.awaits && w.show(&known)
+	return w != nil && !known.awaits && w.unchanged(&known)
 }
 
 // ensureKey makes the key of the digests of secrets, which has to be there before anything
@@ -269,8 +269,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// refresh returns a snapshot whose reading began no longer ago than maxAge, or than watchedFor if watches show that it is still so; with
-// a maxAge of 0 it reads in any case. One caller reads at a time, and those that wait meanwhile get its result. The error says what is wrong
+// refresh returns a snapshot whose reading began no longer ago than maxAge, or than watchedFor while it is [Source.unchanged]; with
+// a maxAge of 0 it always reads. One caller reads at a time, and those that wait meanwhile get its result. The error says what is wrong
 // with the cluster, or why it cannot be read.
 func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, error) {
 	select {
@@ -280,7 +280,7 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	}
 	defer func() { <-s.reader }()
 	began := s.o.clock.Now()
-	if maxAge > 0 && s.failure == nil && s.shown() {
+	if maxAge > 0 && s.failure == nil && s.unchanged() {
 		maxAge = max(maxAge, watchedFor)
 	}
 	if s.began.After(began.Add(-maxAge)) {

@@ -340,8 +340,8 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	}
 }
 
-// Hosts that are set up at the same time do not make as many looks at the
-func TestOneLookForMany(t *testing.T) {
+// Hosts that are set up at the same time share a snapshot.
+func TestOneSnapshotForMany(t *testing.T) {
 	ca := authority(t)
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
 	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
@@ -363,24 +363,24 @@ func TestOneLookForMany(t *testing.T) {
 	}
 	many.Wait()
 	if got := c.count() - before; got != once {
-		t.Errorf("within %s there were %d requests, want those of one look, %d", freshFor, got, once)
+		t.Errorf("within %s there were %d requests, want those of one snapshot, %d", freshFor, got, once)
 	}
 	s.o.clock.(*clocktesting.FakeClock).Step(freshFor)
 	build()
 	if got := c.count() - before; got != 2*once {
-		t.Errorf("after %s there were %d requests, want those of two looks, %d", freshFor, got, 2*once)
+		t.Errorf("after %s there were %d requests, want those of two snapshots, %d", freshFor, got, 2*once)
 	}
 }
 
-// While watches show that nothing has changed, hosts share a look for longer, but not what has changed.
-func TestLookLastsWhileItIsWatched(t *testing.T) {
+// Hosts share a snapshot for longer while it is watched and unchanged.
+func TestSnapshotLastsWhileItIsWatched(t *testing.T) {
 	ca := authority(t)
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
 	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
 	s := newSource(t, c, &issuer{})
-	looks := func() int {
+	requests := func() int {
 		t.Helper()
 		before := c.count()
 		if _, err := s.Build(t.Context(), instance(), nil, ""); err != nil {
@@ -393,7 +393,7 @@ func TestLookLastsWhileItIsWatched(t *testing.T) {
 		// The watches of the test cannot tell objects of one kind apart.
 		s.seen.inputs = map[input]versions{infoInput: s.seen.inputs[infoInput]}
 	}
-	once := looks()
+	once := requests()
 	if err := c.metadata.Tracker().Create(configMaps, shown(s.seen.inputs[infoInput][infoInput.name]), infoInput.namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -405,34 +405,35 @@ func TestLookLastsWhileItIsWatched(t *testing.T) {
 		}
 	})
 	t.Cleanup(w.close)
-	s.watch(w)
+	s.setWatches(w)
 	pass(freshFor)
-	if got := looks(); got != once {
-		t.Errorf("before anything is watched there were %d requests, want those of a look, %d", got, once)
+	if got := requests(); got != once {
+		t.Errorf("before anything is watched there were %d requests, want those of a snapshot, %d", got, once)
 	}
 	pass(0)
 	w.follow(t.Context(), s.known().inputs)
-	until(t, woken, s.shown)
+	until(t, woken, s.unchanged)
+	s.seen.awaits = true
+	if s.unchanged() {
+		t.Error("something that is not watched is said to be as it was")
+	}
+	s.seen.awaits = false
 	pass(watchedFor - time.Nanosecond)
-	if got := looks(); got != 0 {
+	if got := requests(); got != 0 {
 		t.Errorf("while all is watched, and as it was, there were %d requests within %s", got, watchedFor)
 	}
 	pass(time.Nanosecond)
-	if got := looks(); got != once {
-		t.Errorf("after %s there were %d requests, want those of a look, %d", watchedFor, got, once)
+	if got := requests(); got != once {
+		t.Errorf("after %s there were %d requests, want those of a snapshot, %d", watchedFor, got, once)
 	}
 	pass(0)
 	if err := c.metadata.Tracker().Update(configMaps, shown("changed"), infoInput.namespace); err != nil {
 		t.Fatal(err)
 	}
-	until(t, woken, func() bool { return !s.shown() })
+	until(t, woken, func() bool { return !s.unchanged() })
 	pass(freshFor)
-	if got := looks(); got != once {
-		t.Errorf("after a change there were %d requests, want those of a look, %d", got, once)
-	}
-	s.seen.awaits = true
-	if s.shown() {
-		t.Error("something that is not watched is said to be as it was")
+	if got := requests(); got != once {
+		t.Errorf("after a change there were %d requests, want those of a snapshot, %d", got, once)
 	}
 }
 

@@ -110,16 +110,16 @@ func (w *watches) outdate(s *seen) bool {
 	return false
 }
 
-// show reports whether all inputs are watched, and are as they were seen.
-func (w *watches) show(s *seen) bool {
+// unchanged reports whether all inputs are watched, and are as they were seen.
+func (w *watches) unchanged(s *seen) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, before := range s.inputs {
+	for i := range s.inputs {
 		one := w.running[i]
 		if one == nil {
 			return false
 		}
-		if now, known := one.versions(); !known || !maps.Equal(before, now) {
+		if now, known := one.versions(); !known || !s.current(i, now) {
 			return false
 		}
 	}
