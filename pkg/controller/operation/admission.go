@@ -25,8 +25,8 @@ type Policy interface {
 	// Postponed says whether that may last, as it is more than other hosts: the window of the pool has closed, or a host of it
 	// is broken.
 	Postponed(key types.NamespacedName) bool
-	// Yields says what is to be done to the host of an instance now, for which its operation ends that waits, or that downloads updates of
-	// Windows. Empty: nothing is.
+	// Yields says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
+	// ends for it. Empty: nothing.
 	Yields(key types.NamespacedName) string
 	// Awaited says whether the host is out of service while hosts of other pools wait for that to end.
 	Awaited(key types.NamespacedName) bool
@@ -110,6 +110,8 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 	if why := e.outgrown(); why != "" {
 		return "", &withdrawnError{why}
 	}
+	goesOn := e.pace.waits()
+	defer goesOn()
 	wanted := time.Time{}
 	for asked := e.clock.Now(); ; {
 		switch field, err := e.pausedMeanwhile(ctx); {
@@ -134,7 +136,7 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 			return "", nil
 		}
 		if first := e.Policy.Yields(e.key); first != "" && e.instance.Status.GivesWay() {
-			return "", &withdrawnError{"Not continued, because " + first + " It is asked for again."}
+			return "", &withdrawnError{"Not continued, because " + first + " The controller records it again."}
 		}
 		e.yield()
 		if e.clock.Now().Sub(asked) >= certificateInterval {
@@ -173,6 +175,8 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 	if e.instance.Status.RemovalBegun() {
 		return result{skipped: true, message: "No slot is needed: the removal has begun before, so that the host is out of service already."}, nil
 	}
+	goesOn := e.pace.waits()
+	defer goesOn()
 	delay := pollBackoff.DelayFunc()
 	for asked, waited := e.clock.Now(), e.interrupted; ; waited = true { // the step before has asked, too
 		switch field, err := e.pausedMeanwhile(ctx); {
@@ -232,6 +236,8 @@ func (e *execution) waitToUpdate(ctx context.Context) (result, error) {
 // waitToInstall waits until the host may be drained for the updates that it has downloaded. It ends the operation when that
 // may last, or something else is to be done first, so that the host can have another one; the files stay.
 func (e *execution) waitToInstall(ctx context.Context) (result, error) {
+	goesOn := e.pace.waits()
+	defer goesOn()
 	for asked := (time.Time{}); ; {
 		if field, err := e.pausedMeanwhile(ctx); err != nil || field != "" {
 			return notInstalled(fmt.Sprintf("Not begun, because %s is true.", field)), err

@@ -45,7 +45,7 @@ var configuringSteps = []string{
 // nobody knows.
 var changingSteps = []string{v1alpha1.StepApply, v1alpha1.StepFinish, v1alpha1.StepNetwork}
 
-// readingSteps are those that change neither the host nor its Node in a way that somebody has to know of who goes on after them: how far one
+// readingSteps are those that change neither the host nor its Node in a way that the next execution must know: how far one
 // came does not matter, as it is done again from its begin. That one runs is written with what comes next, or after noteInterval. Network is
 // one of them as long as it finds nothing to change: before it does, configureHost writes what it is about to do.
 var readingSteps = []string{

@@ -25,7 +25,7 @@
 //
 // A configuration takes no more than it costs: a Node is cordoned and drained only if
 // pods have to leave for what is planned, Windows is restarted only if it says so, and a
-// host is out of service for it only as long as it has a disruption slot, see [Slots]. One
+// host is out of service for it only as long as it has a disruption slot, see [Policy]. One
 // that ends without success after the host has reported a change that disturbs pods leaves
 // the Node cordoned, and the next one that succeeds uncordons it. A Node that people have cordoned
 // stays so. Which hosts get a slot, and that what breaks one host must not reach the next,

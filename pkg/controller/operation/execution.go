@@ -35,6 +35,8 @@ type execution struct {
 	// stored is the object as it was last read or written, and noted what is to be written with the next change of it.
 	stored *v1alpha1.WindowsInstance
 	noted  []func(*v1alpha1.WindowsInstanceStatus)
+	// notedAt is when the oldest of these was noted.
+	notedAt time.Time
 	// stopLate ends what writes that meanwhile. Nil: nothing does.
 	stopLate func()
 	// yield lets other executions go first, see [runner.execute].

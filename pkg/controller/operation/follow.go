@@ -19,8 +19,9 @@ const (
 	// Each costs the API servers about as much as one that others depend on: a hundred hosts at once would tell so much that they get slower,
 	// and so tell more.
 	progressRate = 10
-	// maxProgressInterval is how old a progress is at most that people see, however many operations run.
-	maxProgressInterval = 15 * time.Second
+	// maxProgressInterval and maxNoteInterval are how old progress, and a note, may be before it is written, however many operations run.
+	maxProgressInterval = 5 * time.Second
+	maxNoteInterval     = 15 * time.Second
 )
 
 // pace spaces what operations tell of their progress. It is safe for concurrent use.
@@ -30,16 +31,26 @@ type pace struct {
 }
 
 // interval is how often at most one of them writes it: less often while many do.
-func (p *pace) interval() time.Duration { return shared(p.telling.Load(), progressInterval) }
+func (p *pace) interval() time.Duration {
+	return shared(p.telling.Load(), progressInterval, maxProgressInterval)
+}
 
 // noteInterval is after what time it is written what one of them has noted, so that people see what takes long: later while many run, as
 // then every step takes long.
-func (p *pace) noteInterval() time.Duration { return shared(p.running.Load(), noteInterval) }
+func (p *pace) noteInterval() time.Duration {
+	return shared(p.running.Load(), noteInterval, maxNoteInterval)
+}
 
-// shared is how often at most one of n writes what all of them may write progressRate times a second, but not more often than
-// in a time, and within maxProgressInterval.
-func shared(n int64, least time.Duration) time.Duration {
-	return min(max(least, time.Duration(n)*time.Second/progressRate), maxProgressInterval)
+// shared is the interval at which each of n operations writes, so that all of them together write progressRate times a second: not less than
+// least, and not more than most.
+func shared(n int64, least, most time.Duration) time.Duration {
+	return min(max(least, time.Duration(n)*time.Second/progressRate), most)
+}
+
+// waits takes an operation that waits for others, perhaps for hours, from those that run, until the returned function is called.
+func (p *pace) waits() (goesOn func()) {
+	p.running.Add(-1)
+	return func() { p.running.Add(1) }
 }
 
 // firstReport says when follow writes the first report.
@@ -48,7 +59,7 @@ type firstReport bool
 const (
 	// firstAtOnce: it has to be known, whatever happens next.
 	firstAtOnce firstReport = true
-	// firstInTurn: as those after it.
+	// firstInTurn: after [pace.noteInterval], so that what ends before is written with what comes next.
 	firstInTurn firstReport = false
 )
 

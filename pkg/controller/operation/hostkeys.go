@@ -101,7 +101,7 @@ func (e *execution) correctHostKeys(ctx context.Context, addresses recordedAddre
 		note = fmt.Sprintf(" ConfigMap %s/%s has the host key that the host has proved to have: %s.", wmco.Namespace, wmco.HostKeysConfigMap, words.Enumerate(changed, maxNamed))
 	}
 	if len(left) > 0 {
-		note += fmt.Sprintf(" ConfigMap %s/%s has host keys for addresses at which the host did not prove to be: %s. If the host is there, and has another key, the Windows Machine Config Operator refuses it: remove these entries then: oc edit configmap %[2]s -n %[1]s",
+		note += fmt.Sprintf(" ConfigMap %s/%s has host keys for addresses at which the host has not proved its identity: %s. If the host is there, and has another key, the Windows Machine Config Operator refuses it: remove these entries then: oc edit configmap %[2]s -n %[1]s",
 			wmco.Namespace, wmco.HostKeysConfigMap, words.Enumerate(left, maxNamed))
 	}
 	return note, nil

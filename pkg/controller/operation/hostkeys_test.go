@@ -121,7 +121,7 @@ func TestReleaseCorrectsHostKeysElsewhere(t *testing.T) {
 		{"another key of the host", ofMachine, other, is(ecdsaKey), formerKey, formerKey, nil},
 		{"the key of the host is on record", ofMachine, other, nil, provenKey, provenKey, nil},
 		{"one of another type is", ofMachine, other, nil, ecdsaKey, ecdsaKey, nil},
-		{"nobody is there", ofMachine, other, nil, formerKey, formerKey, []string{"did not prove to be: " + other + " (ConnectionRefused). If", "oc edit configmap windows-ssh-host-keys"}},
+		{"nobody is there", ofMachine, other, nil, formerKey, formerKey, []string{"has not proved its identity: " + other + " (ConnectionRefused). If", "oc edit configmap windows-ssh-host-keys"}},
 		{"another host is", ofNode, other, fails(&ssh.Error{Layer: ssh.LayerHostKey, Reason: ssh.ReasonHostKeyChanged}), formerKey, formerKey, []string{other + " (HostKeyChanged)"}},
 		{"it refuses the key there", ofMachine, other, fails(nil), formerKey, formerKey, []string{other + " (CredentialsRefused)"}},
 		{"an address of nobody", func(*fixture) {}, other, is(provenKey), formerKey, formerKey, nil},
@@ -142,7 +142,7 @@ func TestReleaseCorrectsHostKeysElsewhere(t *testing.T) {
 					t.Errorf("%q is missing in %s", want, op.Message)
 				}
 			}
-			if unproven := strings.Contains(op.Message, "did not prove"); unproven != (len(tt.says) > 0 && tt.want == tt.recorded && f.machineUnread == nil) {
+			if unproven := strings.Contains(op.Message, "has not proved"); unproven != (len(tt.says) > 0 && tt.want == tt.recorded && f.machineUnread == nil) {
 				t.Errorf("it says %s", op.Message)
 			}
 			if asked := f.host.count("LoginBare at " + tt.address); asked > 1 || asked == 1 && tt.recorded != formerKey {
@@ -186,7 +186,7 @@ func TestReleaseWithoutHost(t *testing.T) {
 			op := f.finish()
 			f.checkReleased(op)
 			f.wantMet(map[string]string{address: formerKey})
-			if says := strings.Contains(op.Message, "did not prove to be: 10.0.0.2 (ConnectionRefused)"); says != (address == f.machineAddress) {
+			if says := strings.Contains(op.Message, "has not proved its identity: 10.0.0.2 (ConnectionRefused)"); says != (address == f.machineAddress) {
 				t.Errorf("it says %s", op.Message)
 			}
 		})

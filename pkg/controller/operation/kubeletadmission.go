@@ -85,16 +85,13 @@ func (a admission) cost(impact v1alpha1.ChangeImpact) v1alpha1.ChangeImpact {
 func (a admission) describe() string {
 	text := ""
 	if len(a.rejects) > 0 {
-		text = fmt.Sprintf(" The Node is drained, because the kubelet would reject pods that select what the Node no longer has, or is about to lose: %s.", words.Enumerate(a.rejects, maxRejected))
+		text = fmt.Sprintf(" The Node is drained, because the kubelet would reject pods that select what the Node no longer has, or is about to lose: %s.", words.Enumerate(a.rejects, maxNamed))
 	}
 	if a.most.pods > 0 && int64(a.stay) > a.most.pods {
 		text += fmt.Sprintf(" The kubelet admits %d pods (%s), and %d of DaemonSets and of the host itself stay when the Node is drained: it rejects some of them. %s", a.most.pods, a.most.setting, a.stay, a.most.remedy)
 	}
 	return text
 }
-
-// maxRejected bounds how many pods a message names.
-const maxRejected = 5
 
 // podLimit is how many pods a kubelet admits. The zero value: it is not known.
 type podLimit struct {

@@ -79,6 +79,9 @@ func (e *execution) read(ctx context.Context) error {
 // what was found out, or that something is begun that changes neither the host nor its Node. change is as that of update.
 func (e *execution) note(change func(*v1alpha1.WindowsInstanceStatus)) {
 	e.stopRecordingLate() // what it writes has not got this
+	if len(e.noted) == 0 {
+		e.notedAt = e.clock.Now()
+	}
 	e.noted = append(e.noted, change)
 	noted := e.instance.DeepCopy()
 	change(&noted.Status)
@@ -102,16 +105,16 @@ func with(instance *v1alpha1.WindowsInstance, noted []func(*v1alpha1.WindowsInst
 	return changed
 }
 
-// noteInterval is the least time after which it is written what was noted.
+// noteInterval is how long a note waits to be written while few operations run.
 const noteInterval = 2 * time.Second
 
-// recordLate has what was noted written after [pace.noteInterval], unless stopRecordingLate is called before.
+// recordLate has what was noted written [pace.noteInterval] after the oldest of it, unless stopRecordingLate is called before.
 func (e *execution) recordLate(ctx context.Context) {
 	if len(e.noted) == 0 {
 		return
 	}
 	base, noted, stop, done := e.stored, e.noted, make(chan struct{}), make(chan *v1alpha1.WindowsInstance, 1)
-	timer := e.clock.NewTimer(e.pace.noteInterval())
+	timer := e.clock.NewTimer(e.pace.noteInterval() - e.clock.Since(e.notedAt))
 	go func() {
 		defer timer.Stop()
 		select {

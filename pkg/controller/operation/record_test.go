@@ -5,6 +5,7 @@ package operation
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,53 @@ func TestStepsAreRecordedTogether(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitsAreRecordedWhenTheyAreLong: what a step waits for can be seen if that takes long, and is not written otherwise.
+func TestWaitsAreRecordedWhenTheyAreLong(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ lingers, writes int }{
+		"a quarter of a second": {lingers: 1, writes: 0},
+		"four seconds":          {lingers: 4, writes: 1},
+		"a minute":              {lingers: 20, writes: 1},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+			f.host.lingers = tt.lingers
+			written := f.recordings()
+			op := f.finish()
+			var waits []string
+			for _, w := range *written {
+				if strings.Contains(w, "going down") {
+					waits = append(waits, w)
+				}
+			}
+			if op.Phase != v1alpha1.OperationSucceeded || len(waits) != tt.writes {
+				t.Errorf("it is %s: %s; what it waits for was written as %q, want it %d times", op.Phase, op.Message, waits, tt.writes)
+			}
+		})
+	}
+}
+
+// TestNotesArePostponedOnce: what is noted again and again is written as soon as the oldest of it is due.
+func TestNotesArePostponedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+		r, stop := f.process()
+		defer stop()
+		e := f.executing(r, v1alpha1.StepBoot)
+		defer e.stopRecordingLate()
+		for n := range 3 {
+			e.note(func(status *v1alpha1.WindowsInstanceStatus) { status.Operation.Message = fmt.Sprintf("Note %d.", n) })
+			e.recordLate(t.Context())
+			<-time.After(noteInterval * 3 / 4)
+			synctest.Wait()
+			if got, want := f.get().Status.Operation.Message == fmt.Sprintf("Note %d.", n), n == 1; got != want {
+				t.Errorf("note %d is written: %t, want %t", n, got, want)
+			}
+		}
+	})
 }
 
 // TestSlowStepsAreRecorded: a step that takes long can be seen while it runs, and what is written meanwhile is no conflict.

@@ -137,13 +137,12 @@ func (e *execution) boundedElsewhere() bool {
 	return op.Type == v1alpha1.OperationReconfigure && (e.joins() || join != nil && join.State == v1alpha1.StepSucceeded)
 }
 
-// waitUntil asks again and again until done says that what is waited for has happened. What
-// it lacks it says in words, which are shown while it is waited for; at the deadline
-// they are the error. What takes long is waited for without a worker: hosts that do not come back from a restart, or whose
+// waitUntil asks again and again until done says that what is waited for has happened. done returns
+// what is lacking, in words that are shown meanwhile, and are the error at the deadline. What takes long is waited for without a worker: hosts that do not come back from a restart, or whose
 // kubelet does not, would keep others waiting for an hour.
 func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
 	began := e.clock.Now()
-	looked, said := began, false
+	looked := began
 	for delay := pollBackoff.DelayFunc(); ; {
 		lacks, err := done(ctx)
 		if err != nil || lacks == "" {
@@ -162,16 +161,9 @@ func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting s
 		if !e.clock.Now().Before(deadline) {
 			return errors.New(lacks)
 		}
-		text := waiting + " " + message.Sentence(lacks)
-		switch {
-		case e.clock.Now().Sub(began) >= e.pace.noteInterval():
-			if err := e.recordMessage(ctx, "%s", text); err != nil {
-				return err
-			}
-		case !said: // what is over by then is written with what comes next
+		if text := waiting + " " + message.Sentence(lacks); text != e.operation().Message { // what is over soon is written with what comes next
 			e.note(func(status *v1alpha1.WindowsInstanceStatus) { status.Operation.Message = text })
 			e.recordLate(ctx)
-			said = true
 		}
 		if err := sleep(ctx, e.clock, delay()); err != nil {
 			return err

@@ -151,10 +151,6 @@ func (e *execution) recovered(ctx context.Context) (bool, error) {
 	if err != nil || node == nil || node.UID != op.Node.UID {
 		return false, err
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue, nil
-		}
-	}
-	return false, nil
+	ready := object.NodeReady(node)
+	return ready != nil && ready.Status == corev1.ConditionTrue, nil
 }
