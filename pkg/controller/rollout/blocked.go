@@ -162,7 +162,7 @@ func (p *pass) blockedByPolicy(c candidate) reason {
 	return reason{}
 }
 
-// blockedByHealth keeps from being repaired what is not the trouble of one host.
+// blockedByHealth blocks repairs while so many Nodes are not ready that one host is not the cause.
 func (p *pass) blockedByHealth(c candidate) reason {
 	policy := p.policy(c.pool)
 	if n := p.sums[c.pool].unready; n > policy.maxUnhealthy {

@@ -150,9 +150,9 @@ func (p *pass) giveWayToRepair(h *host) bool {
 	c, due, why := candidate{host: h, start: true}, time.Time{}, ""
 	switch {
 	case h.remedy.action != "":
-		c.impact, c.cause, due, why = h.remedy.impact(), v1alpha1.CauseNodeNotReady, h.remedy.due, "the Node is not ready, and is repaired."
+		c.impact, c.cause, due, why = h.remedy.impact(), v1alpha1.CauseNodeNotReady, h.remedy.due, "the Node is not ready and will be repaired."
 	case h.uncordon:
-		c.impact, c.cause, due, why = v1alpha1.ImpactNone, v1alpha1.CauseCameBack, h.uncordonDue, "the Node is ready again after a failed restart, and is uncordoned."
+		c.impact, c.cause, due, why = v1alpha1.ImpactNone, v1alpha1.CauseCameBack, h.uncordonDue, "the Node is ready again after a failed restart, and will be uncordoned."
 	default:
 		return false
 	}

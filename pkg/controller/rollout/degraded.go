@@ -113,7 +113,7 @@ func (s *said) add(name, text string) {
 
 // String names them.
 func (s *said) String() string {
-	return fmt.Sprintf("%s. Of %s is said: %s", enumerate(s.names), s.first, s.text)
+	return fmt.Sprintf("%s. For example %s: %s", enumerate(s.names), s.first, s.text)
 }
 
 // troublesOfHosts are those of the hosts of a pool. failed are the instances of the phase Failed. The others may have a phase that says
@@ -130,95 +130,122 @@ func troublesOfHosts(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windo
 	if len(failed) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonInstancesFailed, "Instances that need attention: " + enumerate(failed) + ". See their conditions."})
 	}
-	var broken []*host
-	var helpless, forgotten, harmless, lack, stop []string
-	var undetermined, notRestarted, notSearched said
-	var isBroken int // with those that failed
+	var f findings
 	for _, i := range instances {
-		h := newHost(i)
-		if h.leaving {
-			continue
-		}
-		if h.broken != nil && settlesIn(i, now) == 0 {
-			isBroken++
-			if _, known := slices.BinarySearch(failed, i.Name); !known {
-				broken = append(broken, &h)
-			}
-		}
-		switch r := remedyOf(i, pool); {
-		case r.tried:
-			helpless = append(helpless, i.Name)
-		case r.forgotten:
-			forgotten = append(forgotten, i.Name)
-		}
-		if h.broken == nil && h.failed != nil {
-			harmless = append(harmless, i.Name)
-		}
-		if h.lacksInputs != "" {
-			undetermined.add(i.Name, h.lacksInputs)
-		}
-		u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install
-		stops := stopsUpdates(i, install)
-		switch {
-		case stops:
-			stop = append(stop, i.Name)
-		case u != nil && len(u.FailedOf(install)) > 0: // others do not wait for that
-			lack = append(lack, i.Name)
-		}
-		if op := i.Status.FailedRestartFor(pool); op != nil && h.broken == nil && (!stops || op.Cause != v1alpha1.CauseWindowsUpdates) {
-			notRestarted.add(i.Name, message.Shorten(words.FirstSentence(op.Message), maxQuoted)+".")
-		}
-		if so, _ := cannotSearch(i, pool, now); so {
-			notSearched.add(i.Name, message.Shorten(words.FirstSentence(u.Message), maxQuoted)+".")
-		}
-	}
-	findOut := func(names []string) string {
-		return fmt.Sprintf("Find out why: kubectl windows describe %s -n %s", slices.Min(names), pool.Namespace)
+		f.add(i, pool, failed, now)
 	}
 	most := policyOf(pool, len(instances)).maxFailures
-	if len(broken) > 0 {
-		names := make([]string, len(broken))
-		for i, h := range broken {
+	list = append(list, f.ofUpdates(pool, most)...)
+	if held.updates && len(f.stop) > most {
+		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
+			most, enumerate(f.stop), findOut(pool, f.stop))})
+	} else { // they are tried again
+		f.lack = append(f.lack, f.stop...)
+	}
+	return list, f.lacking(pool)
+}
+
+// findings are what is wrong with the hosts of a pool: the names of those with which it is.
+type findings struct {
+	// broken were broken by an update or a restart, without those that failed; brokenCount counts these as well.
+	broken      []*host
+	brokenCount int
+	// On helpless ones spec.remediation has tried everything, and of forgotten ones it is not known any more what it has tried.
+	helpless, forgotten []string
+	// Of harmless ones the update failed, and they work. Those in stop lack updates of Windows for which others wait, and those in lack others.
+	harmless, stop, lack                    []string
+	undetermined, notRestarted, notSearched said
+}
+
+// add adds what is wrong with the host of an instance.
+func (f *findings) add(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, failed []string, now time.Time) {
+	h := newHost(i)
+	if h.leaving {
+		return
+	}
+	if h.broken != nil && settlesIn(i, now) == 0 {
+		f.brokenCount++
+		if _, known := slices.BinarySearch(failed, i.Name); !known {
+			f.broken = append(f.broken, &h)
+		}
+	}
+	switch r := remedyOf(i, pool); {
+	case r.tried:
+		f.helpless = append(f.helpless, i.Name)
+	case r.forgotten:
+		f.forgotten = append(f.forgotten, i.Name)
+	}
+	if h.broken == nil && h.failed != nil {
+		f.harmless = append(f.harmless, i.Name)
+	}
+	if h.lacksInputs != "" {
+		f.undetermined.add(i.Name, h.lacksInputs)
+	}
+	u, install := i.Status.WindowsUpdates, pool.Spec.WindowsUpdates.Install
+	stops := stopsUpdates(i, install)
+	switch {
+	case stops:
+		f.stop = append(f.stop, i.Name)
+	case u != nil && len(u.FailedOf(install)) > 0: // others do not wait for that
+		f.lack = append(f.lack, i.Name)
+	}
+	if op := i.Status.FailedRestartFor(pool); op != nil && h.broken == nil && (!stops || op.Cause != v1alpha1.CauseWindowsUpdates) {
+		f.notRestarted.add(i.Name, message.Shorten(words.FirstSentence(op.Message), maxQuoted)+".")
+	}
+	if so, _ := cannotSearch(i, pool, now); so {
+		f.notSearched.add(i.Name, message.Shorten(words.FirstSentence(u.Message), maxQuoted)+".")
+	}
+}
+
+// ofUpdates are the troubles with updates, restarts and repairs, of which most hosts may fail.
+func (f *findings) ofUpdates(pool *v1alpha1.WindowsNodePool, most int) (list []trouble) {
+	if len(f.broken) > 0 {
+		names := make([]string, len(f.broken))
+		for i, h := range f.broken {
 			names[i] = h.key.Name
 		}
-		text := broken[0].brokenText()
-		if len(broken) > 1 {
-			text = fmt.Sprintf("Updates or restarts broke %d hosts: %s.", len(broken), enumerate(names))
+		text := f.broken[0].brokenText()
+		if len(f.broken) > 1 {
+			text = fmt.Sprintf("Updates or restarts broke %d hosts: %s.", len(f.broken), enumerate(names))
 		}
-		if isBroken > most {
+		if f.brokenCount > most {
 			text += fmt.Sprintf(" No further host is updated or restarted while more than %d are broken (spec.updateStrategy.rollingUpdate.maxFailures).", most)
 		}
-		list = append(list, trouble{v1alpha1.ReasonHostsBroken, text + " " + findOut(names)})
+		list = append(list, trouble{v1alpha1.ReasonHostsBroken, text + " " + findOut(pool, names)})
 	}
-	if len(undetermined.names) > 0 {
-		list = append(list, trouble{v1alpha1.ReasonInputsMissing, "Something is missing or wrong that these hosts are configured with, so that they stay as they are: " + undetermined.String()})
+	if len(f.undetermined.names) > 0 {
+		list = append(list, trouble{v1alpha1.ReasonInputsMissing, "Something is missing or wrong that these hosts are configured with, so that they stay as they are: " + f.undetermined.String()})
 	}
-	if len(helpless) > 0 {
+	if len(f.helpless) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation has tried everything, and the Nodes of these hosts are not ready: %s. %s",
-			enumerate(helpless), findOut(helpless))})
+			enumerate(f.helpless), findOut(pool, f.helpless))})
 	}
-	if len(forgotten) > 0 {
+	if len(f.forgotten) > 0 {
 		list = append(list, trouble{v1alpha1.ReasonRemediationExhausted, fmt.Sprintf("spec.remediation tries nothing on hosts whose Nodes are not ready and on which so many operations have failed since that it is not known any more what was tried: %s. %s",
-			enumerate(forgotten), findOut(forgotten))})
+			enumerate(f.forgotten), findOut(pool, f.forgotten))})
 	}
-	if most := max(most, harmlessFailures); len(harmless) > most {
+	if most := max(most, harmlessFailures); len(f.harmless) > most {
 		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("The update failed on more than %d hosts, and reaches no further one: %s. %s",
-			most, enumerate(harmless), findOut(harmless))})
+			most, enumerate(f.harmless), findOut(pool, f.harmless))})
 	}
-	if held.updates && len(stop) > most {
-		list = append(list, trouble{v1alpha1.ReasonUpdatesStopped, fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts (spec.updateStrategy.rollingUpdate.maxFailures), and reach no further one: %s. %s",
-			most, enumerate(stop), findOut(stop))})
-	} else { // they are tried again
-		lack = append(lack, stop...)
+	return list
+}
+
+// lacking names the hosts that lack updates of Windows, a restart, or a search for updates, for which others do not wait.
+func (f *findings) lacking(pool *v1alpha1.WindowsNodePool) (texts []string) {
+	if len(f.lack) > 0 {
+		texts = append(texts, fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", enumerate(f.lack), findOut(pool, f.lack)))
 	}
-	if len(lack) > 0 {
-		lacking = append(lacking, fmt.Sprintf("Instances on which updates of Windows could not be installed, and which work as before: %s. %s", enumerate(lack), findOut(lack)))
+	if len(f.notRestarted.names) > 0 {
+		texts = append(texts, fmt.Sprintf("Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: %s %s", &f.notRestarted, findOut(pool, f.notRestarted.names)))
 	}
-	if len(notRestarted.names) > 0 {
-		lacking = append(lacking, fmt.Sprintf("Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: %s %s", &notRestarted, findOut(notRestarted.names)))
+	if len(f.notSearched.names) > 0 {
+		texts = append(texts, fmt.Sprintf("Instances that have not been able to search for updates of Windows for more than a day: %s %s", &f.notSearched, findOut(pool, f.notSearched.names)))
 	}
-	if len(notSearched.names) > 0 {
-		lacking = append(lacking, fmt.Sprintf("Instances that have not been able to search for updates of Windows for more than a day: %s %s", &notSearched, findOut(notSearched.names)))
-	}
-	return list, lacking
+	return texts
+}
+
+// findOut says how to find out what is wrong with one of these hosts of a pool.
+func findOut(pool *v1alpha1.WindowsNodePool, names []string) string {
+	return fmt.Sprintf("Find out why: kubectl windows describe %s -n %s", slices.Min(names), pool.Namespace)
 }

@@ -20,7 +20,7 @@ import (
 // TestGiveWayToRepair: what the controller wants of a host anyway, and what may take hours before it disturbs the host, keeps it neither from being
 // repaired nor its Node from being uncordoned.
 func TestGiveWayToRepair(t *testing.T) {
-	const repaired, uncordoned = "the Node is not ready, and is repaired.", "and is uncordoned."
+	const repaired, uncordoned = "the Node is not ready and will be repaired.", "and will be uncordoned."
 	operation := func(cause v1alpha1.OperationCause, running string) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
 			op := &v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning, Origin: v1alpha1.OriginController, Cause: cause, Node: &v1alpha1.OperationNode{Name: "a"}, RequestedAt: *at(-2 * time.Hour)}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +25,7 @@ type poolKey struct {
 	name      string // empty: in no pool
 }
 
-// host is what decides about a host.
+// host is what decide knows about one host.
 type host struct {
 	key     types.NamespacedName
 	pool    poolKey
@@ -274,4 +275,38 @@ func (h *host) corrects() bool { return h.rollsBack || h.broken != nil && !h.jus
 // that begins. One that somebody has cordoned takes no pods of others either, as for the Machine Config Operator.
 func (h *host) outOfService() bool {
 	return h.lost || h.node && (!h.ready || h.cordoned || h.busy || h.holds == slotDisruption)
+}
+
+// grant adds what was granted to a host and is not in the cache yet.
+func (h *host) grant(g grantWritten) {
+	h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, g.slot), "", g.repairs, h.busy || g.removes, g.prepares
+	h.renews, h.active = g.renews, true
+}
+
+// findRollback says what a revision that was rolled back, or undone, means for the host of an instance. h.update must be known.
+func (h *host) findRollback(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) {
+	back := pool.RolledBack(pool.Status.UpdateRevision)
+	h.heldBack = !h.leaving && heldBack(instance, back)
+	h.hasOwn = h.heldBack && hasOwn(instance, back)
+	h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
+	h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
+	h.keepsRevision = !h.leaving && back.Keeps(instance.Name)
+	h.undoes = goesBack(instance, back)
+	h.returns = returns(instance, pool)
+}
+
+// findRestart says whether, and why, Windows is to be restarted on the host of an instance.
+func (h *host) findRestart(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node, now time.Time) {
+	h.restart, h.restartDue = restartOf(instance, pool, now)
+	if h.restart == v1alpha1.CauseWindowsUpdates {
+		h.besides, h.besidesDue = restartBesides(instance, pool, now)
+	}
+	if due, ok := annotatedRestart(instance, pool, node, now); ok {
+		if h.restart == "" || h.restartDue.After(now) && !due.After(h.restartDue) { // any restart is the one that it asks for
+			h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
+		} else if h.besides == "" || h.besidesDue.After(now) && !due.After(h.besidesDue) {
+			h.besides, h.besidesDue = v1alpha1.CauseRestartAnnotated, due
+		}
+	}
+	h.failedRestart = instance.Status.FailedRestart(h.restart, pool)
 }

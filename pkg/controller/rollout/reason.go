@@ -157,7 +157,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForFirst:
 		return fmt.Sprintf("Waits for a slot: one host of %s is updated first: %s. The others follow when it works.", pool, r.names(in))
 	case waitsForHealth:
-		return fmt.Sprintf("It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: %s; at most %d may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.", r.text, r.most)
+		return fmt.Sprintf("It is not repaired, because so many Nodes are not ready that the cause is probably not this host: %s; at most %d may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.", r.text, r.most)
 	case waitsForPerson:
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForMemory:

@@ -27,7 +27,7 @@ func TestDescribeSaysWhatToRun(t *testing.T) {
 		},
 		{
 			reason{kind: waitsForHealth, most: 1, text: "3 of the pool are not"},
-			"It is not repaired, because too many Nodes are not ready for it to be the trouble of one host: 3 of the pool are not; at most 1 may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.",
+			"It is not repaired, because so many Nodes are not ready that the cause is probably not this host: 3 of the pool are not; at most 1 may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.",
 		},
 	} {
 		if got := tt.why.describe(poolKey{"ns", "p"}); got != tt.want {

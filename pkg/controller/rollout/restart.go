@@ -100,8 +100,8 @@ func repairable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) boo
 	return (!i.Status.Operation.Active() || i.Status.GivesWay() || prepares(i.Status.Operation)) && manageable(i, pool)
 }
 
-// manageable says whether the host of an instance is one that the controller may do something to: it made it a node, can log in to it, is not to
-// leave it alone, and nobody has begun to release it.
+// manageable says whether the controller may change the host of an instance: it has configured it, can log in, neither is paused, and no
+// release has begun.
 func manageable(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
 	status := &i.Status
 	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)

@@ -58,7 +58,7 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 		}
 		broken = append(broken, h)
 	}
-	slices.SortFunc(broken, compareHosts)
+	slices.SortFunc(broken, func(a, b host) int { return compareAge(&a, &b) })
 	return broken, again
 }
 
@@ -180,8 +180,6 @@ func nodeDownAt(i *v1alpha1.WindowsInstance) (time.Time, bool) {
 	since, down := downSince(&i.Status)
 	return since, down && (!i.Status.Operation.Active() || worksMeanwhile(i.Status.Operation))
 }
-
-func compareHosts(a, b host) int { return compareAge(&a, &b) }
 
 // rollback returns what is rolled back of a pool whose newest revision is that one: what is already, with the hosts that went
 // down with it since, or a new one, to the revision that to is. Nil: nothing is. To is empty if there is nothing to go back

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -106,8 +107,8 @@ func (s *Scheduler) Postponed(key types.NamespacedName) bool {
 	return waits && s.last.ready.Has(key) && why.kind.lasts()
 }
 
-// Yields says what is to be done to the host of an instance now, for which its operation ends that waits, or that downloads updates of
-// Windows. Empty: nothing is.
+// Yields says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
+// ends for it. Empty: nothing.
 func (s *Scheduler) Yields(key types.NamespacedName) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,64 +212,22 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	var lapses time.Time // the first of the grants of which it is not known whether they were written
 	for i := range list.Items {
 		instance := &list.Items[i]
-		h := newHost(instance)
-		pool := byName[h.pool]
-		instances[h.key], h.refused = instance, s.refusedOf(instance)
-		// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
-		h.unconfirmed = h.unconfirmed && object.PausedBy(instance, pool) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(pool)
+		pool := byName[poolKey{instance.Namespace, object.PoolName(instance)}]
 		node := nodeOf(instance, nodes)
-		h.observe(node)
-		h.hasNewest = pool != nil && !h.leaving && hasNewest(instance, pool)
+		h := s.hostNow(instance, pool, node)
+		instances[h.key] = instance
 		if written, ok := s.unseen(instance); ok {
-			h.holds, h.waits, h.repairs, h.busy, h.prepares = max(h.holds, written.slot), "", written.repairs, h.busy || written.removes, written.prepares
-			h.renews, h.active = written.renews, true
+			h.grant(written)
 			lapses = earlier(lapses, written.lapses)
-			in.hosts = append(in.hosts, h)
-			continue
-		}
-		h.confirmed = h.removes && s.confirmed(instance, pool)
-		if due, ok := s.Update(instance, pool, in.now); ok {
-			h.update, h.due = true, due
-			h.impact, h.unknown, h.askAgain = s.asker.answer(instance, in.now)
-			if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
-				h.impact = cost
+		} else {
+			s.findOutstanding(&h, instance, pool, node, now)
+			if h.update {
+				wanted.Insert(h.key)
 			}
-			h.failing, h.failingSince = s.asker.failing(instance)
-			wanted.Insert(h.key)
-		}
-		if pool != nil {
-			back := pool.RolledBack(pool.Status.UpdateRevision)
-			h.heldBack = !h.leaving && heldBack(instance, back)
-			h.hasOwn = h.heldBack && hasOwn(instance, back)
-			h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
-			h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
-			h.keepsRevision = !h.leaving && back.Keeps(instance.Name)
-			h.undoes = goesBack(instance, back)
-			h.returns = returns(instance, pool)
-			h.install = pool.Spec.WindowsUpdates.Install
-			h.lacksUpdates = stopsUpdates(instance, h.install)
-		}
-		h.restart, h.restartDue = restartOf(instance, pool, in.now)
-		if h.restart == v1alpha1.CauseWindowsUpdates {
-			h.besides, h.besidesDue = restartBesides(instance, pool, in.now)
-		}
-		if due, ok := annotatedRestart(instance, pool, node, in.now); ok {
-			if h.restart == "" || h.restartDue.After(in.now) && !due.After(h.restartDue) { // any restart is the one that it asks for
-				h.restart, h.restartDue = v1alpha1.CauseRestartAnnotated, due
-			} else if h.besides == "" || h.besidesDue.After(in.now) && !due.After(h.besidesDue) {
-				h.besides, h.besidesDue = v1alpha1.CauseRestartAnnotated, due
+			if h.remedy = remedyOf(instance, pool); h.remedy.action != "" {
+				h.remedy.due = later(h.remedy.due, calm().Add(maxPause))
 			}
 		}
-		h.failedRestart = instance.Status.FailedRestart(h.restart, pool)
-		if due, ok := renewal(instance, pool, node, in.now); ok && !h.update {
-			h.renew, h.renewDue = true, due
-		}
-		if h.remedy = remedyOf(instance, pool); h.remedy.action != "" {
-			h.remedy.due = later(h.remedy.due, calm().Add(maxPause))
-		}
-		h.uncordon, h.uncordonDue = cameBack(instance, pool, node)
-		h.retried = s.Retried != nil && s.Retried(instance, pool, in.now)
-		h.unfit, h.unfitFrom = unfit(instance, pool, in.now)
 		in.hosts = append(in.hosts, h)
 	}
 	s.asker.forgetOthers(wanted)
@@ -276,6 +235,42 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	decided := decide(in)
 	decided.again = earlier(decided.again, lapses)
 	return instances, decided, nil
+}
+
+// hostNow is the host of an instance as it is now, without what is outstanding for it.
+func (s *Scheduler) hostNow(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) host {
+	h := newHost(instance)
+	h.refused = s.refusedOf(instance)
+	// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
+	h.unconfirmed = h.unconfirmed && object.PausedBy(instance, pool) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(pool)
+	h.observe(node)
+	h.hasNewest = pool != nil && !h.leaving && hasNewest(instance, pool)
+	return h
+}
+
+// findOutstanding says what is outstanding for the host of an instance, except its repair, and from when on each of it is due.
+func (s *Scheduler) findOutstanding(h *host, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node, now time.Time) {
+	h.confirmed = h.removes && s.confirmed(instance, pool)
+	if due, ok := s.Update(instance, pool, now); ok {
+		h.update, h.due = true, due
+		h.impact, h.unknown, h.askAgain = s.asker.answer(instance, now)
+		if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
+			h.impact = cost
+		}
+		h.failing, h.failingSince = s.asker.failing(instance)
+	}
+	if pool != nil {
+		h.findRollback(instance, pool)
+		h.install = pool.Spec.WindowsUpdates.Install
+		h.lacksUpdates = stopsUpdates(instance, h.install)
+	}
+	h.findRestart(instance, pool, node, now)
+	if due, ok := renewal(instance, pool, node, now); ok && !h.update {
+		h.renew, h.renewDue = true, due
+	}
+	h.uncordon, h.uncordonDue = cameBack(instance, pool, node)
+	h.retried = s.Retried != nil && s.Retried(instance, pool, now)
+	h.unfit, h.unfitFrom = unfit(instance, pool, now)
 }
 
 // confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the

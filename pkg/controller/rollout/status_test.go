@@ -327,7 +327,7 @@ func TestDegradedByHosts(t *testing.T) {
 		},
 		{
 			"what hosts are to have cannot be worked out", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("c", undetermined), named("b", undetermined), named("a")}, v1alpha1.ReasonInputsMissing,
-			"Something is missing or wrong that these hosts are configured with, so that they stay as they are: b, c. Of b is said: The desired configuration of the host cannot be worked out: ConfigMap x is missing.",
+			"Something is missing or wrong that these hosts are configured with, so that they stay as they are: b, c. For example b: The desired configuration of the host cannot be worked out: ConfigMap x is missing.",
 		},
 		{"that nobody wants", v1alpha1.WindowsNodePoolSpec{}, []*v1alpha1.WindowsInstance{named("b", lacks)}, v1alpha1.ReasonAsExpected, ""},
 	} {
@@ -397,8 +397,8 @@ func TestNotRestarted(t *testing.T) {
 		}
 	}
 	const (
-		notRestarted = "Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: b. Of b is said: Timeout: 1 of 3 pods have not left: shop/web-0 (PodDisruptionBudget web): Cannot evict pod as it would violate the pod's disruption budget. Find out why: kubectl windows describe b -n ns"
-		notSearched  = "Instances that have not been able to search for updates of Windows for more than a day: b. Of b is said: The server cannot be reached (0x80072ee2). Find out why: kubectl windows describe b -n ns"
+		notRestarted = "Instances that could not be restarted, for updates of Windows or because the pool asks for it, and which work as before: b. For example b: Timeout: 1 of 3 pods have not left: shop/web-0 (PodDisruptionBudget web): Cannot evict pod as it would violate the pod's disruption budget. Find out why: kubectl windows describe b -n ns"
+		notSearched  = "Instances that have not been able to search for updates of Windows for more than a day: b. For example b: The server cannot be reached (0x80072ee2). Find out why: kubectl windows describe b -n ns"
 		nothing      = "Nothing needs your attention."
 	)
 	updates, requested, pending := v1alpha1.CauseWindowsUpdates, v1alpha1.CauseRestartRequested, v1alpha1.CauseRestartPending

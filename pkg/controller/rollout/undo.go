@@ -180,7 +180,7 @@ func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why strin
 
 // unsuited says that hosts do not go back any more to the revision that their pool is pinned to.
 func unsuited(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, why string) string {
-	return fmt.Sprintf("Revision %s, to which the pool is pinned, cannot be gone back to any more: %s Hosts that have gone back keep it as long as they run it; the others keep what they worked with last, and new ones get what was undone. Change spec.template, or end it: kubectl windows rollout resume %s -n %s",
+	return fmt.Sprintf("The pool is pinned to revision %s, and hosts can no longer go back to it: %s Hosts that have gone back keep it as long as they run it; the others keep what they worked with last, and new ones get what was undone. Change spec.template, or end it: kubectl windows rollout resume %s -n %s",
 		back.To, message.Sentence(why), pool.Name, pool.Namespace)
 }
 

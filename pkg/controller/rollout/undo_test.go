@@ -201,7 +201,7 @@ func TestUndoStays(t *testing.T) {
 	f.goesBack = func(document.Payload) (string, bool, bool) { return "its kubelet is too old", true, true }
 	pool := f.pass()
 	if got := pool.Status; got.RolledBack == nil || !got.RolledBack.Time.Equal(&want.Time) || !slices.Equal(got.RolledBack.WithoutPrograms, []string{"b", "c"}) ||
-		!strings.Contains(meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded).Message, "cannot be gone back to any more: Its kubelet is too old. Hosts that have gone back keep it") {
+		!strings.Contains(meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded).Message, "can no longer go back to it: Its kubelet is too old. Hosts that have gone back keep it") {
 		t.Errorf("the API servers are newer: %+v", got)
 	}
 	for name, want := range map[string]string{"a": before, "b": "", "c": ""} { // those on their way back turn round
