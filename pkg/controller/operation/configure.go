@@ -104,20 +104,8 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if again || e.operation().Node == nil {
-		if err := e.ensureReaches(ctx, built.Reach); err != nil {
+		if built, plan, err = e.planToJoin(ctx, built, plan); err != nil {
 			return result{}, err
-		}
-		joinAs, err := e.joinName(ctx)
-		if err != nil {
-			return result{}, err
-		}
-		if joinAs != "" {
-			if built, err = e.buildFor(ctx, joinAs); err != nil {
-				return result{}, err
-			}
-			if plan, err = e.planHost(ctx, built); err != nil {
-				return result{}, err
-			}
 		}
 	}
 	admitted := admission{}
@@ -138,29 +126,55 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		reconsider(op, v1alpha1.StepPlan)
 	})
 	e.planned = plan
-	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+admitted.describe()+" "+why, " "), skips: map[string]string{}}
-	if node := e.operation().Node; node != nil && !again {
-		r.skips[v1alpha1.StepJoin] = isNodeAlready(node)
-	}
+	text := strings.TrimSuffix(dropped+describePlan(plan, impact)+admitted.describe()+" "+why, " ")
 	if len(built.Warnings) > 0 {
-		r.message += " " + message.Sentence(strings.Join(built.Warnings, "; "))
+		text += " " + message.Sentence(strings.Join(built.Warnings, "; "))
+	}
+	return result{message: text, skips: e.skips(plan, impact, again, text)}, nil
+}
+
+// planToJoin is the configuration, and the plan for it, of a host that joins the cluster: with what it joins with, if it needs that still.
+// built and plan are without.
+func (e *execution) planToJoin(ctx context.Context, built *document.Result, plan *api.Plan) (*document.Result, *api.Plan, error) {
+	if err := e.ensureReaches(ctx, built.Reach); err != nil {
+		return nil, nil, err
+	}
+	joinAs, err := e.joinName(ctx)
+	if joinAs == "" || err != nil {
+		return built, plan, err
+	}
+	if built, err = e.buildFor(ctx, joinAs); err != nil {
+		return nil, nil, err
+	}
+	if plan, err = e.planHost(ctx, built); err != nil {
+		return nil, nil, err
+	}
+	return built, plan, nil
+}
+
+// skips are the steps that a plan has no need of, and why. With nothing to do at all, the reason is what the plan says.
+func (e *execution) skips(plan *api.Plan, impact v1alpha1.ChangeImpact, again bool, text string) map[string]string {
+	skips := map[string]string{}
+	node := e.operation().Node
+	if node != nil && !again {
+		skips[v1alpha1.StepJoin] = isNodeAlready(node)
 	}
 	if len(plan.Payload) == 0 {
-		r.skips[v1alpha1.StepTransfer] = "The host has all files."
+		skips[v1alpha1.StepTransfer] = "The host has all files."
 	}
 	if len(plan.Items)+len(plan.Reboot)+len(plan.Payload) == 0 && e.has(plan.Revision) {
 		for _, name := range configuringSteps[1:] {
-			r.skips[name] = r.message
+			skips[name] = text
 		}
 	}
 	switch {
-	case e.operation().Node == nil:
-		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = noNode.message, noNode.message
+	case node == nil:
+		skips[v1alpha1.StepCordon], skips[v1alpha1.StepDrain] = noNode.message, noNode.message
 	case !disruptive(impact):
 		const why = "No pod has to leave for it."
-		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = why, why
+		skips[v1alpha1.StepCordon], skips[v1alpha1.StepDrain] = why, why
 	}
-	return r, nil
+	return skips
 }
 
 // admission is what the kubelet of the host does to the pods of its Node, nil for none, once it is restarted with what a document says.

@@ -39,77 +39,19 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	what := "the host is back, and its Node %s did not become ready"
 	if op.Type == v1alpha1.OperationReconfigure {
 		what = "the host is configured, and its Node %s did not become ready"
-		// A host that was a Node before has what it needs, unless the Node is gone.
-		if join := op.FindStep(v1alpha1.StepJoin); join != nil && join.State == v1alpha1.StepSucceeded {
-			built, err := e.build(ctx)
-			if err != nil {
-				return result{}, err
-			}
-			awaited, err := e.awaited(ctx, built)
-			if err != nil {
-				return result{}, err
-			}
-			if len(built.Waiting)+len(awaited) > 0 {
-				return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." +
-					describeWaiting(built.Waiting) + describeAwaited(awaited)}, nil
-			}
+		if missing, err := e.missingForNode(ctx); err != nil || missing != "" {
+			return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." + missing}, err
 		}
 	}
 	deadline := e.rebootDeadline()
-	boot, err := e.bootTime(ctx, deadline)
+	r, err := e.watchKubelet(ctx, deadline)
 	if err != nil {
 		return result{}, err
 	}
-	before, err := e.kubeletReport(ctx)
-	if err != nil {
-		return result{}, err
+	lacks := func(settle time.Duration) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) { return r.lacks(ctx, e, settle) }
 	}
-	w := &kubeletWatch{boot: boot, newest: before.newest}
-	if before.node != nil {
-		w.heartbeat = heartbeat(before.node)
-	}
-	services := false // whether they have just been checked
-	if op.Type == v1alpha1.OperationReconfigure && !e.touched() {
-		w.reported, w.seen = true, e.clock.Now() // nothing was done that it could report after
-	} else if since := e.lastChange(); !since.IsZero() && unready(before.node) == "" {
-		now, lacks := e.checkServices(ctx)
-		services = lacks == ""
-		if age, ok := before.ofKubeletStartedWithin(e.clock.Now().Sub(since), now); services && ok {
-			w.reported, w.seen = true, e.clock.Now().Add(-age)
-		}
-	}
-	var gone time.Time
-	look := func(settle time.Duration) func(context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) {
-			report, err := e.kubeletReport(ctx)
-			if err != nil {
-				return "", err
-			}
-			now := e.clock.Now()
-			switch {
-			case report.node != nil || op.Type != v1alpha1.OperationReconfigure:
-				gone = time.Time{}
-			case gone.IsZero():
-				gone = now
-			case now.Sub(gone) >= registration:
-				return "", errNodeDeleted
-			}
-			lacks := w.observe(now, report.node, report.newest)
-			if lacks == "" && now.Sub(w.since) < settle {
-				return "It is ready so far", nil
-			}
-			checked := services
-			services = false
-			if lacks == "" && op.Type != v1alpha1.OperationReboot && !checked {
-				// For a while a Node looks ready although a service has just stopped.
-				if _, lacks = e.checkServices(ctx); lacks != "" {
-					w.since = time.Time{}
-				}
-			}
-			return lacks, nil
-		}
-	}
-	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), look(0))
+	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), lacks(0))
 	switch {
 	case errors.Is(err, errNodeDeleted):
 		return result{}, fmt.Errorf(what+": %w", op.Node.Name, err)
@@ -124,7 +66,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		if end := e.clock.Now().Add(settle + patience); deadline.Before(end) {
 			deadline = end
 		}
-		if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Watching for %s whether Node %s stays ready.", settle, op.Node.Name), look(settle)); err != nil {
+		if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Watching for %s whether Node %s stays ready.", settle, op.Node.Name), lacks(settle)); err != nil {
 			if ctx.Err() != nil {
 				return result{}, context.Cause(ctx)
 			}
@@ -132,6 +74,92 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		}
 	}
 	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
+}
+
+// missingForNode says what does not exist yet that the Node of a host needs which has just joined. Empty: nothing. One that was a Node before has
+// what it needs, unless the Node is gone.
+func (e *execution) missingForNode(ctx context.Context) (string, error) {
+	if join := e.operation().FindStep(v1alpha1.StepJoin); join == nil || join.State != v1alpha1.StepSucceeded {
+		return "", nil
+	}
+	built, err := e.build(ctx)
+	if err != nil {
+		return "", err
+	}
+	awaited, err := e.awaited(ctx, built)
+	if err != nil {
+		return "", err
+	}
+	if len(built.Waiting)+len(awaited) == 0 {
+		return "", nil
+	}
+	return describeWaiting(built.Waiting) + describeAwaited(awaited), nil
+}
+
+// readiness knows, from one look to the next, what a Node lacks to be ready.
+type readiness struct {
+	kubeletWatch
+
+	// gone is since when there is no Node. Zero: there is one.
+	gone time.Time
+	// services: those of the host have just been checked.
+	services bool
+}
+
+// watchKubelet begins to watch the kubelet of the Node.
+func (e *execution) watchKubelet(ctx context.Context, deadline time.Time) (*readiness, error) {
+	boot, err := e.bootTime(ctx, deadline)
+	if err != nil {
+		return nil, err
+	}
+	before, err := e.kubeletReport(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &readiness{kubeletWatch: kubeletWatch{boot: boot, newest: before.newest}}
+	if before.node != nil {
+		r.heartbeat = heartbeat(before.node)
+	}
+	if e.operation().Type == v1alpha1.OperationReconfigure && !e.touched() {
+		r.reported, r.seen = true, e.clock.Now() // nothing was done that it could report after
+	} else if since := e.lastChange(); !since.IsZero() && unready(before.node) == "" {
+		now, lacks := e.checkServices(ctx)
+		r.services = lacks == ""
+		if age, ok := before.ofKubeletStartedWithin(e.clock.Now().Sub(since), now); r.services && ok {
+			r.reported, r.seen = true, e.clock.Now().Add(-age)
+		}
+	}
+	return r, nil
+}
+
+// lacks looks again, and says what the Node lacks to have been ready for a while. Empty: nothing.
+func (r *readiness) lacks(ctx context.Context, e *execution, settle time.Duration) (string, error) {
+	report, err := e.kubeletReport(ctx)
+	if err != nil {
+		return "", err
+	}
+	now, configures := e.clock.Now(), e.operation().Type == v1alpha1.OperationReconfigure
+	switch {
+	case report.node != nil || !configures:
+		r.gone = time.Time{}
+	case r.gone.IsZero():
+		r.gone = now
+	case now.Sub(r.gone) >= registration:
+		return "", errNodeDeleted
+	}
+	lacks := r.observe(now, report.node, report.newest)
+	if lacks == "" && now.Sub(r.since) < settle {
+		return "It is ready so far", nil
+	}
+	checked := r.services
+	r.services = false
+	if lacks == "" && e.operation().Type != v1alpha1.OperationReboot && !checked {
+		// For a while a Node looks ready although a service has just stopped.
+		if _, lacks = e.checkServices(ctx); lacks != "" {
+			r.since = time.Time{}
+		}
+	}
+	return lacks, nil
 }
 
 // settle is for how long the Node must stay ready for what was done to count as a success.

@@ -106,23 +106,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		c.ObservedGeneration = pool.Generation
 		status.Conditions = append(status.Conditions, *c)
 	}
-	want := acwindowsv1alpha1.WindowsNodePoolStatus().
-		WithObservedGeneration(status.ObservedGeneration).
-		WithPhase(status.Phase).
-		WithReplicas(status.Replicas).
-		WithReadyReplicas(status.ReadyReplicas).
-		WithUpdatedReplicas(status.UpdatedReplicas).
-		WithUnavailableReplicas(status.UnavailableReplicas).
-		WithBlockedBy(status.BlockedBy)
+	want := r.statusToApply(pool, &status, back)
 	if revision != "" {
 		want.WithUpdateRevision(revision)
-	}
-	if back != nil {
-		want.WithRolledBack(acwindowsv1alpha1.PoolRollback().WithRevision(back.Revision).WithTo(back.To).WithTime(back.Time).
-			WithInstances(back.Instances...).WithMessage(back.Message))
-		if back.ByPerson() {
-			want.RolledBack.WithRequestedBy(back.RequestedBy).WithWithoutPrograms(back.WithoutPrograms...)
-		}
 	}
 	current, worked := pool.Status.CurrentRevision, workedRevisions(pool)
 	switch {
@@ -139,24 +125,50 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		want.WithCurrentRevision(current)
 	}
 	want.WithWorkedRevisions(worked...)
+	if _, err = r.applier.PoolStatus(ctx, pool, want); err == nil {
+		r.tellRollback(pool, back, revision)
+	}
+	if err := errors.Join(err, revisionErr); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: sooner(settles, again)}, nil
+}
+
+// statusToApply is what is written of a status, without the revisions.
+func (r *Reconciler) statusToApply(pool *v1alpha1.WindowsNodePool, status *v1alpha1.WindowsNodePoolStatus, back *v1alpha1.PoolRollback) *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration {
+	want := acwindowsv1alpha1.WindowsNodePoolStatus().
+		WithObservedGeneration(status.ObservedGeneration).
+		WithPhase(status.Phase).
+		WithReplicas(status.Replicas).
+		WithReadyReplicas(status.ReadyReplicas).
+		WithUpdatedReplicas(status.UpdatedReplicas).
+		WithUnavailableReplicas(status.UnavailableReplicas).
+		WithBlockedBy(status.BlockedBy)
+	if back != nil {
+		want.WithRolledBack(acwindowsv1alpha1.PoolRollback().WithRevision(back.Revision).WithTo(back.To).WithTime(back.Time).
+			WithInstances(back.Instances...).WithMessage(back.Message))
+		if back.ByPerson() {
+			want.RolledBack.WithRequestedBy(back.RequestedBy).WithWithoutPrograms(back.WithoutPrograms...)
+		}
+	}
 	if pool.Spec.Source.Instances != nil {
 		want.WithDesiredReplicas(status.DesiredReplicas)
 	}
 	for _, condition := range status.Conditions {
 		want.WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
 	}
-	_, err = r.applier.PoolStatus(ctx, pool, want)
+	return want
+}
+
+// tellRollback sends the event about a revision of a pool that is undone, or rolled back, unless that was so before.
+func (r *Reconciler) tellRollback(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, revision string) {
 	switch known := pool.RolledBack(revision); {
-	case err != nil || back == nil:
+	case back == nil:
 	case back.ByPerson() && (known == nil || known.RequestedBy != back.RequestedBy || !known.Time.Equal(&back.Time)):
 		r.recorder.Event(pool, corev1.EventTypeNormal, eventUndone, message.EventNote(back.Message))
 	case !back.ByPerson() && (known == nil || known.ByPerson()):
 		r.recorder.Event(pool, corev1.EventTypeWarning, eventRolledBack, message.EventNote(back.Message))
 	}
-	if err := errors.Join(err, revisionErr); err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: sooner(settles, again)}, nil
 }
 
 // allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken, or has gone down since
