@@ -50,7 +50,10 @@ type Host struct {
 // Build returns the desired configuration of a host. It is a pure function of the snapshot
 // and the host: the same ones give the same revision. The error says everything that is
 // wrong with the settings of pool and instance.
-func (s *Snapshot) Build(h Host) (*document.Result, error) {
+func (s *Snapshot) Build(h Host) (*document.Result, error) { return s.buildBy(h, document.Build) }
+
+// buildBy is Build with the documents that build returns.
+func (s *Snapshot) buildBy(h Host, build buildFunc) (*document.Result, error) {
 	inputs := s.common
 	payloadWarnings, err := s.choosePayload(&inputs, h.Node, h.Back)
 	if err != nil {
@@ -85,7 +88,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 		template = h.Back.Revision.Template
 	}
 	applyTemplate(&inputs, &template)
-	r, err := document.Build(inputs)
+	r, err := build(inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +99,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	case len(s.left) > 0 && hasOther(h.Instance, r.Revision):
 		stays, goes := s.left.of(ofWMCO(h.Instance))
 		stays.apply(&inputs)
-		if r, err = document.Build(inputs); err != nil {
+		if r, err = build(inputs); err != nil {
 			return nil, err
 		}
 		said = slices.Concat(stays.warnings(), without(slices.Concat(s.kept, goes.findings())))

@@ -84,6 +84,8 @@ type Source struct {
 	reader  chan struct{}
 	began   time.Time
 	failure error
+	// remembered are the revisions that were asked for.
+	remembered remembered
 	// woken has room for one: something may have changed.
 	woken chan struct{}
 
@@ -115,7 +117,7 @@ func NewSource(o Options) (*Source, error) {
 	if o.clock == nil {
 		o.clock = clock.RealClock{}
 	}
-	return &Source{o: o, reader: make(chan struct{}, 1), woken: make(chan struct{}, 1)}, nil
+	return &Source{o: o, reader: make(chan struct{}, 1), woken: make(chan struct{}, 1), remembered: remembered{build: document.Build}}, nil
 }
 
 // Changed returns a channel that says when the cluster has changed: then the desired
@@ -305,6 +307,8 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	defer s.mu.Unlock()
 	if s.last == nil || errorText(s.last.err) != errorText(err) || !reflect.DeepEqual(s.last.snapshot, snapshot) {
 		s.changed = true
+	} else {
+		snapshot = s.last.snapshot // what is remembered is of that
 	}
 	// Nothing tells of another version of an API server, by which one of several payloads is chosen.
 	record.seen.awaits = record.seen.awaits || len(s.o.Live.Settings.Payloads) > 1
@@ -364,7 +368,7 @@ func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstanc
 	if err != nil {
 		return "", nil, nil, err
 	}
-	result, err := snapshot.Build(Host{Instance: instance, Pool: pool, Node: node, Back: back})
+	result, err := snapshot.buildBy(Host{Instance: instance, Pool: pool, Node: node, Back: back}, s.remembered.forHost(snapshot, instance.UID))
 	if err != nil {
 		return "", nil, nil, err
 	}
