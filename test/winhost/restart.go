@@ -6,6 +6,7 @@ package winhost
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -62,7 +63,8 @@ func (b *base) restartFromInside(down func() bool, comesBack bool, up func(conte
 	}
 	b.withPower(func() bool {
 		if err := up(context.Background()); err != nil {
-			b.logf("%s: booting after a restart: %v", b.name, err)
+			// Whoever waits for the host is told otherwise only that nothing listens there.
+			fmt.Fprintf(os.Stderr, "stand-in %s: booting after a restart: %v\n", b.name, err)
 		}
 		return true
 	})
