@@ -151,6 +151,5 @@ func (e *execution) recovered(ctx context.Context) (bool, error) {
 	if err != nil || node == nil || node.UID != op.Node.UID {
 		return false, err
 	}
-	ready := object.NodeReady(node)
-	return ready != nil && ready.Status == corev1.ConditionTrue, nil
+	return unready(node) == "", nil
 }

@@ -17,12 +17,7 @@ import (
 
 // A document is built again if something of it has changed, and only then; what is remembered of it is what it would be.
 func TestRevisionsAreRemembered(t *testing.T) {
-	ca := authority(t)
-	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
-	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
-		t.Fatal(err)
-	}
-	s := newSource(t, c, &issuer{})
+	c, s := sourceWithKey(t)
 	built := 0
 	s.remembered.build = func(in document.Inputs) (*document.Result, error) {
 		built++

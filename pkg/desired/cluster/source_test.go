@@ -168,6 +168,17 @@ func newSource(t *testing.T, c *fakeCluster, f *issuer) *Source {
 	return s
 }
 
+// sourceWithKey is a source of a cluster of kubeadm that has all that hosts need, the key of digests too.
+func sourceWithKey(t *testing.T) (*fakeCluster, *Source) {
+	t.Helper()
+	ca := authority(t)
+	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
+	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
+		t.Fatal(err)
+	}
+	return c, newSource(t, c, &issuer{})
+}
+
 func instance() *v1alpha1.WindowsInstance {
 	return &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "win-1", UID: "1"}}
 }
@@ -342,12 +353,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 
 // Hosts that are set up at the same time share a snapshot.
 func TestOneSnapshotForMany(t *testing.T) {
-	ca := authority(t)
-	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
-	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
-		t.Fatal(err)
-	}
-	s := newSource(t, c, &issuer{})
+	c, s := sourceWithKey(t)
 	build := func() {
 		t.Helper()
 		if _, err := s.Build(t.Context(), instance(), nil, ""); err != nil {
@@ -374,12 +380,7 @@ func TestOneSnapshotForMany(t *testing.T) {
 
 // Hosts share a snapshot for longer while it is watched and unchanged.
 func TestSnapshotLastsWhileItIsWatched(t *testing.T) {
-	ca := authority(t)
-	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
-	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
-		t.Fatal(err)
-	}
-	s := newSource(t, c, &issuer{})
+	c, s := sourceWithKey(t)
 	requests := func() int {
 		t.Helper()
 		before := c.count()
@@ -397,14 +398,7 @@ func TestSnapshotLastsWhileItIsWatched(t *testing.T) {
 	if err := c.metadata.Tracker().Create(configMaps, shown(s.seen.inputs[infoInput][infoInput.name]), infoInput.namespace); err != nil {
 		t.Fatal(err)
 	}
-	woken := make(chan struct{}, 1)
-	w := newWatches(c.metadata, s.o.clock, func() {
-		select {
-		case woken <- struct{}{}:
-		default:
-		}
-	})
-	t.Cleanup(w.close)
+	w, woken := watchesOf(t, c, s.o.clock)
 	s.setWatches(w)
 	pass(freshFor)
 	if got := requests(); got != once {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -33,22 +34,29 @@ func shown(version string) *metav1.PartialObjectMetadata {
 	}
 }
 
-// follow watches ConfigMap cluster-info, which has version 1, until the test ends.
-func follow(t *testing.T, c *fakeCluster) (w *watches, woken <-chan struct{}) {
+// watchesOf are watches of a cluster that watch nothing yet, until the test ends. They say in woken that they may have something new.
+func watchesOf(t *testing.T, c *fakeCluster, clock clock.Clock) (w *watches, woken <-chan struct{}) {
 	t.Helper()
-	if err := c.metadata.Tracker().Create(configMaps, shown("1"), infoInput.namespace); err != nil {
-		t.Fatal(err)
-	}
 	wakes := make(chan struct{}, 1)
-	w = newWatches(c.metadata, clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), func() {
+	w = newWatches(c.metadata, clock, func() {
 		select {
 		case wakes <- struct{}{}:
 		default:
 		}
 	})
 	t.Cleanup(w.close)
-	w.follow(t.Context(), map[input]versions{infoInput: nil})
 	return w, wakes
+}
+
+// follow watches ConfigMap cluster-info, which has version 1, until the test ends.
+func follow(t *testing.T, c *fakeCluster) (w *watches, woken <-chan struct{}) {
+	t.Helper()
+	if err := c.metadata.Tracker().Create(configMaps, shown("1"), infoInput.namespace); err != nil {
+		t.Fatal(err)
+	}
+	w, woken = watchesOf(t, c, clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)))
+	w.follow(t.Context(), map[input]versions{infoInput: nil})
+	return w, woken
 }
 
 // until waits for a watch to tell what makes it so.
