@@ -15,6 +15,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/openshift/windows-instance-api/test/winhost/fault"
@@ -39,7 +40,7 @@ type Front struct {
 	fault     fault.Fault
 	up        bool
 	closed    bool
-	listener  net.Listener
+	listener  *net.TCPListener
 	gate      chan struct{} // closed: bytes may move
 	open      map[*conn]struct{}
 	ctx       context.Context // of the connections since the last Up
@@ -156,7 +157,7 @@ func (f *Front) listenOrNotLocked() error {
 	want := f.up && !f.fault.RefuseTCP && !f.closed
 	switch {
 	case want && f.listener == nil:
-		var l net.Listener
+		var l *net.TCPListener
 		err := f.within(func() (err error) {
 			l, err = net.ListenTCP("tcp4", f.hold.Addr())
 			return err
@@ -168,10 +169,20 @@ func (f *Front) listenOrNotLocked() error {
 		ctx := f.ctx
 		f.conns.Go(func() { f.accept(ctx, l) })
 	case !want && f.listener != nil:
-		_ = f.listener.Close() // the accept loop ends
+		stopListening(f.listener) // the accept loop ends
 		f.listener = nil
 	}
 	return nil
+}
+
+// stopListening closes a listener, and nobody listens there any more when it returns. Closing alone would not do: a process that
+// is being forked at that moment, for whatever program, has the socket too until it runs that program, and as long as one listens no
+// other socket can at the same address.
+func stopListening(l *net.TCPListener) {
+	if raw, err := l.SyscallConn(); err == nil { // it is open
+		_ = raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	}
+	_ = l.Close()
 }
 
 func (f *Front) accept(ctx context.Context, l net.Listener) {

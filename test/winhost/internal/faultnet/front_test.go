@@ -41,6 +41,29 @@ func dial(t *testing.T, f *Front) (net.Conn, error) {
 	return c, err
 }
 
+// TestPowerWhileAProcessIsForked holds the socket as a process does that is forked while the front is switched off.
+func TestPowerWhileAProcessIsForked(t *testing.T) {
+	f := newEcho(t)
+	if err := f.Up(); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := f.listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close() //nolint:errcheck // nothing was written
+	f.Down()
+	if _, err := dial(t, f); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("switched off: got %v, want connection refused", err)
+	}
+	if err := f.Up(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t, f); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPower(t *testing.T) {
 	f := newEcho(t)
 	refused := func(when string) {
