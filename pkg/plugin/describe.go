@@ -395,6 +395,7 @@ func operationRows(op *v1alpha1.Operation, now time.Time) [][]string {
 		{"Took:", took(op.StartedAt, op.FinishedAt, now)},
 		{"ID:", op.ID},
 		{"Revision:", v1alpha1.ShortRevision(op.Revision)},
+		{"Pool revision:", op.PoolRevision},
 		{"Impact:", string(op.Impact)},
 		{"Message:", words.OneLine(op.Message)},
 	}

@@ -131,8 +131,8 @@ func TestDescribeConfiguration(t *testing.T) {
 			i.Spec.Removal = &v1alpha1.RemovalOptions{AfterSeconds: new(int64(3 * 3600))}
 		}, []string{"Removal:       the host is cleaned; given up if it cannot be reached for 3h\n"}, nil},
 		{"is being set up", func(i *v1alpha1.WindowsInstance) {
-			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: running, Revision: strings.Repeat("c", 64), Impact: v1alpha1.ImpactDrain}
-		}, []string{"  Revision:       cccccccccccc\n  Impact:         Drain\n"}, []string{strings.Repeat("c", 13)}},
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: running, Revision: strings.Repeat("c", 64), PoolRevision: "pool-6f9b", Impact: v1alpha1.ImpactDrain}
+		}, []string{"  Revision:        cccccccccccc\n  Pool revision:   pool-6f9b\n  Impact:          Drain\n"}, []string{strings.Repeat("c", 13)}},
 		{"could not be set up", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{condition("Configured", "False", "ConfigurationFailed", "Do this.")}
 		}, []string{"  Configured: Do this.\n"}, nil},

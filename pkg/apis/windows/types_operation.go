@@ -48,6 +48,7 @@ type Operation struct {
 	JoinsAs           string
 	BootID            string
 	Revision          string
+	PoolRevision      string
 	Impact            ChangeImpact
 	AdmittedImpact    ChangeImpact
 	HostChanged       bool

@@ -301,7 +301,9 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 		if err != nil {
 			return nil, err
 		}
-		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Revision = built.Revision }); err != nil {
+		if err := e.update(ctx, func(op *v1alpha1.Operation) {
+			op.Revision, op.PoolRevision = built.Revision, built.PoolRevision
+		}); err != nil {
 			return nil, err
 		}
 		request := &api.ApplyRequest{Allow: allow, Keep: built.Keep, Bundle: built.Bundle}

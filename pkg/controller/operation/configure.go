@@ -122,7 +122,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	e.note(func(status *v1alpha1.WindowsInstanceStatus) {
 		op := status.Operation
-		op.Revision, op.Impact, op.JoinsAgain = built.Revision, impact, again
+		op.Revision, op.PoolRevision, op.Impact, op.JoinsAgain = built.Revision, built.PoolRevision, impact, again
 		reconsider(op, v1alpha1.StepPlan)
 	})
 	e.planned = plan

@@ -595,8 +595,8 @@ func TestConfigureTells(t *testing.T) {
 			return nil
 		}
 		op := f.finish()
-		if op.Revision != "new" || op.Impact != v1alpha1.ImpactRestart || op.Progress != nil {
-			t.Errorf("revision %q, impact %q, progress %v", op.Revision, op.Impact, op.Progress)
+		if op.Revision != "new" || op.PoolRevision != poolRevisionOf("new") || op.Impact != v1alpha1.ImpactRestart || op.Progress != nil {
+			t.Errorf("revision %q of %q, impact %q, progress %v", op.Revision, op.PoolRevision, op.Impact, op.Progress)
 		}
 		if diff := gocmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
 			t.Errorf("progress (-want +got)\n%s", diff)

@@ -277,6 +277,9 @@ type scriptedConfiguration struct {
 
 var _ Configuration = (*scriptedConfiguration)(nil)
 
+// poolRevisionOf is the revision of its pool that a scripted configuration is of.
+func poolRevisionOf(revision string) string { return "pool of " + revision }
+
 func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInstance, _ *corev1.Node, joinAs string) (*document.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -298,7 +301,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInst
 		c.given.Insert(joinAs)
 	}
 	return &document.Result{
-		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text, HNS: c.hns}}, Revision: text, Waiting: c.waiting, Warnings: c.warnings,
+		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text, HNS: c.hns}}, Revision: text, PoolRevision: poolRevisionOf(c.want), Waiting: c.waiting, Warnings: c.warnings,
 		Reach: api.ReachRequest{URL: "https://api.example.com:6443"}, Keep: c.keep,
 	}, nil
 }

@@ -726,7 +726,11 @@ func (f *fixture) finish() *v1alpha1.Operation {
 func (f *fixture) waitForEnd() *v1alpha1.Operation {
 	f.t.Helper()
 	f.eventually("the operation to end", func() bool { return !f.get().Status.Operation.Active() })
-	return f.get().Status.Operation
+	op := f.get().Status.Operation
+	if of := op.PoolRevision; of != "" && of != poolRevisionOf(op.Revision) {
+		f.t.Errorf("it has recorded that revision %q is of %q", op.Revision, of)
+	}
+	return op
 }
 
 func (f *fixture) eventually(what string, holds func() bool) {

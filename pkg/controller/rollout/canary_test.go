@@ -49,8 +49,15 @@ func TestCanary(t *testing.T) {
 	lacks := func(of string, since time.Duration) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
 			got(of, 100*time.Hour)(i)
-			i.Status.DesiredRevision = "r3"
+			i.Status.DesiredRevision, i.Status.DesiredPoolRevision = "r3", "of r3"
 			condition(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, -since)(i)
+		}
+	}
+	// One that was given a revision of its pool by its last operation, of which it has not said yet that it works with it: the cluster was changed first.
+	justGot := func(of string) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			lacks(first, time.Second)(i)
+			i.Status.Operation.PoolRevision, i.Status.Operation.FinishedAt = of, at(-time.Minute)
 		}
 	}
 	for _, tt := range []struct {
@@ -60,6 +67,7 @@ func TestCanary(t *testing.T) {
 		granted          string // the host that was granted something without a slot, which the cache does not have yet
 		hosts            [hosts]func(*v1alpha1.WindowsInstance)
 		started, waiting int
+		starts           string // which ones, where others would not do
 	}{
 		{name: "a new template reaches as many", current: first, update: second, started: canaries, waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
@@ -78,6 +86,12 @@ func TestCanary(t *testing.T) {
 		}},
 		{name: "nor while it is not known whether one was granted that", current: first, update: second, granted: "a", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			lacks(second, time.Minute), got(second, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour),
+		}},
+		{name: "nor when they have not said yet that they work with it", current: first, update: second, started: canaries, starts: "de", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), justGot(second), justGot(second),
+		}},
+		{name: "but as many get it where those got another one", current: first, update: second, started: canaries, starts: "ab", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), justGot(first), justGot(first),
 		}},
 		{name: "all of them get back what all worked with", current: first, update: first, started: 3, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			lacks(second, time.Hour), lacks(second, time.Hour), lacks(second, time.Hour), got(first, 100*time.Hour), got(first, 100*time.Hour),
@@ -125,11 +139,17 @@ func TestCanary(t *testing.T) {
 				}
 				f.pass()
 				f.pass()
-				started := 0
+				started, starts := 0, ""
 				for n := range hosts {
-					if f.operation(string(rune('a' + n))).Active() {
-						started++
+					if name := string(rune('a' + n)); f.operation(name).Active() {
+						started, starts = started+1, starts+name
+						if op := f.operation(name); op.Revision != "r3" || op.PoolRevision != "of r3" {
+							t.Errorf("%s is to get %s of %s", name, op.Revision, op.PoolRevision)
+						}
 					}
+				}
+				if tt.starts != "" && tt.starts != starts {
+					t.Errorf("%s are updated, want %s", starts, tt.starts)
 				}
 				waiting := 0
 				for key, why := range f.last.waits {

@@ -250,7 +250,9 @@ func (c *cluster) apply(m *member) {
 		})
 		return
 	}
-	c.editOperation(m, func(op *v1alpha1.Operation) { op.Revision, op.HostChanged = desired, true })
+	c.editOperation(m, func(op *v1alpha1.Operation) {
+		op.Revision, op.PoolRevision, op.HostChanged = desired, c.nameOf[template(desired)], true
+	})
 	op = m.instance.Status.Operation
 	if op.Impact == v1alpha1.ImpactReboot {
 		c.boots(m, "update")

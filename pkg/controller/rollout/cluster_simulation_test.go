@@ -383,7 +383,7 @@ var clusterActions = map[string]func(*cluster){
 			return
 		}
 		op := v1alpha1.NewOperation(v1alpha1.OperationReconfigure, "y"+m.instance.ResourceVersion, v1alpha1.OriginUser, "alice", time.Now())
-		op.Revision = m.instance.Status.DesiredRevision
+		op.Revision, op.PoolRevision = m.instance.Status.DesiredRevision, m.instance.Status.DesiredPoolRevision
 		c.record(m, op)
 	},
 	"a host is to be removed": func(c *cluster) {

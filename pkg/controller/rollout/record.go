@@ -45,7 +45,7 @@ func recordOperation(i *v1alpha1.WindowsInstance, g grant, now time.Time) error 
 	switch does {
 	case v1alpha1.OperationReconfigure:
 		// Known before it begins, so that one that does not get far counts as an attempt at it.
-		op.Revision, op.AdmittedImpact = i.Status.DesiredRevision, g.impact
+		op.Revision, op.PoolRevision, op.AdmittedImpact = i.Status.DesiredRevision, i.Status.DesiredPoolRevision, g.impact
 	case v1alpha1.OperationReboot:
 		op.Reboot = &v1alpha1.RebootOptions{Mode: v1alpha1.RebootGraceful}
 		if g.cause == v1alpha1.CauseWindowsUpdates {

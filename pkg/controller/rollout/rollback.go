@@ -62,9 +62,13 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 	return broken, again
 }
 
-// wasToGet says whether an operation was to give a host a revision of its pool: what is desired of the host, which the operation was recorded with, is of
-// that revision, and not of one before which the status has still. Releases before did not record of which it is.
+// wasToGet says whether an operation was to give a host a revision of its pool. Releases before did not record it in the operation: there, what is
+// desired of the host, which the operation was recorded with, is of that revision, and not of one before which the status has still; or it is not
+// recorded either.
 func wasToGet(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation, name string) bool {
+	if op.PoolRevision != "" {
+		return op.PoolRevision == name
+	}
 	of := i.Status.DesiredPoolRevision
 	return op.Revision == i.Status.DesiredRevision && (of == name || of == "")
 }

@@ -96,6 +96,11 @@ func desiresOf(revision string) change {
 	return func(i *v1alpha1.WindowsInstance) { i.Status.DesiredPoolRevision = revision }
 }
 
+// was records which revision of the pool the last operation was to give the host.
+func was(revision string) change {
+	return func(i *v1alpha1.WindowsInstance) { i.Status.Operation.PoolRevision = revision }
+}
+
 // isRebooted has somebody reboot a host now.
 func isRebooted(i *v1alpha1.WindowsInstance) {
 	i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
@@ -191,6 +196,10 @@ func TestRollback(t *testing.T) {
 		}, "p-1", []string{"a"}, rollbackStart},
 		{"an update fails that was recorded for a revision before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-0"), breaksAt(rollbackStart)), desiresOf("p-1"))}, "p-1", nil, rollbackStart},
 		{"an update fails that was recorded for this one", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-0"), breaksAt(rollbackStart)), desiresOf("p-2"))}, "p-1", []string{"a"}, rollbackStart},
+		{"an update fails that has recorded that it was for a revision before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(edited(hadRevision("a", "p-0"), breaksAt(rollbackStart)), desiresOf("p-2")), was("p-1"))}, "p-1", nil, rollbackStart},
+		{"two updates fail, and another input of the cluster was changed between them", []func(*v1alpha1.WindowsNodePool){asks, func(p *v1alpha1.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.MaxFailures = new(int32(1)) }}, []*v1alpha1.WindowsInstance{
+			edited(edited(edited(hadRevision("a", "p-1"), breaksAt(earlier)), was("p-2")), desiresAnother), edited(edited(hadRevision("b", "p-1"), breaksAt(rollbackStart)), was("p-2")),
+		}, "p-1", []string{"a", "b"}, rollbackStart},
 		{"another host went down long before", []func(*v1alpha1.WindowsNodePool){asks}, withOther(longAgo.Add(-time.Hour)), "p-1", []string{"a"}, rollbackStart},
 		{"what was resumed had broken one before", []func(*v1alpha1.WindowsNodePool){asks, resumed}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-1"), breaksAt(rollbackStart))}, "p-1", nil, rollbackStart},
 		{"it is broken by what was desired before", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-1"), breaksAt(rollbackStart)), desiresAnother)}, "p-1", nil, rollbackStart},

@@ -259,25 +259,34 @@ func (s *Source) PoolRevision(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err != nil {
 		return "", err
 	}
-	if back != nil {
-		if _, _, ok := snapshot.backPayload(back, node); ok || len(back.Revision.Programs) == 0 {
-			return back.Name, nil
+	return s.o.Live.revisionOf(ctx, snapshot, Host{Instance: instance, Pool: pool, Node: node, Back: back})
+}
+
+// revisionOf names the revision of its pool that the desired configuration of a host is of, which may be in none. Empty: as with
+// [Source.PoolRevision].
+func (l *Live) revisionOf(ctx context.Context, s *Snapshot, h Host) (string, error) {
+	if h.Pool == nil {
+		return "", nil
+	}
+	if h.Back != nil {
+		if _, _, ok := s.backPayload(h.Back, h.Node); ok || len(h.Back.Revision.Programs) == 0 {
+			return h.Back.Name, nil
 		}
 	}
-	own := snapshot.common
-	if _, err := snapshot.choosePayload(&own, node, nil); err != nil {
-		return "", nil //nolint:nilerr // likewise
+	own := s.common
+	if _, err := s.choosePayload(&own, h.Node, nil); err != nil {
+		return "", nil //nolint:nilerr // what is wrong with the payload is said by Revision
 	}
-	if back == nil {
-		return revision.NameOf(pool, own.Payload)
+	if h.Back == nil {
+		return revision.NameOf(h.Pool, own.Payload)
 	}
-	with := *pool
-	with.Spec.Template = back.Revision.Template
+	with := *h.Pool
+	with.Spec.Template = h.Back.Revision.Template
 	name, err := revision.NameOf(&with, own.Payload)
 	if err != nil {
 		return "", err
 	}
-	if kept, err := s.o.Live.kept(ctx, pool, name); kept == nil || err != nil {
+	if kept, err := l.kept(ctx, h.Pool, name); kept == nil || err != nil {
 		return "", err
 	}
 	return name, nil

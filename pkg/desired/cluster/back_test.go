@@ -229,8 +229,8 @@ func TestBack(t *testing.T) {
 			case tt.back && !tt.newest: // it is of none
 				want = ""
 			}
-			if got, err := source.PoolRevision(t.Context(), host, pool, hostNode); err != nil || got != want {
-				t.Errorf("it is of %s, want %s: %v", got, want, err)
+			if got, err := source.PoolRevision(t.Context(), host, pool, hostNode); err != nil || got != want || built.PoolRevision != want {
+				t.Errorf("it is of %s, and what is built of %s, want %s: %v", got, built.PoolRevision, want, err)
 			}
 
 			if tt.between { // what its pool was taken back to is none of its business

@@ -402,6 +402,9 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if err != nil {
 		return nil, err
 	}
+	if result.PoolRevision, err = s.o.Live.revisionOf(ctx, snapshot, host); err != nil {
+		return nil, err
+	}
 	if result.Keep, err = s.o.Live.programsToKeep(ctx, snapshot, instance, host.Pool, &result.Bundle.Document); err != nil {
 		return nil, err
 	}

@@ -1715,6 +1715,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"poolRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the ControllerRevision of the pool that a reconfigure brings the host to, as in desiredPoolRevision. Empty: not known yet, or the host is in no pool.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"impact": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What a reconfigure costs the workload of the host: None, Restart (services are restarted), Drain or Reboot. Empty: not known yet.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",

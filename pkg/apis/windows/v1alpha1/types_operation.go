@@ -191,6 +191,10 @@ type Operation struct {
 	// What a reconfigure brings the host to, as in desiredRevision. Empty: not known yet.
 	// +optional
 	Revision string `json:"revision,omitempty"`
+	// Name of the ControllerRevision of the pool that a reconfigure brings the host to, as in desiredPoolRevision. Empty: not known yet, or
+	// the host is in no pool.
+	// +optional
+	PoolRevision string `json:"poolRevision,omitempty"`
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	// +optional

@@ -1494,6 +1494,7 @@ func Validate_Operation(
 	// field Operation.JoinsAs has no validation
 	// field Operation.BootID has no validation
 	// field Operation.Revision has no validation
+	// field Operation.PoolRevision has no validation
 
 	{ // field Operation.Impact
 		fn := func(

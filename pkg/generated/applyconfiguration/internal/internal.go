@@ -320,6 +320,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: poolRevision
+      type:
+        scalar: string
     - name: progress
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationProgress

@@ -51,7 +51,7 @@ func TestPowerWhileAProcessIsForked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer copied.Close() //nolint:errcheck // nothing was written
+	defer copied.Close()
 	f.Down()
 	if _, err := dial(t, f); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("switched off: got %v, want connection refused", err)

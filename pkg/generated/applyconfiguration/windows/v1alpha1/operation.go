@@ -63,6 +63,9 @@ type OperationApplyConfiguration struct {
 	BootID *string `json:"bootID,omitempty"`
 	// What a reconfigure brings the host to, as in desiredRevision. Empty: not known yet.
 	Revision *string `json:"revision,omitempty"`
+	// Name of the ControllerRevision of the pool that a reconfigure brings the host to, as in desiredPoolRevision. Empty: not known yet, or
+	// the host is in no pool.
+	PoolRevision *string `json:"poolRevision,omitempty"`
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
@@ -263,6 +266,14 @@ func (b *OperationApplyConfiguration) WithBootID(value string) *OperationApplyCo
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithRevision(value string) *OperationApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithPoolRevision sets the PoolRevision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PoolRevision field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithPoolRevision(value string) *OperationApplyConfiguration {
+	b.PoolRevision = &value
 	return b
 }
 
