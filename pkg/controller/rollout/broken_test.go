@@ -190,6 +190,16 @@ func TestDownAfterUpdate(t *testing.T) {
 		}, true},
 		{"somebody has rebooted it with success", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded}, time.Minute), true},
 		{"it could not be reached since", triedSince(unreached(), -time.Minute), true},
+		{"it could not be reached ever since", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.Operation.FinishedAt, s.Conditions[0].LastTransitionTime = at(-2*time.Minute), *at(0)
+			for range 2 * v1alpha1.MaxHistory {
+				op := unreached()
+				op.RequestedAt = *at(time.Minute)
+				if err := s.Record(&op); err != nil {
+					panic(err)
+				}
+			}
+		}, true},
 		{"somebody has canceled another attempt", triedSince(v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationCanceled}, time.Minute), true},
 		{"another attempt changed it, and failed", triedSince(reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactRestart), time.Minute), true},
 		{"another attempt changed it before its Node went down", triedSince(reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactRestart), -time.Minute), false},

@@ -4790,7 +4790,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The operations before it, newest first, at most ten. They have no steps.",
+							Description: "The operations before it, newest first, at most ten. They have no steps. Where there were more, the last one is the last reconfigure that succeeded or changed the host.",
 							MaxItems:    ptr.To[int64](10),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

@@ -185,7 +185,7 @@ func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
 }
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
-// status.history. Of an instance with that many, those before are not known.
+// status.history. Of an instance with that many, those before are not known, and perhaps none between the last two.
 const MaxHistory = 10
 
 // MaxOperationMessage is how long each message of an operation may be, in bytes: that of the
@@ -211,7 +211,8 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 }
 
 // Record makes o the operation of the instance. The one before goes to the history, which
-// keeps [MaxHistory] of them, and no steps. What those that it no longer keeps did to the host is
+// keeps [MaxHistory] of them, and no steps: the newest ones, and in place of the oldest of these the last configuration that decided what the
+// host works with, see [decisive]. What those that it no longer keeps did to the host is
 // noted in the oldest that it keeps, and that a removal had begun in the oldest removal. It fails while another one is active, as both would work on
 // the same host, and changes nothing then. One that gives way ends for what a person asks for.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
@@ -232,7 +233,7 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 func archive(operations []*Operation) []Operation {
 	var history []Operation
 	released := false
-	for _, o := range operations {
+	for _, o := range withDecisive(operations) {
 		if len(history) < MaxHistory {
 			history = append(history, o.archived())
 		} else if oldest := &history[MaxHistory-1]; !released && !oldest.HostChanged {
@@ -246,6 +247,23 @@ func archive(operations []*Operation) []Operation {
 		}
 	}
 	return history
+}
+
+// withDecisive moves the last configuration that decided what a host works with to where the history keeps it, unless a release has begun since.
+// However many attempts fail after it, it is known with what the host works, or which of them broke it.
+func withDecisive(operations []*Operation) []*Operation {
+	released := func(o *Operation) bool { return o.HostReleased || o.ReleaseBegun }
+	n := slices.IndexFunc(operations, func(o *Operation) bool { return released(o) || decisive(o) })
+	if n < MaxHistory || released(operations[n]) {
+		return operations
+	}
+	return slices.Concat(operations[:MaxHistory-1], operations[n:n+1], operations[MaxHistory-1:n], operations[n+1:])
+}
+
+// decisive says whether an operation is a configuration that succeeded, or that changed its host, which the oldest of a history may have
+// noted of those before it.
+func decisive(o *Operation) bool {
+	return o.Type == OperationReconfigure && (o.Phase == OperationSucceeded || o.MayHaveChangedHost() && !o.Untouched())
 }
 
 // noteBegunRemoval notes in the oldest removal that ran that one before had begun.

@@ -293,6 +293,63 @@ func TestHistoryForgetsNoChange(t *testing.T) {
 	}
 }
 
+// TestHistoryKeepsWhatDecides: the last configuration that succeeded, or that changed the host, stays in the history as it was, however many
+// attempts did nothing since; one that a release followed does not count any more.
+func TestHistoryKeepsWhatDecides(t *testing.T) {
+	at := &metav1.Time{Time: noon}
+	operation := func(id string, phase OperationPhase, step string) *Operation {
+		o := NewOperation(OperationReconfigure, id, OriginController, ControllerRequester, noon)
+		o.Phase, o.StartedAt, o.FinishedAt, o.Steps = phase, at, at, []OperationStep{{Name: step, State: StepFailed, StartedAt: at}}
+		return o
+	}
+	released := NewOperation(OperationRelease, "released", OriginUser, "alice", noon)
+	released.Phase, released.HostReleased = OperationSucceeded, true
+	begun := NewOperation(OperationRelease, "begun", OriginUser, "alice", noon)
+	begun.Phase, begun.ReleaseBegun = OperationFailed, true
+	for name, tt := range map[string]struct {
+		operations []*Operation // the oldest first
+		want       string       // it stays
+	}{
+		"success":                           {[]*Operation{operation("older", OperationSucceeded, StepApply), operation("worked", OperationSucceeded, StepApply)}, "reconfigure-worked"},
+		"success that changed nothing":      {[]*Operation{operation("broke", OperationFailed, StepApply), operation("worked", OperationSucceeded, StepConnect)}, "reconfigure-worked"},
+		"a failure that changed the host":   {[]*Operation{operation("worked", OperationSucceeded, StepApply), operation("broke", OperationFailed, StepApply)}, "reconfigure-broke"},
+		"nothing that decided anything":     {[]*Operation{operation("connects", OperationFailed, StepConnect)}, ""},
+		"success, and the host is released": {[]*Operation{operation("worked", OperationSucceeded, StepApply), released}, ""},
+		"success, and a release has begun":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), begun}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s WindowsInstanceStatus
+			for _, o := range tt.operations {
+				if err := s.Record(o.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			attempts := 0
+			for range 3 * MaxHistory {
+				attempts++
+				if err := s.Record(operation(fmt.Sprint(attempts), OperationFailed, StepConnect)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(s.History) != MaxHistory {
+				t.Fatalf("there are %d", len(s.History))
+			}
+			want := fmt.Sprintf("reconfigure-%d", attempts-MaxHistory)
+			if tt.want != "" {
+				want = tt.want
+			}
+			if got := s.History[MaxHistory-1].ID; got != want {
+				t.Errorf("the oldest is %s, want %s", got, want)
+			}
+			for n := range MaxHistory - 1 {
+				if got, want := s.History[n].ID, fmt.Sprintf("reconfigure-%d", attempts-1-n); got != want {
+					t.Errorf("number %d is %s, want %s", n, got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestHistoryForgetsNoRemoval: that a removal had begun is known as long as it is tried again.
 func TestHistoryForgetsNoRemoval(t *testing.T) {
 	s, began := &WindowsInstanceStatus{}, &metav1.Time{Time: noon}

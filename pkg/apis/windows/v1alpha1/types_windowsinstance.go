@@ -357,7 +357,8 @@ type WindowsInstanceStatus struct {
 	// +optional
 	// +k8s:optional
 	Operation *Operation `json:"operation,omitempty"`
-	// The operations before it, newest first, at most ten. They have no steps.
+	// The operations before it, newest first, at most ten. They have no steps. Where there were more, the last one is the last reconfigure
+	// that succeeded or changed the host.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

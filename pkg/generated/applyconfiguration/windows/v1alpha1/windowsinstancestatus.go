@@ -84,7 +84,8 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	RestartedAt *metav1.Time `json:"restartedAt,omitempty"`
 	// The operation that runs or is pending, or else the last one.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
-	// The operations before it, newest first, at most ten. They have no steps.
+	// The operations before it, newest first, at most ten. They have no steps. Where there were more, the last one is the last reconfigure
+	// that succeeded or changed the host.
 	History []OperationApplyConfiguration `json:"history,omitempty"`
 }
 
