@@ -158,14 +158,15 @@ func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 }
 
 // timesDownSince returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
-// [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
+// [blamedFor] after it. Times at which hosts went down that do not have the revision do not count, nor do those at which something was done to
+// the host, such as a reboot. Nil: there is none.
 func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
 	op = succeededLast(&i.Status, (*v1alpha1.Operation).MayHaveChangedHost)
 	if op == nil || op.FinishedAt == nil || !disturbs(op) || i.Status.PoolRevision != revision {
 		return nil, 0
 	}
 	for _, at := range i.Status.NodeNotReadyTimes {
-		if at.Before(op.FinishedAt) || at.After(op.FinishedAt.Add(blamedFor)) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
+		if at.Before(op.FinishedAt) || at.After(op.FinishedAt.Add(blamedFor)) || takenDownAt(&i.Status, at.Time) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
 			return other.Status.PoolRevision != revision && slices.ContainsFunc(other.Status.NodeNotReadyTimes, func(also metav1.Time) bool { return also.Sub(at.Time).Abs() < downFor })
 		}) {
 			continue
@@ -173,6 +174,14 @@ func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v
 		n++
 	}
 	return op, n
+}
+
+// takenDownAt says whether an operation was running at a time that may have taken the Node of the host down.
+func takenDownAt(status *v1alpha1.WindowsInstanceStatus, at time.Time) bool {
+	return slices.ContainsFunc(status.Operations(), func(o *v1alpha1.Operation) bool {
+		restarts := o.Type != v1alpha1.OperationDrain && o.Type != v1alpha1.OperationUncordon
+		return restarts && o.StartedAt != nil && !at.Before(o.StartedAt.Time) && (o.FinishedAt == nil || at.Before(o.FinishedAt.Time)) && !worksMeanwhile(o)
+	})
 }
 
 // flapsOften is how often the Node of a host goes down after a revision until that is rolled back for it: a restart by hand and a

@@ -88,6 +88,19 @@ func flaps(at time.Time, after ...time.Duration) change {
 	}
 }
 
+// during adds operations of a type to what flaps has done, each of which ran for a minute when the Node went down.
+func during(kind v1alpha1.OperationType) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		configured := *i.Status.Operation
+		i.Status.Operation = nil
+		for _, at := range slices.Backward(i.Status.NodeNotReadyTimes) {
+			op := v1alpha1.Operation{Type: kind, Phase: v1alpha1.OperationSucceeded, StartedAt: &at, FinishedAt: new(metav1.NewTime(at.Add(time.Minute)))}
+			i.Status.History = append(i.Status.History, op)
+		}
+		i.Status.Operation, i.Status.History = &i.Status.History[0], append(i.Status.History[1:], configured)
+	}
+}
+
 // desiresAnother has something else be desired of a host than it was configured with.
 func desiresAnother(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }
 
@@ -178,6 +191,8 @@ func TestRollback(t *testing.T) {
 		{"a Node goes down again and again, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), desiresAnother)}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down again and again, and an attempt since could not reach the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(false))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down again and again, and an attempt since has changed the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(true))}, "p-1", nil, rollbackStart},
+		{"a Node goes down again and again, as it is rebooted", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), during(v1alpha1.OperationReboot))}, "p-1", nil, rollbackStart},
+		{"a Node goes down again and again, as nothing takes it down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), during(v1alpha1.OperationDrain))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down twice", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, -time.Minute, time.Minute, 4*time.Minute, 2*time.Hour))}, "p-1", nil, rollbackStart},
 		{"others go down again and again as well", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), edited(hadRevision("b", "p-1"), flaps(earlier, 19*time.Minute)),
