@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
+)
+
+// maxListed is how long the names of the hosts may be, in bytes, that wait for what most of a pool wait for: whoever follows some dozens wants to
+// know of each. What is said of the others, and what to do, has to fit into the status as well.
+const maxListed = 1024
+
+const (
+	// maxBlockedBy is how long status.blockedBy of a pool may be, in bytes.
+	maxBlockedBy = 4096
+	// maxQuoted is how much of what hosts and servers say is repeated in it of each.
+	maxQuoted = 512
+)
+
+// waitGroup are hosts of a pool that wait for the same.
+type waitGroup struct {
+	reason
+	names []string
+}
+
+// describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it.
+func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
+	var groups []*waitGroup
+	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+		why := waits[key]
+		at := slices.IndexFunc(groups, func(g *waitGroup) bool { return g.same(why) })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &waitGroup{reason: why})
+		}
+		groups[at].names = append(groups[at].names, key.Name)
+	}
+	slices.SortStableFunc(groups, func(a, b *waitGroup) int { return cmp.Compare(len(b.names), len(a.names)) })
+	var text strings.Builder
+	for i, g := range groups {
+		most := maxNamed
+		if i == 0 {
+			most = max(most, fitting(g.names, maxListed))
+		} else {
+			text.WriteString("\n")
+		}
+		g.text = message.Shorten(words.OneLine(g.text), maxQuoted) // a host may say several lines
+		line, rest := fmt.Sprintf("%s: %s", words.Enumerate(g.names, most), g.describe(in)), describeOthers(in, groups[i+1:])
+		if text.Len()+len(line)+len(rest) > maxBlockedBy {
+			text.WriteString(strings.TrimPrefix(describeOthers(in, groups[i:]), "\n"))
+			break
+		}
+		text.WriteString(line)
+	}
+	return message.Shorten(text.String(), maxBlockedBy)
+}
+
+// describeOthers names hosts for whose reasons there is no room, in a line of its own. Empty: there are none.
+func describeOthers(in poolKey, groups []*waitGroup) string {
+	var names []string
+	for _, g := range groups {
+		names = append(names, g.names...)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\n%s: Each waits for something else, or for another time. Find out what was tried: kubectl windows describe NAME -n %s", words.Enumerate(names, maxNamed), in.namespace)
+}
+
+// fitting is how many of the names can be listed in as many bytes.
+func fitting(names []string, limit int) int {
+	for i, name := range names {
+		if limit -= len(name) + len(", "); limit < 0 {
+			return i
+		}
+	}
+	return len(names)
+}
