@@ -146,7 +146,9 @@ func newRolloutResume(e *env) *cobra.Command {
 		switch {
 		case pool.Spec.Paused && back == nil && unconfirmed != nil:
 			return fmt.Sprintf("Hosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume %s -n %s\n", pool.Name, pool.Namespace)
-		case !pool.Spec.Paused || back == nil:
+		case !pool.Spec.Paused:
+			return describeResumed(back, unconfirmed != nil)
+		case back == nil:
 			return ""
 		}
 		stays := "rolled back, as it broke hosts"
@@ -162,6 +164,21 @@ rolled back because it broke hosts, or undone by somebody (status.rolledBack), t
 (spec.updateStrategy.rollingUpdate.resumedAt). So do hosts that were configured before their instances or the pool were made, and
 wait for a confirmation (status.blockedBy). A pool that is paused and rolled back takes two commands: the end of a pause alone
 gives no host what broke others.`)
+}
+
+// describeResumed says what hosts get when a pool is resumed that is not paused. back is what was rolled back or undone, nil if nothing was.
+func describeResumed(back *v1alpha1.PoolRollback, unconfirmed bool) string {
+	text := ""
+	switch {
+	case back.ByPerson():
+		text = fmt.Sprintf("Hosts get revision %s again, which %s had undone.\n", back.Revision, back.RequestedBy)
+	case back != nil:
+		text = fmt.Sprintf("Hosts get revision %s again, which was rolled back because it broke hosts.\n", back.Revision)
+	}
+	if unconfirmed {
+		text += "Hosts that waited for a confirmation of what they are to have get what the pool says.\n"
+	}
+	return text
 }
 
 // unconfirmedSince is since when the hosts of a pool wait for a confirmation: that of the last one. Nil: none does.

@@ -275,12 +275,12 @@ func TestRolloutChanges(t *testing.T) {
 		{"pause once more", "pause p", paused, "", "windowsnodepool/p is paused already\n"},
 		{"resume", "resume p", paused, `"spec":{"paused":false}`, "windowsnodepool/p resumed\n"},
 		{"resume what is not paused", "resume p", nil, "", "windowsnodepool/p is not paused, nothing was rolled back or undone, and none of its hosts waits for a confirmation\n"},
-		{"resume what was rolled back", "resume p", rolledBack, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z"}}}`, "windowsnodepool/p resumed\n"},
+		{"resume what was rolled back", "resume p", rolledBack, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z"}}}`, "windowsnodepool/p resumed\nHosts get revision p-2 again, which was rolled back because it broke hosts.\n"},
 		{"resume what is paused and rolled back", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			paused(p)
 			rolledBack(p)
 		}, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nRevision p-2 stays rolled back, as it broke hosts. To have hosts get it again: kubectl windows rollout resume p -n hosts\n"},
-		{"resume what was undone", "resume p", undone, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z","undo":null}}}`, "windowsnodepool/p resumed\n"},
+		{"resume what was undone", "resume p", undone, `"spec":{"updateStrategy":{"rollingUpdate":{"resumedAt":"2126-03-01T12:00:00Z","undo":null}}}`, "windowsnodepool/p resumed\nHosts get revision p-2 again, which alice had undone.\n"},
 		{"resume what is paused and undone", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			paused(p)
 			undone(p)
@@ -338,9 +338,9 @@ func TestRolloutResumeUnconfirmed(t *testing.T) {
 		edit       func(*v1alpha1.WindowsNodePool)
 		body, want string
 	}{
-		{"the last one that waits", nil, `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\n"},
-		{"and a rollback before", rolledBack(first), `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\n"},
-		{"and a rollback after", rolledBack(first.Add(time.Minute)), `{"resumedAt":"2126-03-01T12:01:00Z"}`, "windowsnodepool/p resumed\n"},
+		{"the last one that waits", nil, `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\nHosts that waited for a confirmation of what they are to have get what the pool says.\n"},
+		{"and a rollback before", rolledBack(first), `{"resumedAt":"2126-03-01T12:00:05Z"}`, "windowsnodepool/p resumed\nHosts get revision p-2 again, which was rolled back because it broke hosts.\nHosts that waited for a confirmation of what they are to have get what the pool says.\n"},
+		{"and a rollback after", rolledBack(first.Add(time.Minute)), `{"resumedAt":"2126-03-01T12:01:00Z"}`, "windowsnodepool/p resumed\nHosts get revision p-2 again, which was rolled back because it broke hosts.\nHosts that waited for a confirmation of what they are to have get what the pool says.\n"},
 		{"and a pause", func(p *v1alpha1.WindowsNodePool) { p.Spec.Paused = true }, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nHosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume p -n hosts\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -538,6 +538,7 @@ func TestRolloutUndo(t *testing.T) {
 		{"one of another pool", "undo p --to-revision=9", worked("p-9"), all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
 		{"nothing worked before", "undo p", worked("p-4"), all, "", "windowsnodepool/p has no earlier revision that all its hosts worked with: kubectl windows rollout history p -n hosts"},
 		{"there is none yet", "undo p", nil, nil, "", "windowsnodepool/p has no revisions yet"},
+		{"the one that worked before was deleted", "undo p", worked("p-1", "p-0", "p-4"), all, "", "ControllerRevision p-0, which all hosts of windowsnodepool/p worked with before, no longer exists: choose another one with --to-revision: kubectl windows rollout history p -n hosts"},
 		{"it is refused", "undo p --reason=refuse", worked("p-1"), all, `"to":"p-1"`, "Revision p-4 is not undone."},
 		{"history", "history p", worked("p-2", "p-1"), all, "", "REVISION   AGE         NAME   STATE\n1          <unknown>   p-1    the last that all hosts had\n2          <unknown>   p-2    all hosts had it\n3          <unknown>   p-3\n4          <unknown>   p-4    the present one, not on all hosts\n"},
 		{"history of what was undone", "history p", pinned, all, "", "2          <unknown>   p-2    the pool is pinned to it\n3          <unknown>   p-3\n4          <unknown>   p-4    the present one, undone\n\nPinned to revision 2 (p-2) by bob.\nIt ends with another"},
@@ -601,6 +602,35 @@ func TestRolloutUndo(t *testing.T) {
 	}
 }
 
+// TestRolloutUndoOvertaken: a pool that gets another revision before the controller has seen the request undoes nothing, and whoever asked is told so.
+func TestRolloutUndoOvertaken(t *testing.T) {
+	a := newAPI(t)
+	pool := finishedPool()
+	pool.Status.UpdateRevision, pool.Status.CurrentRevision, pool.Status.WorkedRevisions = "p-2", "p-1", []string{"p-1"}
+	a.handle(http.MethodGet, poolsResource, func(w http.ResponseWriter, _ *http.Request) {
+		now := pool.DeepCopy()
+		if len(a.asked("PATCH")) > 0 {
+			now.Status.UpdateRevision = "p-3"
+		}
+		answer(w, now)
+	})
+	a.handle(http.MethodPatch, poolsResource, func(w http.ResponseWriter, _ *http.Request) {
+		asked := pool.DeepCopy()
+		asked.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-2", To: "p-1", RequestedBy: "alice", RequestedAt: new(metav1.Unix(1_800_000_000, 0))}
+		answer(w, asked)
+	})
+	a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", serveRevision)
+	a.run("rollout", "undo", "p").want(t, ExitFailure, "was to go back from revision p-2, and has another one now, p-3, so that nothing is undone: ask again: kubectl windows rollout undo p -n hosts")
+}
+
+// serveRevision serves revision 1 of pool p.
+func serveRevision(w http.ResponseWriter, _ *http.Request) {
+	answer(w, appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}, Items: []appsv1.ControllerRevision{{
+		ObjectMeta: metav1.ObjectMeta{Name: "p-1", Namespace: "hosts", OwnerReferences: []metav1.OwnerReference{{Kind: "WindowsNodePool", Name: "p", UID: "uid-p", Controller: new(true)}}},
+		Revision:   1,
+	}}})
+}
+
 // TestRolloutUndoNotSeen: whoever may not see what becomes of a request is told so, and not that the controller does not answer.
 func TestRolloutUndoNotSeen(t *testing.T) {
 	a := newAPI(t)
@@ -618,11 +648,6 @@ func TestRolloutUndoNotSeen(t *testing.T) {
 		asked.Spec.UpdateStrategy.RollingUpdate.Undo = &v1alpha1.PoolUndo{Revision: "p-2", To: "p-1", RequestedBy: "alice", RequestedAt: new(metav1.Unix(1_800_000_000, 0))}
 		answer(w, asked)
 	})
-	a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}, Items: []appsv1.ControllerRevision{{
-			ObjectMeta: metav1.ObjectMeta{Name: "p-1", Namespace: "hosts", OwnerReferences: []metav1.OwnerReference{{Kind: "WindowsNodePool", Name: "p", UID: "uid-p", Controller: new(true)}}},
-			Revision:   1,
-		}}})
-	})
+	a.handle(http.MethodGet, "/apis/apps/v1/namespaces/hosts/controllerrevisions", serveRevision)
 	a.run("rollout", "undo", "p").want(t, ExitFailure, "the request is recorded, and what becomes of it cannot be seen: you may not")
 }

@@ -108,6 +108,9 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 			return e.print(fmt.Sprintf("windowsnodepool/%s goes back to revision %d\n%s\n", pool.Name, to.Revision, pinText(pool, back)))
 		case pool.Status.ObservedGeneration >= pool.Generation && c != nil && c.Reason == v1alpha1.ReasonUndoRefused:
 			return errors.New(c.Message)
+		case pool.Status.UpdateRevision != asked.Revision: // as the template, or the payload of windows-controller, was changed just before
+			return fmt.Errorf("windowsnodepool/%s was to go back from revision %s, and has another one now, %s, so that nothing is undone: ask again: kubectl windows rollout undo %[1]s -n %[4]s",
+				pool.Name, asked.Revision, pool.Status.UpdateRevision, pool.Namespace)
 		}
 		select {
 		case <-ctx.Done():
@@ -160,7 +163,9 @@ func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevisio
 		for _, name := range slices.Backward(worked) {
 			at := slices.IndexFunc(revisions, func(r appsv1.ControllerRevision) bool { return r.Name == name })
 			switch {
-			case at < 0:
+			case at < 0: // one before it is not what was asked for
+				return nil, fmt.Errorf("ControllerRevision %s, which all hosts of windowsnodepool/%s worked with before, no longer exists: choose another one with --to-revision: kubectl windows rollout history %[2]s -n %[3]s",
+					name, pool.Name, pool.Namespace)
 			case back.ByPerson(): // who repeats a request that was answered late must not take the pool back past that
 				return nil, fmt.Errorf("windowsnodepool/%s is undone already. %s To go back further, to revision %d: kubectl windows rollout undo %[1]s -n %[4]s --to-revision=%[3]d",
 					pool.Name, back.Message, revisions[at].Revision, pool.Namespace)

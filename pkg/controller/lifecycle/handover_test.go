@@ -361,9 +361,7 @@ func TestBegunRemovalGoesOn(t *testing.T) {
 	f.r.Wanted = func(context.Context, *v1alpha1.WindowsInstance) (bool, error) { return back, nil }
 	f.delete()
 	f.settle()
-	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepDrain, v1alpha1.StepFailed)), func(i *v1alpha1.WindowsInstance) {
-		i.Status.Operation.AdmittedImpact = v1alpha1.ImpactDrain
-	})
+	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepDrain, v1alpha1.StepFailed)))
 	f.settle()
 	back = true
 	if err := f.Create(t.Context(), member("new", "10.0.0.5", duplicate)); err != nil {
@@ -377,9 +375,6 @@ func TestBegunRemovalGoesOn(t *testing.T) {
 		}
 		if why, err := Superseded(t.Context(), f, f.r.Wanted, f.get(), f.clock.Now()); why != "" || err != nil {
 			t.Fatalf("the removal is refused: %q, %v", why, err)
-		}
-		if op := f.get().Status.Operation; !op.Active() || op.AdmittedImpact != v1alpha1.ImpactDrain {
-			t.Fatalf("it goes on without the slot that it had: %+v", op)
 		}
 		f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
 	}

@@ -169,13 +169,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (boo
 	switch a.do {
 	case doRecord:
 		o := v1alpha1.NewOperation(a.operation, rand.String(v1alpha1.OperationIDLength), v1alpha1.OriginController, v1alpha1.ControllerRequester, s.now)
-		switch {
-		case a.operation == v1alpha1.OperationReconfigure:
+		if a.operation == v1alpha1.OperationReconfigure {
 			// Known before it begins, so that one that does not get far counts as an attempt at it.
 			o.Revision, o.PoolRevision = changed.Status.DesiredRevision, changed.Status.DesiredPoolRevision
-		case a.operation == v1alpha1.OperationRemove && changed.Status.RemovalBegun():
-			// It goes on without waiting, with the slot that the attempt before had: its Node is out of service.
-			o.AdmittedImpact = changed.Status.NewestOperation(v1alpha1.OperationRemove).AdmittedImpact
 		}
 		err = changed.Status.Record(o)
 	case doCancel:

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -145,17 +146,18 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 			}
 			asked = e.clock.Now()
 		}
-		waitsFor := e.Policy.WaitsFor(e.key)
-		if waitsFor == "" {
-			waitsFor = "Waits for a slot."
-		}
-		if err := e.pause(ctx, "%s", waitsFor); err != nil {
-			return "", err
-		}
-		if err := e.load(ctx); err != nil {
+		if err := e.waitForPolicy(ctx); err != nil {
 			return "", err
 		}
 	}
+}
+
+// waitForPolicy records what the host waits for, waits for a moment, and reads the instance again, which the policy may have admitted.
+func (e *execution) waitForPolicy(ctx context.Context) error {
+	if err := e.pause(ctx, "%s", cmp.Or(e.Policy.WaitsFor(e.key), "Waits for a slot.")); err != nil {
+		return err
+	}
+	return e.load(ctx)
 }
 
 // outgrown says why an update does not wait that costs more than its pool has admitted it with, and has changed nothing: until the pool lets
@@ -169,10 +171,13 @@ func (e *execution) outgrown() string {
 	return fmt.Sprintf("Not begun, because it costs more than the pool has allowed it (%s, and not %s). It is recorded again when its pool allows that.", op.Impact, op.AdmittedImpact)
 }
 
-// waitToRemove waits until the host may be removed. One whose removal has begun before is out of service by now.
-// Whoever wants the host meanwhile gets it as it is.
+// waitToRemove waits until the host may be removed. One whose removal has begun before, and that is out of service since, goes on with the slot
+// that it had then. Whoever wants the host meanwhile gets it as it is.
 func (e *execution) waitToRemove(ctx context.Context) (result, error) {
-	if e.instance.Status.RemovalBegun() {
+	if e.instance.Status.RemovalGoesOn() {
+		e.note(func(status *v1alpha1.WindowsInstanceStatus) {
+			status.Operation.AdmittedImpact = cmp.Or(status.RemovalAdmitted(), v1alpha1.ImpactDrain)
+		})
 		return result{skipped: true, message: "No slot is needed: the removal has begun before, so that the host is out of service already."}, nil
 	}
 	goesOn := e.pace.waits()
@@ -263,13 +268,8 @@ func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 			return notInstalled(waitsFor), nil
 		case !e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, updatesWait)):
 			return notInstalled(fmt.Sprintf("The host has waited for %s. %s", duration.HumanDuration(updatesWait), waitsFor)), nil
-		case waitsFor == "":
-			waitsFor = "Waits for a slot."
 		}
-		if err := e.pause(ctx, "%s", waitsFor); err != nil {
-			return result{}, err
-		}
-		if err := e.load(ctx); err != nil {
+		if err := e.waitForPolicy(ctx); err != nil {
 			return result{}, err
 		}
 	}

@@ -282,12 +282,18 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 	confirmed.Status.RecentRemovals = []v1alpha1.PoolRemoval{{Name: "win-1", Time: metav1.Now(), Confirmed: true}}
 	ofMachines := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
 	ofMachines.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: "pool"}
+	begunBefore := func(i *v1alpha1.WindowsInstance) {
+		begun := v1alpha1.Operation{ID: "op-00", Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now()), AdmittedImpact: v1alpha1.ImpactDrain}
+		i.Status.History = append([]v1alpha1.Operation{begun}, i.Status.History...)
+	}
 	const waits = "Waits for a slot to be removed: another host is being changed: win-2; at most 1 of all pools"
 	for _, tt := range []struct {
 		name   string
 		pool   *v1alpha1.WindowsNodePool
 		change change
-		waits  string
+		// cordoned: its Node is.
+		cordoned bool
+		waits    string
 		// meanwhile is what happens while it waits.
 		meanwhile func(*testing.T, *fixture)
 		want      string
@@ -314,9 +320,12 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 		}},
 		{name: "somebody has confirmed it", pool: confirmed, want: "Succeeded, WaitForSlot=Skipped"},
 		{name: "its Machine is gone", pool: ofMachines, want: "Succeeded, WaitForSlot=Skipped"},
-		{name: "it has begun before", change: func(i *v1alpha1.WindowsInstance) {
-			i.Status.History = append([]v1alpha1.Operation{{ID: "op-00", Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now())}}, i.Status.History...)
-		}, want: "Succeeded, WaitForSlot=Skipped"},
+		{name: "it has begun before", change: begunBefore, cordoned: true, want: "Succeeded, WaitForSlot=Skipped"},
+		{name: "it has begun before, and its pods did not leave, so that it was uncordoned", change: begunBefore, waits: waits, want: "Succeeded, WaitForSlot=Succeeded", meanwhile: func(t *testing.T, f *fixture) {
+			if err := f.raw.Delete(t.Context(), waitsToBeRemoved()); err != nil {
+				t.Error(err)
+			}
+		}},
 	} {
 		inBubble(t, tt.name, func(t *testing.T) {
 			if tt.change == nil {
@@ -329,6 +338,13 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 			f := newFixture(t, newInstance(removeOperation(), configuredBefore, inPool("pool"), tt.change, isBeingDeleted), others...)
 			f.configure()
 			f.host.agentThere = true
+			if tt.cordoned {
+				node := f.node()
+				node.Spec.Unschedulable = true
+				if _, err := f.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			r, _ := f.process()
 			f.reconcile(r)
 			if tt.waits != "" {
@@ -342,6 +358,9 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 			op := f.waitForEnd()
 			if got := string(op.Phase) + ", " + states(op)[1]; got != tt.want {
 				t.Errorf("it is %s: %s", got, op.Message)
+			}
+			if tt.cordoned && op.AdmittedImpact != v1alpha1.ImpactDrain {
+				t.Errorf("it has no slot, but %q", op.AdmittedImpact)
 			}
 			if op.Phase != v1alpha1.OperationSucceeded && (f.node().Spec.Unschedulable || f.host.count("Cleanup") > 0) {
 				t.Error("something was done to the host")

@@ -22,7 +22,7 @@ func downAfterUpdate(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation
 	op := succeededLast(status, func(since *v1alpha1.Operation) bool {
 		return since.MayHaveChangedHost() && since.RequestedAt.Time.Before(down) // the Node was ready then
 	})
-	if op == nil || !disturbs(op) || op.FinishedAt != nil && down.After(op.FinishedAt.Add(blamedFor)) {
+	if op == nil || !op.Disturbed() || op.FinishedAt != nil && down.After(op.FinishedAt.Add(blamedFor)) {
 		return nil
 	}
 	return op
@@ -80,8 +80,7 @@ func downAfterRestart(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operatio
 	}
 	for _, op := range status.Operations() {
 		switch {
-		case op.Type == v1alpha1.OperationReboot && op.BootID != "" && op.FinishedAt != nil && !down.After(op.FinishedAt.Add(blamedFor)) &&
-			(op.Cause == v1alpha1.CauseRestartRequested || op.Cause == v1alpha1.CauseRestartPending || op.Cause == v1alpha1.CauseRestartAnnotated || op.Cause == v1alpha1.CauseWindowsUpdates):
+		case op.RestartedByPool() && op.FinishedAt != nil && !down.After(op.FinishedAt.Add(blamedFor)):
 			return op
 		case op.Phase == v1alpha1.OperationSucceeded && op.Type == v1alpha1.OperationReconfigure:
 			return nil // its Node was ready then
@@ -90,19 +89,13 @@ func downAfterRestart(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operatio
 	return nil
 }
 
-// disturbs says whether a configuration has changed a host that is a node at a cost for it. One whose
-// kubelet could not report was out of service before, as one that is no node yet.
-func disturbs(op *v1alpha1.Operation) bool {
-	return op.Node != nil && !op.JoinsAgain && op.Impact != v1alpha1.ImpactNone && op.MayHaveChangedHost()
-}
-
 // brokenBy returns the configuration that changed a host which is a node at a cost for it, and
 // failed, with none since that succeeded. Nil: there is none. One that failed before it changed
 // the host, as when pods did not leave, says nothing about the desired configuration, nor does one
 // that could not have the host join again.
 func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	var oldest *v1alpha1.Operation
-	cordoned := false
+	cordoned, changed := false, false
 	for n, op := range status.Operations() {
 		if op.Type != v1alpha1.OperationReconfigure {
 			continue
@@ -111,16 +104,16 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 		case v1alpha1.OperationSucceeded:
 			return nil
 		case v1alpha1.OperationFailed:
-			if disturbs(op) && n < v1alpha1.MaxHistory {
+			// What the oldest says may be about one before it, unless the history has kept it because it is the last that changed the host.
+			if op.Disturbed() && (n < v1alpha1.MaxHistory || !changed && op.PoolRevision != "" && !op.Untouched()) {
 				return op
 			}
 			oldest, cordoned = op, cordoned || op.Node != nil && op.Node.WasUnschedulable
 		}
+		changed = changed || op.MayHaveChangedHost()
 	}
-	// Attempts that failed, as a broken host could not be reached, may have pushed the one
-	// out of the history that broke it; what the oldest that is left says may be about that one. It has
-	// left its Node cordoned, which those after it have found. So does one that could not have the host
-	// join again.
+	// In a history of a release that did not keep that one, attempts that failed, as a broken host could not be reached, may have pushed it
+	// out. It has left its Node cordoned, which those after it have found. So does one that could not have the host join again.
 	if len(status.History) >= v1alpha1.MaxHistory && cordoned && !oldest.JoinsAgain {
 		return oldest
 	}

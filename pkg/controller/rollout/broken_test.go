@@ -69,6 +69,17 @@ func unreached() v1alpha1.Operation {
 	return op
 }
 
+// recorded are operations as an instance has them when they were recorded one after the other, the newest first.
+func recorded(operations ...v1alpha1.Operation) []v1alpha1.Operation {
+	var status v1alpha1.WindowsInstanceStatus
+	for _, op := range operations {
+		if err := status.Record(&op); err != nil {
+			panic(err)
+		}
+	}
+	return append([]v1alpha1.Operation{*status.Operation}, status.History...)
+}
+
 func TestBrokenBy(t *testing.T) {
 	const (
 		failed    = v1alpha1.OperationFailed
@@ -91,6 +102,8 @@ func TestBrokenBy(t *testing.T) {
 	rejoining.JoinsAgain, rejoining.Node = true, unreached().Node
 	reboot := reconfigured(failed, drain)
 	reboot.Type = v1alpha1.OperationReboot
+	broke := reconfigured(failed, drain)
+	broke.PoolRevision, broke.StartedAt, broke.FindStep(v1alpha1.StepApply).State = "p-2", at(0), v1alpha1.StepFailed
 	open := unreached()
 	open.Node.WasUnschedulable = false
 	tests := []struct {
@@ -125,6 +138,8 @@ func TestBrokenBy(t *testing.T) {
 		{"it cannot be reached since, as the history has it", []v1alpha1.Operation{unreached(), archived}, "op-failed"},
 		{"it cannot be reached for so long that the rest is forgotten", slices.Repeat([]v1alpha1.Operation{unreached()}, v1alpha1.MaxHistory+1), "op-unreached"},
 		{"it never could be reached", slices.Repeat([]v1alpha1.Operation{unreached()}, v1alpha1.MaxHistory), ""},
+		{"what broke it is the last that changed it, and somebody has uncordoned its Node", recorded(slices.Concat([]v1alpha1.Operation{broke}, slices.Repeat([]v1alpha1.Operation{open}, 2*v1alpha1.MaxHistory))...), "op-failed"},
+		{"its pods do not leave since one that succeeded", recorded(slices.Concat([]v1alpha1.Operation{reconfigured(succeeded, drain)}, slices.Repeat([]v1alpha1.Operation{inTheDrain}, 2*v1alpha1.MaxHistory))...), ""},
 		{"it cannot be reached and nobody cordoned it", slices.Repeat([]v1alpha1.Operation{open}, v1alpha1.MaxHistory+1), ""},
 	}
 	for _, tt := range tests {
@@ -146,6 +161,22 @@ func TestBrokenBy(t *testing.T) {
 
 // TestDownAfterUpdate: a host that works with a configuration for a while and then not any more
 // keeps it from the others, too.
+// TestRestartThatBrokeAHostIsNotForgotten: however many attempts to update it fail since.
+func TestRestartThatBrokeAHostIsNotForgotten(t *testing.T) {
+	updated := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain)
+	updated.FinishedAt = at(-100 * time.Hour)
+	restarted := v1alpha1.Operation{
+		ID: "reboot-1", Type: v1alpha1.OperationReboot, Cause: v1alpha1.CauseRestartRequested, Phase: v1alpha1.OperationFailed, BootID: "b",
+		RequestedAt: *at(-time.Hour), StartedAt: at(-time.Hour), FinishedAt: at(-time.Minute),
+	}
+	all := recorded(slices.Concat([]v1alpha1.Operation{updated, restarted}, slices.Repeat([]v1alpha1.Operation{unreached()}, 2*v1alpha1.MaxHistory))...)
+	i := works(condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, 0))
+	i.Status.Operation, i.Status.History = &all[0], all[1:]
+	if newHost(i).broken == nil {
+		t.Error("the host does not count as broken any more")
+	}
+}
+
 func TestDownAfterUpdate(t *testing.T) {
 	notReady := metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady}
 	for _, tt := range []struct {

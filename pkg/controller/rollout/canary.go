@@ -19,14 +19,14 @@ func (s *sum) tried(h *host) int {
 }
 
 // hasNewest says whether the host of an instance works with the newest revision of its pool, or did so before what is to be changed now. One that
-// was given it says only at its next probe that it works with it, and never if something of the cluster was changed before that.
+// was given it says only at its next probe that it works with it, and later if something else became desired before, which it gets first.
 func hasNewest(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
 	newest := pool.Status.UpdateRevision
 	if newest == "" {
 		return false
 	}
-	op := i.Status.NewestOperation(v1alpha1.OperationReconfigure)
-	return revision.Had(i, pool) == newest || op != nil && op.Phase == v1alpha1.OperationSucceeded && op.PoolRevision == newest
+	op := succeededLast(&i.Status, (*v1alpha1.Operation).Disturbed)
+	return revision.Had(i, pool) == newest || op != nil && op.PoolRevision == newest
 }
 
 // returns says whether the host of an instance, which has worked with another revision of its pool since, is to get one again that all hosts

@@ -60,6 +60,18 @@ func TestCanary(t *testing.T) {
 			i.Status.Operation.PoolRevision, i.Status.Operation.FinishedAt = of, at(-time.Minute)
 		}
 	}
+	// The same one while it is given what was changed, or was not.
+	since := func(phase v1alpha1.OperationPhase) func(*v1alpha1.WindowsInstance) {
+		return func(i *v1alpha1.WindowsInstance) {
+			justGot(second)(i)
+			op := reconfigured(phase, v1alpha1.ImpactNone)
+			op.Origin, op.AdmittedImpact, op.Revision, op.PoolRevision, op.RequestedAt = v1alpha1.OriginController, v1alpha1.ImpactNone, "r3", "of r3", *at(-time.Second)
+			if phase == v1alpha1.OperationFailed {
+				op.FinishedAt, op.Steps = at(0), newSteps()
+			}
+			i.Status.History, i.Status.Operation = []v1alpha1.Operation{*i.Status.Operation}, &op
+		}
+	}
 	for _, tt := range []struct {
 		name             string
 		current, update  string
@@ -89,6 +101,12 @@ func TestCanary(t *testing.T) {
 		}},
 		{name: "nor when they have not said yet that they work with it", current: first, update: second, started: canaries, starts: "de", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), justGot(second), justGot(second),
+		}},
+		{name: "nor while these are given what was changed", current: first, update: second, started: canaries, starts: "de", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), since(v1alpha1.OperationRunning), since(v1alpha1.OperationRunning),
+		}},
+		{name: "nor when that has failed", current: first, update: second, started: canaries, starts: "de", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
+			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), since(v1alpha1.OperationFailed), since(v1alpha1.OperationFailed),
 		}},
 		{name: "but as many get it where those got another one", current: first, update: second, started: canaries, starts: "ab", waiting: hosts - canaries, hosts: [hosts]func(*v1alpha1.WindowsInstance){
 			lacks(first, time.Hour), lacks(first, time.Hour), lacks(first, time.Hour), justGot(first), justGot(first),

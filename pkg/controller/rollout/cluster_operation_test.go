@@ -118,7 +118,7 @@ func (c *cluster) waitForSlot(m *member, op *v1alpha1.Operation) bool {
 	case !removes && op.Admitted() && m.granted.id == op.ID && m.granted.early && c.tooLate(m, op):
 		c.conclude(m, v1alpha1.OperationCanceled)
 		return true
-	case removes && (op.AdmittedImpact != "" || op.Node == nil || m.instance.Status.RemovalBegun()), !removes && op.Admitted():
+	case removes && (op.AdmittedImpact != "" || op.Node == nil || m.instance.Status.RemovalGoesOn()), !removes && op.Admitted():
 		m.next = time.Now().Add(time.Second)
 		c.end(m, v1alpha1.StepWaitForSlot)
 		return true

@@ -190,6 +190,8 @@ func (p *pass) consider(h *host) {
 	switch {
 	case h.unconfirmed:
 		p.wait(h, p.unconfirmed(h))
+	case h.update && h.keepsRevision && h.isNew && h.broken == nil: // what is desired of it is what was undone
+		p.wait(h, reason{kind: waitsForPrograms})
 	case h.update && h.due.After(p.now):
 		p.waitUntil(h, h.due, updateRetried, "")
 	case h.update && h.impact == "":

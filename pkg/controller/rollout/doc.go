@@ -8,7 +8,8 @@
 //     [Scheduler] reads what it decides by, and records the operations of the hosts that are next;
 //     package operation runs them. What is known of one host is in host.go, slot.go, broken.go, restart.go and remedy.go; what
 //     is counted during a pass in pass.go; which host is next in queue.go; what keeps the others
-//     in blocked.go, and its words in reason.go.
+//     in blocked.go; the kinds of what hosts wait for in reason.go. What people read of that is in reasontext.go (of one host),
+//     waitgroups.go (status.blockedBy of a pool), uptodate.go and updating.go (the conditions UpToDate and Updating).
 //   - The reconciler sums up the instances of each WindowsNodePool in its status. How many
 //     hosts the source of a pool asks for, and the condition SourceSynced, come from the
 //     controller of the source; for a pool of instances made by hand there is no such

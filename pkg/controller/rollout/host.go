@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
@@ -23,6 +24,14 @@ import (
 type poolKey struct {
 	namespace string
 	name      string // empty: in no pool
+}
+
+// String says which pool it is in messages.
+func (k poolKey) String() string {
+	if k.name == "" {
+		return "the hosts in no pool"
+	}
+	return "pool " + k.name
 }
 
 // host is what decide knows about one host.
@@ -68,7 +77,8 @@ type host struct {
 	// not known to be the revision that broke it.
 	named, rollsBack bool
 	// undoes: it is to get another revision than that of its pool because somebody has undone that. keepsRevision: it is not, as it cannot.
-	undoes, keepsRevision bool
+	// isNew: it is a node already, and has worked with no revision of its pool, as it was in another one: it keeps what it has then.
+	undoes, keepsRevision, isNew bool
 	// unconfirmed: it is left as it is, though something else is desired, until somebody confirms what it is to have.
 	unconfirmed bool
 	// lastServed is when it last gave a slot back: after that others of its pool come first. Zero: not known.
@@ -160,7 +170,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()
-		if runs(op, v1alpha1.StepWaitForSlot) && op.AdmittedImpact == "" && op.Node != nil && !status.RemovalBegun() {
+		if runs(op, v1alpha1.StepWaitForSlot) && op.AdmittedImpact == "" && op.Node != nil && !status.RemovalGoesOn() {
 			h.waits = v1alpha1.ImpactDrain
 		}
 	}
@@ -215,7 +225,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if slotOf(o.AdmittedImpact) == slotDisruption {
 			h.noteServed(o)
 		}
-		if o.Phase == v1alpha1.OperationSucceeded && disturbs(o) && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
+		if o.Phase == v1alpha1.OperationSucceeded && o.Disturbed() && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
 			h.proves = o.StartedAt.Time
 		}
 	}
@@ -291,6 +301,7 @@ func (h *host) findRollback(instance *v1alpha1.WindowsInstance, pool *v1alpha1.W
 	h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
 	h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
 	h.keepsRevision = !h.leaving && back.Keeps(instance.Name)
+	h.isNew = h.node && revision.Had(instance, pool) == ""
 	h.undoes = goesBack(instance, back)
 	h.returns = returns(instance, pool)
 }

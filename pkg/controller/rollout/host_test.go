@@ -113,8 +113,13 @@ func TestNewHostToRemove(t *testing.T) {
 		{"it has not begun", nil, slotNone, "", false},
 		{"it connects", step(v1alpha1.StepConnect, v1alpha1.StepRunning), slotNone, "", false},
 		{"it waits", step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning), slotNone, v1alpha1.ImpactDrain, false},
-		{"it waits, and has begun before", func(i *v1alpha1.WindowsInstance) {
+		{"it waits, and was uncordoned after it had begun before", func(i *v1alpha1.WindowsInstance) {
 			step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)(i)
+			i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now())}}
+		}, slotNone, v1alpha1.ImpactDrain, false},
+		{"it goes on, and has begun before", func(i *v1alpha1.WindowsInstance) {
+			step(v1alpha1.StepWaitForSlot, v1alpha1.StepRunning)(i)
+			i.Status.Operation.Node.WasUnschedulable = true
 			i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationFailed, StartedAt: new(metav1.Now())}}
 		}, slotNone, "", false},
 		{"it waits, and is no Node", func(i *v1alpha1.WindowsInstance) {

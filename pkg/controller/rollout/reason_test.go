@@ -26,6 +26,10 @@ func TestDescribeSaysWhatToRun(t *testing.T) {
 			`2 hosts of pool p were updated first. To update the others, raise or remove spec.updateStrategy.rollingUpdate.canary, for example: kubectl patch wnp p -n ns --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"canary":null}}}}'`,
 		},
 		{
+			reason{kind: waitsForCanary},
+			`spec.updateStrategy.rollingUpdate.canary of pool p is 0, so that no host is updated. To update them, raise or remove it, for example: kubectl patch wnp p -n ns --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"canary":null}}}}'`,
+		},
+		{
 			reason{kind: waitsForHealth, most: 1, text: "3 of the pool are not"},
 			"It is not repaired, because so many Nodes are not ready that the cause is probably not this host: 3 of the pool are not; at most 1 may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.",
 		},

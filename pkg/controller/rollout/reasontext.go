@@ -18,10 +18,7 @@ func (r reason) describe(in poolKey) string {
 	if r.removal {
 		waits = "Waits for a slot to be removed"
 	}
-	pool := "pool " + in.name
-	if in.name == "" {
-		pool = "the hosts in no pool"
-	}
+	pool := in.String()
 	switch r.kind {
 	case waitsForPlan:
 		switch r.text {
@@ -39,6 +36,10 @@ func (r reason) describe(in poolKey) string {
 		}
 		return fmt.Sprintf("The window of %s opens at %s.", pool, r.at.UTC().Format(time.RFC3339))
 	case waitsForCanary:
+		if r.most == 0 {
+			return fmt.Sprintf("spec.updateStrategy.rollingUpdate.canary of %s is 0, so that no host is updated. To update them, raise or remove it, for example: kubectl patch wnp %s -n %s --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"canary\":null}}}}'",
+				pool, in.name, in.namespace)
+		}
 		return fmt.Sprintf("%s of %s %s updated first. To update the others, raise or remove spec.updateStrategy.rollingUpdate.canary, for example: kubectl patch wnp %s -n %s --type=merge -p '{\"spec\":{\"updateStrategy\":{\"rollingUpdate\":{\"canary\":null}}}}'",
 			words.Count(r.most, "host"), pool, words.Form(r.most, "was", "were"), in.name, in.namespace)
 	case waitsForBroken:
@@ -93,7 +94,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForPayload:
 		return "It is only watched, and neither updated nor restarted, because windows-controller has no payload. Give it one (--payload)."
 	case waitsForServiceRestarts:
-		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time, or on as many as --max-disruptive-operations says if that is more.", r.beingChanged(in), maxServiceRestarts)
+		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time (%d, or --max-disruptive-operations if that is more).", r.beingChanged(in), r.most, maxServiceRestarts)
 	case waitsForRenewals:
 		return fmt.Sprintf("Waits for a slot: %s; at most %d of a namespace are configured again at a time because annotations of their Nodes ask for it.", r.beingChanged(in), r.most)
 	}

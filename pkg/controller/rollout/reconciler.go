@@ -110,17 +110,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if revision != "" {
 		want.WithUpdateRevision(revision)
 	}
-	current, worked := pool.Status.CurrentRevision, workedRevisions(pool)
-	switch {
-	case back.ByPerson(): // nothing goes back to what somebody has undone
-		current, worked = back.To, nowWorked(worked, back.Revision, true)
-	case revision != "" && settles == 0 && back == nil: // one that is rolled back is none to go back to
-		all, in := allWorkWith(pool, instances, revision, back, r.now())
-		if all {
-			current, worked = revision, nowWorked(worked, revision, false)
-		}
-		again = sooner(again, in)
+	working := revision
+	if settles > 0 {
+		working = ""
 	}
+	current, worked, in := revisionsThatWork(pool, instances, working, back, r.now())
+	again = sooner(again, in)
 	if current != "" {
 		want.WithCurrentRevision(current)
 	}
@@ -171,12 +166,28 @@ func (r *Reconciler) tellRollback(pool *v1alpha1.WindowsNodePool, back *v1alpha1
 	}
 }
 
+// revisionsThatWork are the revision that all hosts of a pool worked with last, and those that they worked with before, see
+// status.workedRevisions. newest is the newest one, empty if it is not known yet whether hosts know of it; again is as with [allWorkWith].
+func revisionsThatWork(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest string, back *v1alpha1.PoolRollback, now time.Time) (current string, worked []string, again time.Duration) {
+	current, worked = pool.Status.CurrentRevision, workedRevisions(pool)
+	switch {
+	case back.ByPerson(): // nothing goes back to what somebody has undone
+		current, worked = back.To, nowWorked(worked, back.Revision, true)
+	case newest != "" && back == nil: // one that is rolled back is none to go back to
+		var all bool
+		if all, again = allWorkWith(pool, instances, newest, now); all {
+			current, worked = newest, nowWorked(worked, newest, false)
+		}
+	}
+	return current, worked, again
+}
+
 // allWorkWith says whether each host that stays has worked with a revision of its pool, and none of them is broken, or has gone down since
 // it got it less than [blamedFor] ago: again is after what time that is over. That they are up to
 // date does not say it: while an input of the cluster is missing, what is desired of configured hosts does not change. Hosts that cannot get it
 // do not count, as one that is off for weeks would keep the others from going back to it, if as many work with it: most are not away for a
 // reason of their own, but because the way to them is cut.
-func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, revision string, back *v1alpha1.PoolRollback, now time.Time) (ok bool, again time.Duration) {
+func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, revision string, now time.Time) (ok bool, again time.Duration) {
 	staying, work, without := 0, 0, 0
 	for _, i := range instances {
 		if newHost(i).broken != nil {
@@ -184,7 +195,7 @@ func allWorkWith(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsIn
 		}
 		if i.DeletionTimestamp.IsZero() {
 			staying++
-			if i.Status.PoolRevision == revision && hasOfPool(i, back) {
+			if i.Status.PoolRevision == revision && hasOfPool(i, nil) {
 				if noLogin(&i.Status) == nil { // else it is not known any more
 					work++
 				}

@@ -62,9 +62,9 @@ func brokenWith(newest string, instances []*v1alpha1.WindowsInstance, since, now
 	return broken, again
 }
 
-// wasToGet says whether an operation was to give a host a revision of its pool. Releases before did not record it in the operation: there, what is
-// desired of the host, which the operation was recorded with, is of that revision, and not of one before which the status has still; or it is not
-// recorded either.
+// wasToGet says whether an operation was to give a host a revision of its pool. Where the operation does not say it, as one of an earlier release or
+// one that gave a mix of two revisions, it was if it was recorded with what is desired of the host now and that is of the revision. That this is not
+// known counts as if it were.
 func wasToGet(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation, name string) bool {
 	if op.PoolRevision != "" {
 		return op.PoolRevision == name
@@ -158,15 +158,14 @@ func flapsWith(i *v1alpha1.WindowsInstance, revision string, instances []*v1alph
 }
 
 // timesDownSince returns the configuration that has given a host a revision at a cost, and how often its Node has gone down within
-// [blamedFor] after it. Times at which hosts went down that do not have the revision do not count, nor do those at which something was done to
-// the host, such as a reboot. Nil: there is none.
+// [blamedFor] after it. Times at which hosts went down that do not have the revision do not count. Nil: there is none.
 func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v1alpha1.WindowsInstance) (op *v1alpha1.Operation, n int) {
 	op = succeededLast(&i.Status, (*v1alpha1.Operation).MayHaveChangedHost)
-	if op == nil || op.FinishedAt == nil || !disturbs(op) || i.Status.PoolRevision != revision {
+	if op == nil || op.FinishedAt == nil || !op.Disturbed() || i.Status.PoolRevision != revision {
 		return nil, 0
 	}
 	for _, at := range i.Status.NodeNotReadyTimes {
-		if at.Before(op.FinishedAt) || at.After(op.FinishedAt.Add(blamedFor)) || takenDownAt(&i.Status, at.Time) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
+		if at.Before(op.FinishedAt) || at.After(op.FinishedAt.Add(blamedFor)) || slices.ContainsFunc(instances, func(other *v1alpha1.WindowsInstance) bool {
 			return other.Status.PoolRevision != revision && slices.ContainsFunc(other.Status.NodeNotReadyTimes, func(also metav1.Time) bool { return also.Sub(at.Time).Abs() < downFor })
 		}) {
 			continue
@@ -174,14 +173,6 @@ func timesDownSince(i *v1alpha1.WindowsInstance, revision string, instances []*v
 		n++
 	}
 	return op, n
-}
-
-// takenDownAt says whether an operation was running at a time that may have taken the Node of the host down.
-func takenDownAt(status *v1alpha1.WindowsInstanceStatus, at time.Time) bool {
-	return slices.ContainsFunc(status.Operations(), func(o *v1alpha1.Operation) bool {
-		restarts := o.Type != v1alpha1.OperationDrain && o.Type != v1alpha1.OperationUncordon
-		return restarts && o.StartedAt != nil && !at.Before(o.StartedAt.Time) && (o.FinishedAt == nil || at.Before(o.FinishedAt.Time)) && !worksMeanwhile(o)
-	})
 }
 
 // flapsOften is how often the Node of a host goes down after a revision until that is rolled back for it: a restart by hand and a
@@ -279,8 +270,11 @@ func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool 
 		if op.Type != v1alpha1.OperationReconfigure {
 			continue
 		}
-		if op.Phase == v1alpha1.OperationSucceeded {
+		if op.Phase == v1alpha1.OperationSucceeded && (n < v1alpha1.MaxHistory || !op.RequestedAt.Before(&back.Time)) {
 			return tookBack(op, ops[n+1:], back)
+		}
+		if op.Phase == v1alpha1.OperationSucceeded { // the history has kept it, and not what was before it
+			break
 		}
 		failed = failed || op.Phase == v1alpha1.OperationFailed
 	}
@@ -304,7 +298,7 @@ func tookBack(op *v1alpha1.Operation, before []*v1alpha1.Operation, back *v1alph
 		case o.Type != v1alpha1.OperationReconfigure:
 		case o.Phase == v1alpha1.OperationSucceeded:
 			return wasBroken
-		case o.Phase == v1alpha1.OperationFailed && disturbs(o):
+		case o.Phase == v1alpha1.OperationFailed && o.Disturbed():
 			if wasBroken = true; o.Revision == op.Revision {
 				return false
 			}

@@ -88,19 +88,6 @@ func flaps(at time.Time, after ...time.Duration) change {
 	}
 }
 
-// during adds operations of a type to what flaps has done, each of which ran for a minute when the Node went down.
-func during(kind v1alpha1.OperationType) change {
-	return func(i *v1alpha1.WindowsInstance) {
-		configured := *i.Status.Operation
-		i.Status.Operation = nil
-		for _, at := range slices.Backward(i.Status.NodeNotReadyTimes) {
-			op := v1alpha1.Operation{Type: kind, Phase: v1alpha1.OperationSucceeded, StartedAt: &at, FinishedAt: new(metav1.NewTime(at.Add(time.Minute)))}
-			i.Status.History = append(i.Status.History, op)
-		}
-		i.Status.Operation, i.Status.History = &i.Status.History[0], append(i.Status.History[1:], configured)
-	}
-}
-
 // desiresAnother has something else be desired of a host than it was configured with.
 func desiresAnother(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r3" }
 
@@ -191,8 +178,6 @@ func TestRollback(t *testing.T) {
 		{"a Node goes down again and again, and another input of the cluster is desired since", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), desiresAnother)}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down again and again, and an attempt since could not reach the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(false))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down again and again, and an attempt since has changed the host", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), triedInVain(true))}, "p-1", nil, rollbackStart},
-		{"a Node goes down again and again, as it is rebooted", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), during(v1alpha1.OperationReboot))}, "p-1", nil, rollbackStart},
-		{"a Node goes down again and again, as nothing takes it down", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), during(v1alpha1.OperationDrain))}, "p-1", []string{"a"}, rollbackStart},
 		{"a Node goes down twice", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{edited(hadRevision("a", "p-2"), flaps(earlier, -time.Minute, time.Minute, 4*time.Minute, 2*time.Hour))}, "p-1", nil, rollbackStart},
 		{"others go down again and again as well", []func(*v1alpha1.WindowsNodePool){asks}, []*v1alpha1.WindowsInstance{
 			edited(hadRevision("a", "p-2"), flaps(earlier, time.Minute, 4*time.Minute, 20*time.Minute)), edited(hadRevision("b", "p-1"), flaps(earlier, 19*time.Minute)),
@@ -354,6 +339,14 @@ func TestScheduleAfterARollback(t *testing.T) {
 		since(-time.Minute, v1alpha1.OperationSucceeded)(i)
 		i.Status.Operation.FinishedAt = &metav1.Time{Time: rolledBack.Add(10 * time.Minute)}
 	}
+	// thenRestartedOften has so much be done to it that the history has only the configuration that succeeded last.
+	thenRestartedOften := func(i *v1alpha1.WindowsInstance) {
+		for range 2 * v1alpha1.MaxHistory {
+			if err := i.Status.Record(&v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationSucceeded}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	podsStayed := func(i *v1alpha1.WindowsInstance) {
 		since(time.Hour, v1alpha1.OperationFailed)(i)
 		i.Status.Operation.HostChanged = false
@@ -392,6 +385,7 @@ func TestScheduleAfterARollback(t *testing.T) {
 		{name: "it has gone back, and the window is open", host: named, edit: []change{since(time.Hour, v1alpha1.OperationSucceeded)}, of: "p-1", window: "30 11 * * *"},
 		{name: "it could not go back", host: named, edit: []change{since(time.Hour, v1alpha1.OperationFailed)}, of: "p-1", window: "0 14 * * *"},
 		{name: "it has gone back by what was asked for before", host: named, edit: []change{retried("r1")}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
+		{name: "it has gone back so, and so much was done since that it is not known how it was before", host: named, edit: []change{retried("r1"), thenRestartedOften}, of: "p-1", window: "0 14 * * *", waits: waitsForWindow},
 		{name: "what was asked for before has given it the revision once more", host: named, edit: []change{retried("r2")}, of: "p-1", window: "0 14 * * *"},
 		{name: "what was asked for before has given it the revision, and broke it later", host: named, edit: []change{endsLater}, of: "p-1", window: "0 14 * * *"},
 		{name: "it could not be drained to go back so often that nothing else is known of it", host: named, edit: []change{podsStayed}, of: "p-1", window: "0 14 * * *"},
@@ -819,12 +813,12 @@ func TestAllWorkWith(t *testing.T) {
 		{"one is off since it got it", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(edited(lacks("b"), flaps(at.Add(-2*time.Hour))), isOff(time.Hour))}, false, 0},
 		{"one waits for its turn", []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), lacks("b")}, false, 0},
 	} {
-		if got, again := allWorkWith(&v1alpha1.WindowsNodePool{}, tt.hosts, "p-2", nil, rollbackStart); got != tt.want || again != tt.again {
+		if got, again := allWorkWith(&v1alpha1.WindowsNodePool{}, tt.hosts, "p-2", rollbackStart); got != tt.want || again != tt.again {
 			t.Errorf("%s: %v, again after %s", tt.name, got, again)
 		}
 	}
 	canary := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromInt32(1)) })
-	if got, _ := allWorkWith(canary, []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), paused)}, "p-2", nil, rollbackStart); got {
+	if got, _ := allWorkWith(canary, []*v1alpha1.WindowsInstance{hadRevision("a", "p-2"), edited(lacks("b"), paused)}, "p-2", rollbackStart); got {
 		t.Error("the canary works, and the host that waits for somebody counts as if it did")
 	}
 }

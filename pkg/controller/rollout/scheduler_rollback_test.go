@@ -62,6 +62,10 @@ func TestScheduleGoingBack(t *testing.T) {
 		goesBack(i)
 		i.Status.PoolRevision = before
 	}
+	comes := func(i *v1alpha1.WindowsInstance) {
+		goesBack(i)
+		i.Status.PoolRevision = "other-123"
+	}
 	isBroken := func(i *v1alpha1.WindowsInstance) {
 		stays(i)
 		i.Status.Operation.Phase = v1alpha1.OperationFailed
@@ -85,6 +89,7 @@ func TestScheduleGoingBack(t *testing.T) {
 		{name: "so does one that was about to by itself when somebody wanted it", strategy: onRequest, back: broken, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": stayed, "b": stayed}, want: "a", waits: map[string]string{"b": "Pool p is updated when somebody asks for it"}},
 		{name: "in the window", strategy: closed, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack}, waits: map[string]string{"a": "The window of pool p opens at"}},
 		{name: "but those that cannot, which are broken and keep no others", strategy: canary, back: keeping, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": isBroken, "c": goesBack}, want: "a c", waits: map[string]string{"b": ""}},
+		{name: "nor does one that cannot get the revision which was undone, as it comes from another pool", strategy: func(*v1alpha1.PoolUpdateStrategy) {}, back: keeping, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": comes}, want: "a", waits: map[string]string{"b": "the host keeps the one it worked with last"}},
 		{name: "another one that is broken does", strategy: canary, back: undone, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": goesBack, "b": isBroken, "c": goesBack}, waits: map[string]string{"a": "changed host b and failed", "b": "An update or a restart broke it", "c": "changed host b and failed"}},
 		{name: "one that went down with it goes back by itself", strategy: canary, back: rolledBack, hosts: map[string]func(*v1alpha1.WindowsInstance){"a": isDown, "b": stays, "c": stayed}, want: "a", waits: map[string]string{"c": "kubectl windows rollout resume p -n ns"}},
 		{name: "though hosts are updated on request, outside of the window", strategy: func(u *v1alpha1.PoolUpdateStrategy) {

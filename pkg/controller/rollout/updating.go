@@ -24,7 +24,7 @@ func isChanged(i *v1alpha1.WindowsInstance, held holdup) bool {
 var lasting = map[waitKind]struct{ reason, text string }{
 	waitsForWindow:       {v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool (spec.updateStrategy.window)"},
 	waitsForRequest:      {v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it (spec.updateStrategy.type)"},
-	waitsForCanary:       {v1alpha1.ReasonCanariesUpdated, "The first hosts are updated, and the others wait for somebody (spec.updateStrategy.rollingUpdate.canary)"},
+	waitsForCanary:       {v1alpha1.ReasonCanariesUpdated, "As many hosts are updated as spec.updateStrategy.rollingUpdate.canary says, and the others wait until it is raised or removed"},
 	waitsForBroken:       {v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts, and the others wait for that"},
 	waitsForRepair:       {v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts"},
 	waitsForFailed:       {v1alpha1.ReasonUpdatesStopped, "The update failed on hosts, and the others wait for that"},

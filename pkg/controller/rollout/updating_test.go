@@ -35,7 +35,7 @@ func TestLastingWaits(t *testing.T) {
 	}{
 		{"on request", onRequest, []host{outdated("a", drains), outdated("b", "", isUpToDate)}, v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it"},
 		{"one is asked what it costs", onRequest, []host{outdated("a", drains), outdated("b", "")}, v1alpha1.ReasonUpdateInProgress, "Hosts are next"},
-		{"canaries", canary, []host{outdated("a", drains), outdated("b", "", isUpToDate)}, v1alpha1.ReasonCanariesUpdated, "the others wait for somebody"},
+		{"canaries", canary, []host{outdated("a", drains), outdated("b", "", isUpToDate)}, v1alpha1.ReasonCanariesUpdated, "the others wait until it is raised or removed"},
 		{"the window is closed", closed, []host{outdated("a", drains), outdated("b", drains)}, v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool"},
 		{"also for updates of Windows", closed, []host{outdated("a", drains), outdated("b", "", isUpToDate, wants(v1alpha1.CauseWindowsUpdates))}, v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool"},
 		{"one is tried again at a time", closed, []host{outdated("a", drains), outdated("b", drains, later)}, v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool"},

@@ -48,17 +48,14 @@ func (s *Scheduler) UpdateBlockedBy(i *v1alpha1.WindowsInstance) (text string, k
 	if kind == waitsForPlan {
 		return "", false
 	}
-	pool := "pool " + in.name
-	if in.name == "" {
-		pool = "the hosts in no pool"
-	}
+	pool := in.String()
 	switch kind {
 	case waitsForRequest:
 		text = fmt.Sprintf("It is updated when somebody asks for it (spec.updateStrategy.type of %s): kubectl windows reconfigure %s -n %s", pool, i.Name, i.Namespace)
 	case waitsForWindow:
 		text = fmt.Sprintf("It is updated when it gets a disruption slot in the window of %s (spec.updateStrategy.window).", pool)
 	case waitsForCanary:
-		text = fmt.Sprintf("Others of %s were updated first. It follows when spec.updateStrategy.rollingUpdate.canary is raised or removed.", pool)
+		text = fmt.Sprintf("As many hosts of %s as spec.updateStrategy.rollingUpdate.canary says are updated first. It follows when that is raised or removed.", pool)
 	case waitsForBroken:
 		text = fmt.Sprintf("It is not updated while hosts of %s are broken by an update or a restart.", pool)
 	case waitsForFailed:

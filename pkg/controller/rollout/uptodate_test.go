@@ -37,7 +37,7 @@ func TestUpdateBlockedBy(t *testing.T) {
 		{"the window", window("0 14 * * *"), nil, inWindow},
 		{"its turn in the window", window("30 11 * * *"), nil, inWindow},
 		{"somebody", func(s *v1alpha1.PoolUpdateStrategy) { s.Type = v1alpha1.OnRequest }, nil, "kubectl windows reconfigure b -n ns"},
-		{"the canaries", func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromInt32(0)) }, nil, "canary is raised or removed."},
+		{"the canaries", func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromInt32(0)) }, nil, "canary says are updated first. It follows when that is raised or removed."},
 		{"a host that is broken", func(*v1alpha1.PoolUpdateStrategy) {}, []*v1alpha1.WindowsInstance{edited(works(), func(i *v1alpha1.WindowsInstance) {
 			i.Name, i.Status.Node = "c", &v1alpha1.NodeReference{Name: "c"}
 			i.Status.Operation = &v1alpha1.Operation{ID: "op", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true, Node: &v1alpha1.OperationNode{}, Impact: v1alpha1.ImpactDrain}

@@ -33,7 +33,8 @@ type waitGroup struct {
 	names []string
 }
 
-// describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it.
+// describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it. Of each line, "kubectl
+// windows rollout status" reads the names before the first ": ", and what a slot is waited for with, see pkg/plugin/rolloutwaits.go.
 func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 	var groups []*waitGroup
 	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {

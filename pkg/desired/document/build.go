@@ -35,8 +35,8 @@ type Result struct {
 	Bundle config.Bundle
 	// Revision identifies the document.
 	Revision string
-	// PoolRevision names the ControllerRevision of the pool that the document is of. Empty: not known, or there is no pool. Build leaves
-	// it empty.
+	// PoolRevision names the ControllerRevision of the pool that the document is of. Empty: not known, there is no pool, or it has the
+	// template of one revision with the programs of another. Build leaves it empty.
 	PoolRevision string
 	// Waiting lists the services that a host does not get yet, and what they wait for. All of
 	// them come without further action. A host that has them keeps them. A service is not waited for if its program is not in the

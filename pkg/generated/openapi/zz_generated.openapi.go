@@ -1717,7 +1717,8 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"poolRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the ControllerRevision of the pool that a reconfigure brings the host to, as in desiredPoolRevision. Empty: not known yet, or the host is in no pool.",
+							Description: "Revision of the pool that a reconfigure gives the host: the name of its ControllerRevision, as in desiredPoolRevision. Empty: not known yet, the host is in no pool or gets the template of one revision with the programs of another, or an earlier release recorded the operation.",
+							MaxLength:   ptr.To[int64](253),
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -4790,7 +4791,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The operations before it, newest first, at most ten. They have no steps. Where there were more, the last one is the last reconfigure that succeeded or changed the host.",
+							Description: "The operations before it, newest first, at most ten. They have no steps. When there are more, the oldest are dropped, except the latest that decided how the host works: a reconfigure that succeeded, or failed after it had disturbed the host, or a restart by the policy of the pool. It keeps the last place, unless a release has begun since.",
 							MaxItems:    ptr.To[int64](10),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

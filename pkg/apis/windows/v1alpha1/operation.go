@@ -185,7 +185,7 @@ func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
 }
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
-// status.history. Of an instance with that many, those before are not known, and perhaps none between the last two.
+// status.history. Of an instance with that many, operations before its oldest one may be missing, and between its two oldest ones.
 const MaxHistory = 10
 
 // MaxOperationMessage is how long each message of an operation may be, in bytes: that of the
@@ -210,11 +210,12 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 	}
 }
 
-// Record makes o the operation of the instance. The one before goes to the history, which
-// keeps [MaxHistory] of them, and no steps: the newest ones, and in place of the oldest of these the last configuration that decided what the
-// host works with, see [decisive]. What those that it no longer keeps did to the host is
-// noted in the oldest that it keeps, and that a removal had begun in the oldest removal. It fails while another one is active, as both would work on
-// the same host, and changes nothing then. One that gives way ends for what a person asks for.
+// Record makes o the operation of the instance. The one before goes to the history, without its steps. The history keeps the newest
+// [MaxHistory] operations; the newest one that decided how the host works is not dropped before a release begins, see status.history. What those that were
+// dropped did to the host is noted in the oldest that is kept, and that a removal had begun in the oldest removal.
+//
+// Record fails, and changes nothing, while another operation is active, as both would work on the same host. One that gives way ends for what a
+// person asks for.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
 	if s.GivesWayToPeople() && !o.ByController() {
@@ -233,7 +234,7 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 func archive(operations []*Operation) []Operation {
 	var history []Operation
 	released := false
-	for _, o := range withDecisive(operations) {
+	for _, o := range keepLasting(operations) {
 		if len(history) < MaxHistory {
 			history = append(history, o.archived())
 		} else if oldest := &history[MaxHistory-1]; !released && !oldest.HostChanged {
@@ -249,21 +250,42 @@ func archive(operations []*Operation) []Operation {
 	return history
 }
 
-// withDecisive moves the last configuration that decided what a host works with to where the history keeps it, unless a release has begun since.
-// However many attempts fail after it, it is known with what the host works, or which of them broke it.
-func withDecisive(operations []*Operation) []*Operation {
+// keepLasting moves the newest operation that lasts to where the history keeps it, unless a release has begun since. However many attempts fail after
+// it, it is known with what the host works, or what broke it.
+func keepLasting(operations []*Operation) []*Operation {
 	released := func(o *Operation) bool { return o.HostReleased || o.ReleaseBegun }
-	n := slices.IndexFunc(operations, func(o *Operation) bool { return released(o) || decisive(o) })
+	n := slices.IndexFunc(operations, func(o *Operation) bool { return released(o) || o.lasts() })
 	if n < MaxHistory || released(operations[n]) {
 		return operations
 	}
 	return slices.Concat(operations[:MaxHistory-1], operations[n:n+1], operations[MaxHistory-1:n], operations[n+1:])
 }
 
-// decisive says whether an operation is a configuration that succeeded, or that changed its host, which the oldest of a history may have
-// noted of those before it.
-func decisive(o *Operation) bool {
-	return o.Type == OperationReconfigure && (o.Phase == OperationSucceeded || o.MayHaveChangedHost() && !o.Untouched())
+// lasts says whether an operation decided how the host works: a configuration that succeeded, or failed after it had disturbed the host, and a
+// restart by the policy of the pool. The oldest of a history may have noted of those before it that the host was changed.
+func (o *Operation) lasts() bool {
+	if o.Type == OperationReconfigure {
+		return o.Phase == OperationSucceeded || o.Disturbed() && !o.Untouched()
+	}
+	return o.RestartedByPool()
+}
+
+// Disturbed says whether a configuration has changed a host that is a node at a cost for it. One whose kubelet could not report was out of
+// service before, as one that is no node yet.
+func (o *Operation) Disturbed() bool {
+	return o.Node != nil && !o.JoinsAgain && o.Impact != ImpactNone && o.MayHaveChangedHost()
+}
+
+// RestartedByPool says whether Windows was restarted because the pool asks for it, Windows or the Node waits for it, or for updates of Windows.
+func (o *Operation) RestartedByPool() bool {
+	if o.Type != OperationReboot || o.BootID == "" {
+		return false
+	}
+	switch o.Cause {
+	case CauseRestartRequested, CauseRestartPending, CauseRestartAnnotated, CauseWindowsUpdates:
+		return true
+	}
+	return false
 }
 
 // noteBegunRemoval notes in the oldest removal that ran that one before had begun.
@@ -280,6 +302,23 @@ func noteBegunRemoval(history []Operation) {
 // attempts after it ended: the host is half way, and its removal goes on.
 func (s *WindowsInstanceStatus) RemovalBegun() bool {
 	return slices.ContainsFunc(s.Operations(), begunRemoval)
+}
+
+// RemovalGoesOn says whether the operation of the instance is a removal that goes on with what one before it has begun: the Node is cordoned since,
+// or by somebody else. One whose attempt failed in the drain was uncordoned, and takes pods again.
+func (s *WindowsInstanceStatus) RemovalGoesOn() bool {
+	o := s.Operation
+	return o.Active() && o.Type == OperationRemove && o.Node != nil && o.Node.WasUnschedulable && s.RemovalBegun()
+}
+
+// RemovalAdmitted is what the policy of the pool has allowed a removal of the host that was tried last. Empty: nothing, as none was tried.
+func (s *WindowsInstanceStatus) RemovalAdmitted() ChangeImpact {
+	for _, o := range s.Operations() {
+		if o.Type == OperationRemove && o.AdmittedImpact != "" {
+			return o.AdmittedImpact
+		}
+	}
+	return ""
 }
 
 func begunRemoval(o *Operation) bool { return o.Type == OperationRemove && !o.Untouched() }

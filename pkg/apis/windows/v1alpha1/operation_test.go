@@ -293,13 +293,21 @@ func TestHistoryForgetsNoChange(t *testing.T) {
 	}
 }
 
-// TestHistoryKeepsWhatDecides: the last configuration that succeeded, or that changed the host, stays in the history as it was, however many
-// attempts did nothing since; one that a release followed does not count any more.
-func TestHistoryKeepsWhatDecides(t *testing.T) {
+// TestHistoryKeepsWhatLasts: what decided last how the host works stays in the history as it was, however many attempts did nothing since; what a
+// release followed does not count any more.
+func TestHistoryKeepsWhatLasts(t *testing.T) {
 	at := &metav1.Time{Time: noon}
 	operation := func(id string, phase OperationPhase, step string) *Operation {
 		o := NewOperation(OperationReconfigure, id, OriginController, ControllerRequester, noon)
 		o.Phase, o.StartedAt, o.FinishedAt, o.Steps = phase, at, at, []OperationStep{{Name: step, State: StepFailed, StartedAt: at}}
+		o.Node, o.Impact = &OperationNode{Name: "win-1"}, ImpactDrain
+		return o
+	}
+	harmless, rejoins := operation("harmless", OperationFailed, StepApply), operation("rejoins", OperationFailed, StepApply)
+	harmless.Impact, rejoins.JoinsAgain = ImpactNone, true
+	restart := func(id string, cause OperationCause) *Operation {
+		o := NewOperation(OperationReboot, id, OriginController, ControllerRequester, noon)
+		o.Phase, o.StartedAt, o.FinishedAt, o.BootID, o.Cause = OperationSucceeded, at, at, "b", cause
 		return o
 	}
 	released := NewOperation(OperationRelease, "released", OriginUser, "alice", noon)
@@ -313,6 +321,10 @@ func TestHistoryKeepsWhatDecides(t *testing.T) {
 		"success":                           {[]*Operation{operation("older", OperationSucceeded, StepApply), operation("worked", OperationSucceeded, StepApply)}, "reconfigure-worked"},
 		"success that changed nothing":      {[]*Operation{operation("broke", OperationFailed, StepApply), operation("worked", OperationSucceeded, StepConnect)}, "reconfigure-worked"},
 		"a failure that changed the host":   {[]*Operation{operation("worked", OperationSucceeded, StepApply), operation("broke", OperationFailed, StepApply)}, "reconfigure-broke"},
+		"a failure that cost nothing":       {[]*Operation{operation("worked", OperationSucceeded, StepApply), harmless}, "reconfigure-worked"},
+		"a host that could not join again":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), rejoins}, "reconfigure-worked"},
+		"a restart of the pool":             {[]*Operation{operation("worked", OperationSucceeded, StepApply), restart("due", CauseRestartRequested)}, "reboot-due"},
+		"a repair":                          {[]*Operation{operation("worked", OperationSucceeded, StepApply), restart("repair", CauseNodeNotReady)}, "reconfigure-worked"},
 		"nothing that decided anything":     {[]*Operation{operation("connects", OperationFailed, StepConnect)}, ""},
 		"success, and the host is released": {[]*Operation{operation("worked", OperationSucceeded, StepApply), released}, ""},
 		"success, and a release has begun":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), begun}, ""},

@@ -357,8 +357,9 @@ type WindowsInstanceStatus struct {
 	// +optional
 	// +k8s:optional
 	Operation *Operation `json:"operation,omitempty"`
-	// The operations before it, newest first, at most ten. They have no steps. Where there were more, the last one is the last reconfigure
-	// that succeeded or changed the host.
+	// The operations before it, newest first, at most ten. They have no steps. When there are more, the oldest are dropped, except the latest
+	// that decided how the host works: a reconfigure that succeeded, or failed after it had disturbed the host, or a restart by the policy of the
+	// pool. It keeps the last place, unless a release has begun since.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

@@ -1494,7 +1494,37 @@ func Validate_Operation(
 	// field Operation.JoinsAs has no validation
 	// field Operation.BootID has no validation
 	// field Operation.Revision has no validation
-	// field Operation.PoolRevision has no validation
+
+	{ // field Operation.PoolRevision
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *string {
+				return &oldObj.PoolRevision
+			})
+		errs = append(errs, fn(fldPath.Child("poolRevision"), &obj.PoolRevision, oldVal, oldObj != nil)...)
+	}
 
 	{ // field Operation.Impact
 		fn := func(

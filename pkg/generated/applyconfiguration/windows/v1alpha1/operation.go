@@ -63,8 +63,8 @@ type OperationApplyConfiguration struct {
 	BootID *string `json:"bootID,omitempty"`
 	// What a reconfigure brings the host to, as in desiredRevision. Empty: not known yet.
 	Revision *string `json:"revision,omitempty"`
-	// Name of the ControllerRevision of the pool that a reconfigure brings the host to, as in desiredPoolRevision. Empty: not known yet, or
-	// the host is in no pool.
+	// Revision of the pool that a reconfigure gives the host: the name of its ControllerRevision, as in desiredPoolRevision. Empty: not known
+	// yet, the host is in no pool or gets the template of one revision with the programs of another, or an earlier release recorded the operation.
 	PoolRevision *string `json:"poolRevision,omitempty"`
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
