@@ -155,9 +155,11 @@ func (r *Reconciler) statusToApply(pool *v1alpha1.WindowsNodePool, status *v1alp
 	return want
 }
 
-// tellRollback sends the event about a revision of a pool that is undone, or rolled back, unless that was so before.
+// tellRollback sends the event about a revision of a pool that is undone, or rolled back, unless that was so before, and that it is over.
 func (r *Reconciler) tellRollback(pool *v1alpha1.WindowsNodePool, back *v1alpha1.PoolRollback, revision string) {
-	switch known := pool.RolledBack(revision); {
+	switch known, was := pool.RolledBack(revision), pool.Status.RolledBack; {
+	case back == nil && was != nil:
+		r.recorder.Event(pool, corev1.EventTypeNormal, eventRollbackEnded, message.EventNote(describeRollbackEnd(was, revision)))
 	case back == nil:
 	case back.ByPerson() && (known == nil || known.RequestedBy != back.RequestedBy || !known.Time.Equal(&back.Time)):
 		r.recorder.Event(pool, corev1.EventTypeNormal, eventUndone, message.EventNote(back.Message))

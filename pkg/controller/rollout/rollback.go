@@ -22,6 +22,21 @@ import (
 // eventRolledBack is the reason of the event that a revision is not rolled out any more.
 const eventRolledBack = "RolledBack"
 
+// eventRollbackEnded is the reason of the event that hosts get the newest revision, after one was rolled back or undone.
+const eventRollbackEnded = "RollbackEnded"
+
+// describeRollbackEnd says what hosts get, as nothing is rolled back or undone any more.
+func describeRollbackEnd(was *v1alpha1.PoolRollback, newest string) string {
+	what := "was rolled back because it broke hosts"
+	if was.ByPerson() {
+		what = was.RequestedBy + " had undone"
+	}
+	if was.Revision == newest {
+		return fmt.Sprintf("Hosts get revision %s again, which %s.", newest, what)
+	}
+	return fmt.Sprintf("Hosts get revision %s, as the template or the payload was changed. It follows revision %s, which %s.", newest, was.Revision, what)
+}
+
 // maxRolledBack bounds how many hosts a rollback names, as its field does.
 const maxRolledBack = 1024
 

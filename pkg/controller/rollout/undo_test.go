@@ -228,8 +228,28 @@ func TestUndoStays(t *testing.T) {
 			t.Errorf("ControllerRevision %s is gone: %+v", name, got)
 		}
 	}
+	for len(f.events.Events) > 0 {
+		<-f.events.Events
+	}
 	if f.undoes(nil).Status.RolledBack != nil {
 		t.Error("nobody asks for it any more, and it is undone")
+	}
+	f.pass()
+	if event := <-f.events.Events; event != "Normal RollbackEnded Hosts get revision "+now+" again, which alice had undone." || len(f.events.Events) > 0 {
+		t.Errorf("event %q, and %d more", event, len(f.events.Events))
+	}
+}
+
+// TestDescribeRollbackEnd: whoever looks at a pool learns that hosts get again what was kept from them, or what follows it.
+func TestDescribeRollbackEnd(t *testing.T) {
+	broke := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1"}
+	for newest, want := range map[string]string{
+		"p-2": "Hosts get revision p-2 again, which was rolled back because it broke hosts.",
+		"p-3": "Hosts get revision p-3, as the template or the payload was changed. It follows revision p-2, which was rolled back because it broke hosts.",
+	} {
+		if got := describeRollbackEnd(broke, newest); got != want {
+			t.Errorf("%s: %s", newest, got)
+		}
 	}
 }
 

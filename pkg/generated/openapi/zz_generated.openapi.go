@@ -2544,7 +2544,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolUndo(ref common.ReferenceCallback) com
 					},
 					"requestedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it was asked for. The API sets it.",
+							Description: "When it was asked for. The API sets it. A request with a time before resumedAt, as in a file that was exported before, is over and is dropped.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

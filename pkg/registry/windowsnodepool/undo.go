@@ -18,7 +18,8 @@ import (
 )
 
 // recordUndo notes who asks for a revision to be undone, and when: later than somebody has resumed it, by whichever clock. What is
-// asked for already stays as it was recorded, and goes when it is over.
+// asked for already stays as it was recorded, and goes when it is over. So does one that was recorded before somebody has resumed it, as in a file that
+// was exported before: to apply that must not take all hosts back again.
 func recordUndo(ctx context.Context, pool, old *windows.WindowsNodePool, now time.Time) {
 	rolling := &pool.Spec.UpdateStrategy.RollingUpdate
 	undo, resumed := rolling.Undo, rolling.ResumedAt
@@ -29,6 +30,13 @@ func recordUndo(ctx context.Context, pool, old *windows.WindowsNodePool, now tim
 		if rolling.Undo = known.DeepCopy(); resumed != nil && known.RequestedAt != nil && !resumed.Before(known.RequestedAt) {
 			rolling.Undo = nil
 		}
+		return
+	}
+	if before := old.Spec.UpdateStrategy.RollingUpdate.ResumedAt; resumed == nil || resumed.Before(before) {
+		resumed = before
+	}
+	if recorded := undo.RequestedAt; resumed != nil && !recorded.IsZero() && !resumed.Before(recorded) {
+		rolling.Undo = nil
 		return
 	}
 	at := metav1.NewTime(now.Truncate(time.Second))

@@ -34,6 +34,7 @@ func TestUndoIsRecorded(t *testing.T) {
 	ctx := genericapirequest.WithUser(requestContext(""), &user.DefaultInfo{Name: "alice"})
 	earlier := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	known := windows.PoolUndo{Revision: "p-2", To: "p-1", Reason: "slow", RequestedBy: "bob", RequestedAt: &earlier}
+	resumed := func(p *windows.WindowsNodePool) { p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = &earlier }
 	for _, tt := range []struct {
 		name     string
 		old, now func(*windows.WindowsNodePool)
@@ -48,6 +49,12 @@ func TestUndoIsRecorded(t *testing.T) {
 			asks(known)(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = &earlier
 		}, "", time.Time{}},
+		{"an older file, after it was resumed", resumed, asks(known), "", time.Time{}},
+		{"an older file, with when it was resumed", nil, func(p *windows.WindowsNodePool) {
+			resumed(p)
+			asks(known)(p)
+		}, "", time.Time{}},
+		{"a new one, after another was resumed", resumed, asks(windows.PoolUndo{Revision: "p-2", To: "p-1", Reason: "slow"}), "alice", earlier.Time},
 		{"after it was resumed by a clock that is ahead", nil, func(p *windows.WindowsNodePool) {
 			asks(windows.PoolUndo{Revision: "p-2", To: "p-1"})(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC)))

@@ -280,7 +280,7 @@ type PoolUndo struct {
 	// +k8s:optional
 	// +k8s:maxBytes=1024
 	RequestedBy string `json:"requestedBy,omitempty"`
-	// When it was asked for. The API sets it.
+	// When it was asked for. The API sets it. A request with a time before resumedAt, as in a file that was exported before, is over and is dropped.
 	// +optional
 	RequestedAt *metav1.Time `json:"requestedAt,omitempty"`
 }

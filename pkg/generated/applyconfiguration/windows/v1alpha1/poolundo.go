@@ -24,7 +24,7 @@ type PoolUndoApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// Who asked for it. The API sets it.
 	RequestedBy *string `json:"requestedBy,omitempty"`
-	// When it was asked for. The API sets it.
+	// When it was asked for. The API sets it. A request with a time before resumedAt, as in a file that was exported before, is over and is dropped.
 	RequestedAt *v1.Time `json:"requestedAt,omitempty"`
 }
 
