@@ -537,6 +537,7 @@ func TestRolloutUndo(t *testing.T) {
 		{"one that did not work", "undo p --to-revision=3", worked("p-1", "p-2"), all, "", "revision 3 of windowsnodepool/p is none that all its hosts worked with, or it was undone. To give them its template nevertheless, set spec.template to it: kubectl windows rollout history p -n hosts --revision=3"},
 		{"one of another pool", "undo p --to-revision=9", worked("p-9"), all, "", "windowsnodepool/p has no revision 9: kubectl windows rollout history p -n hosts"},
 		{"nothing worked before", "undo p", worked("p-4"), all, "", "windowsnodepool/p has no earlier revision that all its hosts worked with: kubectl windows rollout history p -n hosts"},
+		{"none has worked yet", "undo p", func(p *v1alpha1.WindowsNodePool) { p.Status.CurrentRevision = "" }, all, "", "windowsnodepool/p has no earlier revision that all its hosts worked with: kubectl windows rollout history p -n hosts"},
 		{"there is none yet", "undo p", nil, nil, "", "windowsnodepool/p has no revisions yet"},
 		{"the one that worked before was deleted", "undo p", worked("p-1", "p-0", "p-4"), all, "", "ControllerRevision p-0, which all hosts of windowsnodepool/p worked with before, no longer exists: choose another one with --to-revision: kubectl windows rollout history p -n hosts"},
 		{"it is refused", "undo p --reason=refuse", worked("p-1"), all, `"to":"p-1"`, "Revision p-4 is not undone."},

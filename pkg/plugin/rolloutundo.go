@@ -143,7 +143,7 @@ func (o *rolloutUndo) repeats(pool *v1alpha1.WindowsNodePool, to string) bool {
 func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
 	now, worked := pool.Status.UpdateRevision, pool.Status.WorkedRevisions
 	if len(worked) == 0 {
-		worked = []string{pool.Status.CurrentRevision} // as releases before have recorded it
+		worked = slices.DeleteFunc([]string{pool.Status.CurrentRevision}, func(name string) bool { return name == "" }) // as releases before have recorded it
 	}
 	back := pool.RolledBack(now)
 	if back.ByPerson() {

@@ -94,10 +94,12 @@ func (s hosts) named(ctx context.Context, nodeName string, joining *v1alpha1.Win
 	return s.dropClaims(hosts, nodeName), nil
 }
 
-// waitsForRemoval says whether an instance was deleted and the removal of its host has not begun: until then, which may be long,
-// it works as ever.
+// waitsForRemoval says whether an instance was deleted and the removal of its host has not begun, or waits again as its Node was uncordoned: until
+// then, which may be long, it works as ever.
 func waitsForRemoval(instance *v1alpha1.WindowsInstance) bool {
-	return slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) && instance.Status.KeptOff() == nil && !instance.Status.RemovalBegun()
+	status := &instance.Status
+	waits := !status.RemovalBegun() || status.RemovalWaits()
+	return slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) && status.KeptOff() == nil && waits
 }
 
 // stillNode says whether the Node of an instance that was deleted is the one that it had.

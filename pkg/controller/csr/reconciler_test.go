@@ -179,6 +179,17 @@ func removed(started, finished *metav1.Time) func(*v1alpha1.WindowsInstance) {
 	}
 }
 
+// waitsAgain has a removal be tried again that had begun.
+func waitsAgain(cordoned bool) func(*v1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
+		removed(&metav1.Time{Time: testNow}, &metav1.Time{Time: testNow})(i)
+		i.Status.History = []v1alpha1.Operation{*i.Status.Operation}
+		removed(&metav1.Time{Time: testNow}, nil)(i)
+		i.Status.Operation.Node = &v1alpha1.OperationNode{Name: testNode, UID: "n1", WasUnschedulable: cordoned}
+		i.Status.Operation.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning}}
+	}
+}
+
 // nodeOf is the Node with a UID.
 func nodeOf(uid types.UID) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: uid}}
@@ -564,6 +575,11 @@ func TestReconcile(t *testing.T) {
 			}), nodeOf("n1")},
 			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
 		},
+		{
+			name: "of one whose removal was canceled after it had begun, and waits again", request: renewal(t), others: objects{host1(deleted, waitsAgain(false)), nodeOf("n1")},
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{name: "of one whose removal goes on", request: renewal(t), others: objects{host1(deleted, waitsAgain(true)), nodeOf("n1")}},
 		{name: "of one whose removal has begun", request: renewal(t), others: objects{host1(deleted, removed(&metav1.Time{Time: testNow}, nil)), nodeOf("n1")}},
 		{name: "of one whose removal has failed half way", request: renewal(t), others: objects{host1(deleted, removed(&metav1.Time{Time: testNow}, &metav1.Time{Time: testNow})), nodeOf("n1")}},
 		{name: "of one whose Node is another one", request: renewal(t), others: objects{host1(deleted), nodeOf("n2")}},

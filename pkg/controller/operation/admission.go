@@ -171,13 +171,10 @@ func (e *execution) outgrown() string {
 	return fmt.Sprintf("Not begun, because it costs more than the pool has allowed it (%s, and not %s). It is recorded again when its pool allows that.", op.Impact, op.AdmittedImpact)
 }
 
-// waitToRemove waits until the host may be removed. One whose removal has begun before, and that is out of service since, goes on with the slot
-// that it had then. Whoever wants the host meanwhile gets it as it is.
+// waitToRemove waits until the host may be removed. One whose removal has begun before, and that is out of service since, goes on. It takes no slot:
+// pods that never leave would keep all others from theirs. Whoever wants the host meanwhile gets it as it is.
 func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 	if e.instance.Status.RemovalGoesOn() {
-		e.note(func(status *v1alpha1.WindowsInstanceStatus) {
-			status.Operation.AdmittedImpact = cmp.Or(status.RemovalAdmitted(), v1alpha1.ImpactDrain)
-		})
 		return result{skipped: true, message: "No slot is needed: the removal has begun before, so that the host is out of service already."}, nil
 	}
 	goesOn := e.pace.waits()

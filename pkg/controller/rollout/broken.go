@@ -95,7 +95,7 @@ func downAfterRestart(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operatio
 // that could not have the host join again.
 func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	var oldest *v1alpha1.Operation
-	cordoned, changed := false, false
+	cordoned := false
 	for n, op := range status.Operations() {
 		if op.Type != v1alpha1.OperationReconfigure {
 			continue
@@ -104,16 +104,15 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 		case v1alpha1.OperationSucceeded:
 			return nil
 		case v1alpha1.OperationFailed:
-			// What the oldest says may be about one before it, unless the history has kept it because it is the last that changed the host.
-			if op.Disturbed() && (n < v1alpha1.MaxHistory || !changed && op.PoolRevision != "" && !op.Untouched()) {
+			if op.Disturbed() && n < v1alpha1.MaxHistory { // the oldest has noted what those before it did
 				return op
 			}
 			oldest, cordoned = op, cordoned || op.Node != nil && op.Node.WasUnschedulable
 		}
-		changed = changed || op.MayHaveChangedHost()
 	}
-	// In a history of a release that did not keep that one, attempts that failed, as a broken host could not be reached, may have pushed it
-	// out. It has left its Node cordoned, which those after it have found. So does one that could not have the host join again.
+	// The oldest may be the one that broke the host, which the history keeps; in that of an earlier release attempts that failed, as a broken host
+	// could not be reached, may have pushed it out. It has left its Node cordoned, which those after it have found. So does one that could not
+	// have the host join again.
 	if len(status.History) >= v1alpha1.MaxHistory && cordoned && !oldest.JoinsAgain {
 		return oldest
 	}

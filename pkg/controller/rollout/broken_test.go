@@ -103,7 +103,11 @@ func TestBrokenBy(t *testing.T) {
 	reboot := reconfigured(failed, drain)
 	reboot.Type = v1alpha1.OperationReboot
 	broke := reconfigured(failed, drain)
-	broke.PoolRevision, broke.StartedAt, broke.FindStep(v1alpha1.StepApply).State = "p-2", at(0), v1alpha1.StepFailed
+	broke.StartedAt, broke.FindStep(v1alpha1.StepApply).State = at(0), v1alpha1.StepFailed
+	drained := reconfigured(failed, drain)
+	drained.StartedAt, drained.HostChanged, drained.FindStep(v1alpha1.StepDrain).State, drained.PoolRevision = at(0), false, v1alpha1.StepFailed, "p-2"
+	adopted := v1alpha1.Operation{ID: "adopt-1", Type: v1alpha1.OperationAdopt, Phase: succeeded, StartedAt: at(0), HostChanged: true}
+	restarts := v1alpha1.Operation{ID: "reboot-1", Type: v1alpha1.OperationReboot, Phase: succeeded, StartedAt: at(0), BootID: "b", Cause: v1alpha1.CauseRestartAnnotated}
 	open := unreached()
 	open.Node.WasUnschedulable = false
 	tests := []struct {
@@ -138,7 +142,9 @@ func TestBrokenBy(t *testing.T) {
 		{"it cannot be reached since, as the history has it", []v1alpha1.Operation{unreached(), archived}, "op-failed"},
 		{"it cannot be reached for so long that the rest is forgotten", slices.Repeat([]v1alpha1.Operation{unreached()}, v1alpha1.MaxHistory+1), "op-unreached"},
 		{"it never could be reached", slices.Repeat([]v1alpha1.Operation{unreached()}, v1alpha1.MaxHistory), ""},
-		{"what broke it is the last that changed it, and somebody has uncordoned its Node", recorded(slices.Concat([]v1alpha1.Operation{broke}, slices.Repeat([]v1alpha1.Operation{open}, 2*v1alpha1.MaxHistory))...), "op-failed"},
+		{"what broke it is the oldest that is known", recorded(slices.Concat([]v1alpha1.Operation{broke}, slices.Repeat([]v1alpha1.Operation{unreached()}, 2*v1alpha1.MaxHistory))...), "op-failed"},
+		{"what broke it, and a restart since", recorded(slices.Concat([]v1alpha1.Operation{broke, restarts}, slices.Repeat([]v1alpha1.Operation{unreached()}, 2*v1alpha1.MaxHistory))...), "op-failed"},
+		{"it was adopted, and its pods never left", recorded(slices.Concat([]v1alpha1.Operation{adopted}, slices.Repeat([]v1alpha1.Operation{drained}, 2*v1alpha1.MaxHistory))...), ""},
 		{"its pods do not leave since one that succeeded", recorded(slices.Concat([]v1alpha1.Operation{reconfigured(succeeded, drain)}, slices.Repeat([]v1alpha1.Operation{inTheDrain}, 2*v1alpha1.MaxHistory))...), ""},
 		{"it cannot be reached and nobody cordoned it", slices.Repeat([]v1alpha1.Operation{open}, v1alpha1.MaxHistory+1), ""},
 	}

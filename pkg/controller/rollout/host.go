@@ -170,7 +170,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	}
 	if h.removes {
 		h.busy = op.AdmittedImpact != "" || !op.Untouched()
-		if runs(op, v1alpha1.StepWaitForSlot) && op.AdmittedImpact == "" && op.Node != nil && !status.RemovalGoesOn() {
+		if status.RemovalWaits() {
 			h.waits = v1alpha1.ImpactDrain
 		}
 	}

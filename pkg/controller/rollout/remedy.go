@@ -65,9 +65,9 @@ func remedyOf(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remed
 		due, before = later(due, op.FinishedAt.Time), op.RequestedAt.Time
 		tried.Insert(action)
 	}
-	// An update that fails is tried again and again, and may have pushed out of the history what was tried. Between the last two of a full one
-	// others may be missing.
-	if history := i.Status.History; len(history) >= v1alpha1.MaxHistory && history[v1alpha1.MaxHistory-2].RequestedAt.After(earlier(before, c.LastTransitionTime.Time)) {
+	// An update that fails is tried again and again, and may have pushed out of the history what was tried. A full one may have
+	// gaps between those that it keeps for long.
+	if history := i.Status.History; len(history) >= v1alpha1.MaxHistory && history[v1alpha1.GaplessHistory-1].RequestedAt.After(earlier(before, c.LastTransitionTime.Time)) {
 		return remedy{forgotten: true}
 	}
 	for _, action := range policy.Actions {

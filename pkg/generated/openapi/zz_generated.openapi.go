@@ -4791,7 +4791,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The operations before it, newest first, at most ten. They have no steps. When there are more, the oldest are dropped, except the latest that decided how the host works: a reconfigure that succeeded, or failed after it had disturbed the host, or a restart by the policy of the pool. It keeps the last place, unless a release has begun since.",
+							Description: "The operations before it, newest first, at most ten. They have no steps. When there are more, the oldest are dropped, except those that decided last how the host works: the latest reconfigure that succeeded or disturbed the host, the latest that changed it, and the latest restart by the policy of the pool. A release ends that.",
 							MaxItems:    ptr.To[int64](10),
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{

@@ -185,8 +185,11 @@ func (s *WindowsInstanceStatus) NewestAttempt(t OperationType) *Operation {
 }
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
-// status.history. Of an instance with that many, operations before its oldest one may be missing, and between its two oldest ones.
+// status.history. Of an instance with that many, operations before its oldest one may be missing, and others behind the first [GaplessHistory].
 const MaxHistory = 10
+
+// GaplessHistory is how many of the newest operations of a history are surely all that there were.
+const GaplessHistory = MaxHistory - 3
 
 // MaxOperationMessage is how long each message of an operation may be, in bytes: that of the
 // operation, of a step and of a pod that blocks it. An object keeps many of them, and an
@@ -211,7 +214,7 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 }
 
 // Record makes o the operation of the instance. The one before goes to the history, without its steps. The history keeps the newest
-// [MaxHistory] operations; the newest one that decided how the host works is not dropped before a release begins, see status.history. What those that were
+// [MaxHistory] operations; those that decided how the host works are not dropped before a release begins, see status.history. What those that were
 // dropped did to the host is noted in the oldest that is kept, and that a removal had begun in the oldest removal.
 //
 // Record fails, and changes nothing, while another operation is active, as both would work on the same host. One that gives way ends for what a
@@ -250,24 +253,41 @@ func archive(operations []*Operation) []Operation {
 	return history
 }
 
-// keepLasting moves the newest operation that lasts to where the history keeps it, unless a release has begun since. However many attempts fail after
-// it, it is known with what the host works, or what broke it.
+// keepLasting has the operations that the history keeps come first: the newest, with up to three that last however many follow, unless a release
+// has begun since. They are the newest configuration that succeeded or disturbed the host, the newest that changed it, and the newest restart by the
+// policy of the pool: by these it is known with what the host works, or what broke it.
 func keepLasting(operations []*Operation) []*Operation {
 	released := func(o *Operation) bool { return o.HostReleased || o.ReleaseBegun }
-	n := slices.IndexFunc(operations, func(o *Operation) bool { return released(o) || o.lasts() })
-	if n < MaxHistory || released(operations[n]) {
-		return operations
+	var lasting []*Operation
+	for _, lasts := range []func(*Operation) bool{(*Operation).decided, (*Operation).changedHost, (*Operation).RestartedByPool} {
+		n := slices.IndexFunc(operations, func(o *Operation) bool { return released(o) || lasts(o) })
+		if n >= 0 && !released(operations[n]) && !slices.Contains(lasting, operations[n]) {
+			lasting = append(lasting, operations[n])
+		}
 	}
-	return slices.Concat(operations[:MaxHistory-1], operations[n:n+1], operations[MaxHistory-1:n], operations[n+1:])
+	var kept, dropped []*Operation
+	left := len(lasting)
+	for _, o := range operations {
+		switch {
+		case slices.Contains(lasting, o):
+			kept, left = append(kept, o), left-1
+		case len(kept) < MaxHistory-left:
+			kept = append(kept, o)
+		default:
+			dropped = append(dropped, o)
+		}
+	}
+	return slices.Concat(kept, dropped)
 }
 
-// lasts says whether an operation decided how the host works: a configuration that succeeded, or failed after it had disturbed the host, and a
-// restart by the policy of the pool. The oldest of a history may have noted of those before it that the host was changed.
-func (o *Operation) lasts() bool {
-	if o.Type == OperationReconfigure {
-		return o.Phase == OperationSucceeded || o.Disturbed() && !o.Untouched()
-	}
-	return o.RestartedByPool()
+// changedHost says whether an operation is a configuration that has changed its host. The oldest of a history may have noted that of one before it.
+func (o *Operation) changedHost() bool {
+	return o.Type == OperationReconfigure && o.MayHaveChangedHost() && !o.Untouched()
+}
+
+// decided says whether an operation is a configuration that succeeded, or that disturbed its host.
+func (o *Operation) decided() bool {
+	return o.Type == OperationReconfigure && (o.Phase == OperationSucceeded || o.Disturbed() && o.changedHost())
 }
 
 // Disturbed says whether a configuration has changed a host that is a node at a cost for it. One whose kubelet could not report was out of
@@ -304,21 +324,21 @@ func (s *WindowsInstanceStatus) RemovalBegun() bool {
 	return slices.ContainsFunc(s.Operations(), begunRemoval)
 }
 
-// RemovalGoesOn says whether the operation of the instance is a removal that goes on with what one before it has begun: the Node is cordoned since,
-// or by somebody else. One whose attempt failed in the drain was uncordoned, and takes pods again.
+// RemovalGoesOn says whether the operation of the instance is a removal that goes on with what one before it has begun, and the Node is cordoned
+// since. Where somebody has canceled that one, or uncordoned the Node, it takes pods again.
 func (s *WindowsInstanceStatus) RemovalGoesOn() bool {
 	o := s.Operation
 	return o.Active() && o.Type == OperationRemove && o.Node != nil && o.Node.WasUnschedulable && s.RemovalBegun()
 }
 
-// RemovalAdmitted is what the policy of the pool has allowed a removal of the host that was tried last. Empty: nothing, as none was tried.
-func (s *WindowsInstanceStatus) RemovalAdmitted() ChangeImpact {
-	for _, o := range s.Operations() {
-		if o.Type == OperationRemove && o.AdmittedImpact != "" {
-			return o.AdmittedImpact
-		}
+// RemovalWaits says whether the operation of the instance is a removal that waits for its slot.
+func (s *WindowsInstanceStatus) RemovalWaits() bool {
+	o := s.Operation
+	if !o.Active() || o.Type != OperationRemove || o.AdmittedImpact != "" || o.Node == nil || s.RemovalGoesOn() {
+		return false
 	}
-	return ""
+	wait := o.FindStep(StepWaitForSlot)
+	return wait != nil && wait.State == StepRunning
 }
 
 func begunRemoval(o *Operation) bool { return o.Type == OperationRemove && !o.Untouched() }

@@ -316,18 +316,19 @@ func TestHistoryKeepsWhatLasts(t *testing.T) {
 	begun.Phase, begun.ReleaseBegun = OperationFailed, true
 	for name, tt := range map[string]struct {
 		operations []*Operation // the oldest first
-		want       string       // it stays
+		want       []string     // those that stay, the newest first
 	}{
-		"success":                           {[]*Operation{operation("older", OperationSucceeded, StepApply), operation("worked", OperationSucceeded, StepApply)}, "reconfigure-worked"},
-		"success that changed nothing":      {[]*Operation{operation("broke", OperationFailed, StepApply), operation("worked", OperationSucceeded, StepConnect)}, "reconfigure-worked"},
-		"a failure that changed the host":   {[]*Operation{operation("worked", OperationSucceeded, StepApply), operation("broke", OperationFailed, StepApply)}, "reconfigure-broke"},
-		"a failure that cost nothing":       {[]*Operation{operation("worked", OperationSucceeded, StepApply), harmless}, "reconfigure-worked"},
-		"a host that could not join again":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), rejoins}, "reconfigure-worked"},
-		"a restart of the pool":             {[]*Operation{operation("worked", OperationSucceeded, StepApply), restart("due", CauseRestartRequested)}, "reboot-due"},
-		"a repair":                          {[]*Operation{operation("worked", OperationSucceeded, StepApply), restart("repair", CauseNodeNotReady)}, "reconfigure-worked"},
-		"nothing that decided anything":     {[]*Operation{operation("connects", OperationFailed, StepConnect)}, ""},
-		"success, and the host is released": {[]*Operation{operation("worked", OperationSucceeded, StepApply), released}, ""},
-		"success, and a release has begun":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), begun}, ""},
+		"success":                           {[]*Operation{operation("older", OperationSucceeded, StepApply), operation("worked", OperationSucceeded, StepApply)}, []string{"reconfigure-worked"}},
+		"success that changed nothing":      {[]*Operation{operation("broke", OperationFailed, StepApply), operation("worked", OperationSucceeded, StepConnect)}, []string{"reconfigure-worked", "reconfigure-broke"}},
+		"a failure that disturbed the host": {[]*Operation{operation("worked", OperationSucceeded, StepApply), operation("broke", OperationFailed, StepApply)}, []string{"reconfigure-broke"}},
+		"a failure that cost nothing":       {[]*Operation{operation("worked", OperationSucceeded, StepApply), harmless}, []string{"reconfigure-harmless", "reconfigure-worked"}},
+		"a host that could not join again":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), rejoins}, []string{"reconfigure-rejoins", "reconfigure-worked"}},
+		"a restart of the pool":             {[]*Operation{operation("worked", OperationSucceeded, StepApply), restart("due", CauseRestartRequested)}, []string{"reboot-due", "reconfigure-worked"}},
+		"a restart, and a change since":     {[]*Operation{restart("due", CauseRestartPending), operation("worked", OperationSucceeded, StepApply), harmless}, []string{"reconfigure-harmless", "reconfigure-worked", "reboot-due"}},
+		"a repair":                          {[]*Operation{operation("worked", OperationSucceeded, StepApply), restart("repair", CauseNodeNotReady)}, []string{"reconfigure-worked"}},
+		"nothing that decided anything":     {[]*Operation{operation("connects", OperationFailed, StepConnect)}, nil},
+		"success, and the host is released": {[]*Operation{operation("worked", OperationSucceeded, StepApply), released}, nil},
+		"success, and a release has begun":  {[]*Operation{operation("worked", OperationSucceeded, StepApply), begun}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s WindowsInstanceStatus
@@ -336,27 +337,24 @@ func TestHistoryKeepsWhatLasts(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			attempts := 0
-			for range 3 * MaxHistory {
-				attempts++
-				if err := s.Record(operation(fmt.Sprint(attempts), OperationFailed, StepConnect)); err != nil {
+			var want []string
+			for n := range 3 * MaxHistory {
+				o := operation(fmt.Sprint(n), OperationFailed, StepConnect)
+				if err := s.Record(o); err != nil {
 					t.Fatal(err)
 				}
+				want = append([]string{o.ID}, want...)
 			}
-			if len(s.History) != MaxHistory {
-				t.Fatalf("there are %d", len(s.History))
+			want = append(want[1:1+MaxHistory-len(tt.want)], tt.want...) // the newest is not in the history
+			var got []string
+			for _, o := range s.History {
+				got = append(got, o.ID)
 			}
-			want := fmt.Sprintf("reconfigure-%d", attempts-MaxHistory)
-			if tt.want != "" {
-				want = tt.want
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("history (-want +got):\n%s", diff)
 			}
-			if got := s.History[MaxHistory-1].ID; got != want {
-				t.Errorf("the oldest is %s, want %s", got, want)
-			}
-			for n := range MaxHistory - 1 {
-				if got, want := s.History[n].ID, fmt.Sprintf("reconfigure-%d", attempts-1-n); got != want {
-					t.Errorf("number %d is %s, want %s", n, got, want)
-				}
+			if gapless := MaxHistory - len(tt.want); gapless < GaplessHistory {
+				t.Errorf("only the first %d have no gap", gapless)
 			}
 		})
 	}

@@ -357,9 +357,9 @@ type WindowsInstanceStatus struct {
 	// +optional
 	// +k8s:optional
 	Operation *Operation `json:"operation,omitempty"`
-	// The operations before it, newest first, at most ten. They have no steps. When there are more, the oldest are dropped, except the latest
-	// that decided how the host works: a reconfigure that succeeded, or failed after it had disturbed the host, or a restart by the policy of the
-	// pool. It keeps the last place, unless a release has begun since.
+	// The operations before it, newest first, at most ten. They have no steps. When there are more, the oldest are dropped, except those
+	// that decided last how the host works: the latest reconfigure that succeeded or disturbed the host, the latest that changed it, and the
+	// latest restart by the policy of the pool. A release ends that.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional
