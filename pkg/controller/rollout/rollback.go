@@ -280,46 +280,48 @@ func hasOwn(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 // failed until no success is known may all have been to take it back.
 func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	failed := false
-	ops := i.Status.Operations()
+	ops, full := i.Status.Operations(), len(i.Status.History) >= v1alpha1.MaxHistory
 	for n, op := range ops {
 		if op.Type != v1alpha1.OperationReconfigure {
 			continue
 		}
-		if op.Phase == v1alpha1.OperationSucceeded && (n < v1alpha1.MaxHistory || !op.RequestedAt.Before(&back.Time)) {
-			return tookBack(op, ops[n+1:], back)
-		}
-		if op.Phase == v1alpha1.OperationSucceeded { // the history has kept it, and not what was before it
-			break
+		if op.Phase == v1alpha1.OperationSucceeded {
+			took, known := tookBack(op, ops[n+1:], back)
+			if known || !full {
+				return took
+			}
+			break // a full history may lack what was before
 		}
 		failed = failed || op.Phase == v1alpha1.OperationFailed
 	}
-	return !failed && len(i.Status.History) >= v1alpha1.MaxHistory && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
+	return !failed && full && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionNodeReady)
 }
 
 // tookBack says whether a configuration that succeeded, of a host that a rollback names, gave it what is desired since; before are the operations
 // before it. In the same second as well: what broke the host was asked for long before, and the way back is at once. One that was asked for
 // before that has given the host what was desired when it came to that: it took the host back if it ended after the rollback, and gave it something
-// else than all those that had broken it. Without any it may itself be what broke the host later.
-func tookBack(op *v1alpha1.Operation, before []*v1alpha1.Operation, back *v1alpha1.PoolRollback) bool {
+// else than all those that had broken it. Without any it may itself be what broke the host later. It reports false for known if none of those before
+// says it.
+func tookBack(op *v1alpha1.Operation, before []*v1alpha1.Operation, back *v1alpha1.PoolRollback) (took, known bool) {
 	if !op.RequestedAt.Before(&back.Time) {
-		return true
+		return true, true
 	}
 	if op.FinishedAt == nil || op.FinishedAt.Before(&back.Time) {
-		return false
+		return false, true
 	}
 	wasBroken := false
 	for _, o := range before {
 		switch {
 		case o.Type != v1alpha1.OperationReconfigure:
 		case o.Phase == v1alpha1.OperationSucceeded:
-			return wasBroken
+			return wasBroken, true
 		case o.Phase == v1alpha1.OperationFailed && o.Disturbed():
 			if wasBroken = true; o.Revision == op.Revision {
-				return false
+				return false, true
 			}
 		}
 	}
-	return wasBroken
+	return wasBroken, wasBroken
 }
 
 // hasOfPool says whether the host of an instance has what the hosts of its pool are to have, as far as that can be worked out.
