@@ -173,7 +173,7 @@ func TestRollout(t *testing.T) {
 		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, forged, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("a revision that did not work: %v", err)
 		}
-		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\n" {
+		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\nHosts get revision "+undone+" again, which kubernetes-admin had undone.\n" {
 			t.Errorf("it says %q", got)
 		}
 		labeled("7")
@@ -252,7 +252,7 @@ func TestRollout(t *testing.T) {
 		if got := run("history", "fleet"); !strings.Contains(got, "the present one, rolled back") {
 			t.Error(got)
 		}
-		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\n" {
+		if got := run("resume", "fleet"); got != "windowsnodepool/fleet resumed\nHosts get revision "+back.Revision+" again, which was rolled back because it broke hosts.\n" {
 			t.Errorf("it says %q", got)
 		}
 		for _, h := range hosts {
