@@ -169,11 +169,8 @@ gives no host what broke others.`)
 // describeResumed says what hosts get when a pool is resumed that is not paused. back is what was rolled back or undone, nil if nothing was.
 func describeResumed(back *v1alpha1.PoolRollback, unconfirmed bool) string {
 	text := ""
-	switch {
-	case back.ByPerson():
-		text = fmt.Sprintf("Hosts get revision %s again, which %s had undone.\n", back.Revision, back.RequestedBy)
-	case back != nil:
-		text = fmt.Sprintf("Hosts get revision %s again, which was rolled back because it broke hosts.\n", back.Revision)
+	if back != nil {
+		text = fmt.Sprintf("Hosts get revision %s again, %s.\n", back.Revision, back.Past())
 	}
 	if unconfirmed {
 		text += "Hosts that waited for a confirmation of what they are to have get what the pool says.\n"

@@ -141,10 +141,7 @@ func (o *rolloutUndo) repeats(pool *v1alpha1.WindowsNodePool, to string) bool {
 // undoTo is the revision that a pool is to go back to. 0 is the last before the one that its hosts are to have now, unless the pool is
 // pinned.
 func undoTo(pool *v1alpha1.WindowsNodePool, revisions []appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, error) {
-	now, worked := pool.Status.UpdateRevision, pool.Status.WorkedRevisions
-	if len(worked) == 0 {
-		worked = slices.DeleteFunc([]string{pool.Status.CurrentRevision}, func(name string) bool { return name == "" }) // as releases before have recorded it
-	}
+	now, worked := pool.Status.UpdateRevision, pool.Status.Worked()
 	back := pool.RolledBack(now)
 	if back.ByPerson() {
 		now = back.To

@@ -146,15 +146,16 @@ func (e *execution) awaitAdmission(ctx context.Context) (lost string, err error)
 			}
 			asked = e.clock.Now()
 		}
-		if err := e.waitForPolicy(ctx); err != nil {
+		if err := e.waitForPolicy(ctx, e.Policy.WaitsFor(e.key)); err != nil {
 			return "", err
 		}
 	}
 }
 
-// waitForPolicy records what the host waits for, waits for a moment, and reads the instance again, which the policy may have admitted.
-func (e *execution) waitForPolicy(ctx context.Context) error {
-	if err := e.pause(ctx, "%s", cmp.Or(e.Policy.WaitsFor(e.key), "Waits for a slot.")); err != nil {
+// waitForPolicy records what the host waits for, waits for a moment, and reads the instance again, which the policy may have admitted. Nothing is
+// said yet of a host for which waitsFor is empty.
+func (e *execution) waitForPolicy(ctx context.Context, waitsFor string) error {
+	if err := e.pause(ctx, "%s", cmp.Or(waitsFor, "Waits for a slot.")); err != nil {
 		return err
 	}
 	return e.load(ctx)
@@ -266,7 +267,7 @@ func (e *execution) waitToInstall(ctx context.Context) (result, error) {
 		case !e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, updatesWait)):
 			return notInstalled(fmt.Sprintf("The host has waited for %s. %s", duration.HumanDuration(updatesWait), waitsFor)), nil
 		}
-		if err := e.waitForPolicy(ctx); err != nil {
+		if err := e.waitForPolicy(ctx, waitsFor); err != nil {
 			return result{}, err
 		}
 	}

@@ -339,11 +339,7 @@ func TestRemovalWaitsForASlot(t *testing.T) {
 			f.configure()
 			f.host.agentThere = true
 			if tt.cordoned {
-				node := f.node()
-				node.Spec.Unschedulable = true
-				if _, err := f.kube.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				f.cordonByHand()
 			}
 			r, _ := f.process()
 			f.reconcile(r)

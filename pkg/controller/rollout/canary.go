@@ -25,8 +25,11 @@ func hasNewest(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool
 	if newest == "" {
 		return false
 	}
+	if revision.Had(i, pool) == newest {
+		return true
+	}
 	op := succeededLast(&i.Status, (*v1alpha1.Operation).Disturbed)
-	return revision.Had(i, pool) == newest || op != nil && op.PoolRevision == newest
+	return op != nil && op.PoolRevision == newest
 }
 
 // returns says whether the host of an instance, which has worked with another revision of its pool since, is to get one again that all hosts

@@ -190,7 +190,7 @@ func (p *pass) consider(h *host) {
 	switch {
 	case h.unconfirmed:
 		p.wait(h, p.unconfirmed(h))
-	case h.update && h.keepsRevision && h.isNew && h.broken == nil: // what is desired of it is what was undone
+	case h.update && h.staysAsItIs && h.broken == nil: // what is desired of it is what was undone
 		p.wait(h, reason{kind: waitsForPrograms})
 	case h.update && h.due.After(p.now):
 		p.waitUntil(h, h.due, updateRetried, "")

@@ -77,8 +77,8 @@ type host struct {
 	// not known to be the revision that broke it.
 	named, rollsBack bool
 	// undoes: it is to get another revision than that of its pool because somebody has undone that. keepsRevision: it is not, as it cannot.
-	// isNew: it is a node already, and has worked with no revision of its pool, as it was in another one: it keeps what it has then.
-	undoes, keepsRevision, isNew bool
+	// staysAsItIs: nor does it have that of its pool, as it was a node of another one.
+	undoes, keepsRevision, staysAsItIs bool
 	// unconfirmed: it is left as it is, though something else is desired, until somebody confirms what it is to have.
 	unconfirmed bool
 	// lastServed is when it last gave a slot back: after that others of its pool come first. Zero: not known.
@@ -301,7 +301,7 @@ func (h *host) findRollback(instance *v1alpha1.WindowsInstance, pool *v1alpha1.W
 	h.named = h.heldBack && back.Broke(instance.Name) && !hasGoneBack(instance, back)
 	h.rollsBack = h.named && h.update && instance.Status.DesiredPoolRevision != back.Revision // which does not take it back
 	h.keepsRevision = !h.leaving && back.Keeps(instance.Name)
-	h.isNew = h.node && revision.Had(instance, pool) == ""
+	h.staysAsItIs = h.keepsRevision && h.node && revision.Had(instance, pool) == ""
 	h.undoes = goesBack(instance, back)
 	h.returns = returns(instance, pool)
 }

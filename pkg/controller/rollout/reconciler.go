@@ -171,7 +171,7 @@ func (r *Reconciler) tellRollback(pool *v1alpha1.WindowsNodePool, back *v1alpha1
 // revisionsThatWork are the revision that all hosts of a pool worked with last, and those that they worked with before, see
 // status.workedRevisions. newest is the newest one, empty if it is not known yet whether hosts know of it; again is as with [allWorkWith].
 func revisionsThatWork(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, newest string, back *v1alpha1.PoolRollback, now time.Time) (current string, worked []string, again time.Duration) {
-	current, worked = pool.Status.CurrentRevision, workedRevisions(pool)
+	current, worked = pool.Status.CurrentRevision, pool.Status.Worked()
 	switch {
 	case back.ByPerson(): // nothing goes back to what somebody has undone
 		current, worked = back.To, nowWorked(worked, back.Revision, true)

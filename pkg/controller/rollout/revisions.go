@@ -110,7 +110,7 @@ func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, numbe
 // inUse says whether hosts of a pool have a revision, or can go back to it.
 func inUse(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, name string) bool {
 	back := pool.Status.RolledBack
-	return name == pool.Status.CurrentRevision || back != nil && name == back.To || slices.Contains(workedRevisions(pool), name) ||
+	return name == pool.Status.CurrentRevision || back != nil && name == back.To || slices.Contains(pool.Status.Worked(), name) ||
 		slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool {
 			return i.Status.PoolRevision == name || i.Status.PreviousPoolRevision == name
 		})

@@ -27,14 +27,10 @@ const eventRollbackEnded = "RollbackEnded"
 
 // describeRollbackEnd says what hosts get, as nothing is rolled back or undone any more.
 func describeRollbackEnd(was *v1alpha1.PoolRollback, newest string) string {
-	what := "was rolled back because it broke hosts"
-	if was.ByPerson() {
-		what = was.RequestedBy + " had undone"
-	}
 	if was.Revision == newest {
-		return fmt.Sprintf("Hosts get revision %s again, which %s.", newest, what)
+		return fmt.Sprintf("Hosts get revision %s again, %s.", newest, was.Past())
 	}
-	return fmt.Sprintf("Hosts get revision %s, as the template or the payload was changed. It follows revision %s, which %s.", newest, was.Revision, what)
+	return fmt.Sprintf("Hosts get revision %s, as the template or the payload was changed. It follows revision %s, %s.", newest, was.Revision, was.Past())
 }
 
 // maxRolledBack bounds how many hosts a rollback names, as its field does.

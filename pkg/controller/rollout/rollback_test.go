@@ -482,7 +482,7 @@ func (s *simulatedRollback) reconcile(t *rapid.T) {
 	for _, i := range s.hosts { // which the controller of instances has done by then
 		i.Status.DesiredRevision = s.desired(i, newest)
 	}
-	worked := workedRevisions(s.pool)
+	worked := s.pool.Status.Worked()
 	back, _ := rollback(s.pool, s.hosts, newest, status.CurrentRevision, s.now)
 	if undo := s.pool.Undo(newest); undo != nil {
 		back = &v1alpha1.PoolRollback{Revision: newest, To: undo.To, RequestedBy: undo.RequestedBy, Time: *undo.RequestedAt}
@@ -577,7 +577,7 @@ func TestSimulationOfRollbacks(t *testing.T) {
 			"a host is configured": func(t *rapid.T) { s.configure(t, rapid.SampledFrom(s.hosts).Draw(t, "host")) },
 			"somebody undoes it": func(t *rapid.T) {
 				newest := s.newest(t)
-				earlier := slices.DeleteFunc(slices.Clone(workedRevisions(s.pool)), func(name string) bool { return name == newest })
+				earlier := slices.DeleteFunc(slices.Clone(s.pool.Status.Worked()), func(name string) bool { return name == newest })
 				if len(earlier) == 0 {
 					return
 				}

@@ -102,7 +102,7 @@ func (r *Reconciler) isOver(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 // accept is what becomes of a request that was not answered before: a rollback, or why there is none. Nil and empty: that is not known
 // yet.
 func (r *Reconciler) accept(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, asked *v1alpha1.PoolUndo) (back *v1alpha1.PoolRollback, why string, err error) {
-	if !slices.Contains(workedRevisions(pool), asked.To) {
+	if !slices.Contains(pool.Status.Worked(), asked.To) {
 		return nil, "Revision " + asked.To + " is none that all hosts of the pool worked with, or it was undone", nil
 	}
 	to, number, err := revision.Read(ctx, r.client, pool, asked.To)
@@ -248,14 +248,6 @@ func notTakenBack(known *v1alpha1.PoolRollback, instances []*v1alpha1.WindowsIns
 		yet[i.Name] = !hasGoneBack(i, known) && !(isUpdated(i) && hasOwn(i, known))
 	}
 	return slices.DeleteFunc(asNamedNow(known, instances), func(name string) bool { return !yet[name] })
-}
-
-// workedRevisions are the revisions that the hosts of a pool can go back to, the newest last. Releases before have recorded only one.
-func workedRevisions(pool *v1alpha1.WindowsNodePool) []string {
-	if worked := pool.Status.WorkedRevisions; len(worked) > 0 || pool.Status.CurrentRevision == "" {
-		return worked
-	}
-	return []string{pool.Status.CurrentRevision}
 }
 
 // nowWorked returns the revisions that work after one of them was found to, or was undone.

@@ -53,6 +53,14 @@ func (r *PoolRollback) Broke(instance string) bool { return slices.Contains(r.In
 // ByPerson says whether somebody has undone the revision, so that all hosts go back. R may be nil.
 func (r *PoolRollback) ByPerson() bool { return r != nil && r.RequestedBy != "" }
 
+// Past says in messages what had become of the revision, after its name.
+func (r *PoolRollback) Past() string {
+	if r.ByPerson() {
+		return "which " + r.RequestedBy + " had undone"
+	}
+	return "which was rolled back because it broke hosts"
+}
+
 // Keeps says whether the host of an instance keeps the revision though somebody has undone it, as it can get no other. R may be nil.
 func (r *PoolRollback) Keeps(instance string) bool {
 	return r.ByPerson() && slices.Contains(r.WithoutPrograms, instance)
@@ -70,4 +78,12 @@ func (p *WindowsNodePool) Undo(revision string) *PoolUndo {
 // Follows says whether a rollback is what was asked for. R may be nil.
 func (u *PoolUndo) Follows(r *PoolRollback) bool {
 	return r.ByPerson() && r.Revision == u.Revision && r.To == u.To && r.RequestedBy == u.RequestedBy && r.Time.Equal(u.RequestedAt)
+}
+
+// Worked are the revisions that the hosts of a pool can go back to, the newest last. Releases before have recorded only one.
+func (s *WindowsNodePoolStatus) Worked() []string {
+	if len(s.WorkedRevisions) > 0 || s.CurrentRevision == "" {
+		return s.WorkedRevisions
+	}
+	return []string{s.CurrentRevision}
 }
