@@ -87,7 +87,7 @@ func (a updateAgent) Download(_ context.Context, id updates.Identity) error {
 		u := find(state, id)
 		switch {
 		case u == nil:
-			return errors.New("it is not offered")
+			return updates.ErrNotOffered
 		case u.FailDownload != "":
 			return errors.New(u.FailDownload)
 		}
@@ -103,8 +103,12 @@ func (a updateAgent) Install(_ context.Context, ids []updates.Identity) ([]updat
 		for i, id := range ids {
 			u := find(state, id)
 			switch {
-			case u == nil || !u.Downloaded:
-				results[i].Err = errors.New("it is not offered, or was not downloaded")
+			case u == nil:
+				results[i].Err = updates.ErrNotOffered
+			case u.Exclusive && len(ids) > 1: // WU_E_EXCLUSIVE_INSTALL_CONFLICT
+				return errors.New("HRESULT 0x80240013")
+			case !u.Downloaded:
+				results[i].Err = errors.New("it was not downloaded")
 			case u.FailInstall != "":
 				results[i].Err = errors.New(u.FailInstall)
 			default:

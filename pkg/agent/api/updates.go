@@ -65,6 +65,8 @@ type Update struct {
 	Downloaded bool `json:"downloaded,omitempty"`
 	// Interactive updates may ask questions while they are installed, so that only a person can do that.
 	Interactive bool `json:"interactive,omitempty"`
+	// Exclusive updates are installed before others, each alone, as Windows installs none of several with one of them.
+	Exclusive bool `json:"exclusive,omitempty"`
 }
 
 // Name is the shortest name that tells the update from others: its articles, or else its title.
@@ -105,6 +107,8 @@ type InstalledUpdate struct {
 	Request string `json:"request"`
 	// RebootRequired says whether Windows has to be restarted for what that request has installed.
 	RebootRequired bool `json:"rebootRequired,omitempty"`
+	// SecondRestart: Windows was restarted for it, and waited for another restart after that. BootID is that boot then.
+	SecondRestart bool `json:"secondRestart,omitempty"`
 }
 
 // UpdateScope is which updates are meant.
@@ -163,7 +167,7 @@ type UpdateAttempt struct {
 	// Failures are the updates of the request that failed, in this attempt and in those before it with the same ID.
 	Failures []UpdateFailure `json:"failures,omitempty"`
 	// RebootRequired says whether Windows has to be restarted for what was installed. Of an installation that was interrupted
-	// or failed it says whether Windows waits for a restart at its end.
+	// or failed it says whether Windows waits for a restart at its end, and of a verification whether it waits for a second one.
 	RebootRequired bool `json:"rebootRequired,omitempty"`
 	// Error is why it could not be completed. Empty: it was, or still runs.
 	Error string `json:"error,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -100,9 +101,10 @@ func (u *Updater) run(ctx context.Context, known *api.WindowsUpdates, boot strin
 		return u.download(ctx, known)
 	case api.ActionInstall:
 		return u.install(ctx, known, boot)
-	case api.ActionVerify:
+	case api.ActionVerify: // the search has found it out
+		a.RebootRequired = slices.ContainsFunc(known.Unproven, func(i api.InstalledUpdate) bool { return i.SecondRestart && i.BootID == boot })
 	}
-	return nil // the search has found out what is to be verified
+	return nil
 }
 
 // wanted are the updates that a request is about.
@@ -158,12 +160,14 @@ func (u *Updater) download(ctx context.Context, known *api.WindowsUpdates) error
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if errors.Is(err, ErrNotBegun) {
+		switch {
+		case errors.Is(err, ErrNotBegun):
 			return err
-		}
-		if err != nil {
+		case errors.Is(err, ErrNotOffered):
+			u.outdated(known)
+		case err != nil:
 			u.failed(known, p, fmt.Errorf("it cannot be downloaded: %w", err))
-		} else {
+		default:
 			p.Downloaded = true
 			a.Succeeded = append(a.Succeeded, p.Name())
 		}
@@ -211,9 +215,36 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 			a.Succeeded = append(a.Succeeded, i.Name)
 		}
 	}
-	if len(list) == 0 {
-		return nil
+	defer func() { known.Unproven = known.Unproven[max(0, len(known.Unproven)-api.MaxPendingUpdates):] }()
+	for _, part := range together(list) {
+		if err := u.installTogether(ctx, known, part, boot); errors.Is(err, ErrRestartFirst) && len(a.Succeeded) > 0 {
+			return nil // what is left is offered after the restart for what was installed
+		} else if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// together are the updates that are installed by one call each, in their order: first those that Windows installs alone.
+func together(list []*api.Update) (parts [][]*api.Update) {
+	var others []*api.Update
+	for _, p := range list {
+		if p.Exclusive {
+			parts = append(parts, []*api.Update{p})
+		} else {
+			others = append(others, p)
+		}
+	}
+	if len(others) > 0 {
+		parts = append(parts, others)
+	}
+	return parts
+}
+
+// installTogether installs updates by one call.
+func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates, list []*api.Update, boot string) error {
+	a := known.Attempt
 	left := a.StartedAt.Add(installTimeout).Sub(u.Now())
 	if left <= 0 { // it would go on although nobody waits for it
 		return fmt.Errorf("it was not done within %s", installTimeout)
@@ -244,42 +275,55 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 		}
 		return err
 	}
-	a.RebootRequired = slices.ContainsFunc(results, func(r Result) bool { return r.RebootRequired })
+	restart := slices.ContainsFunc(results, func(r Result) bool { return r.RebootRequired })
+	a.RebootRequired = a.RebootRequired || restart
 	for n, p := range list {
-		r := results[n]
 		a.Done++
-		if r.Err != nil {
-			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", r.Err))
-			continue
+		switch err := results[n].Err; {
+		case errors.Is(err, ErrNotOffered):
+			u.outdated(known)
+		case err != nil:
+			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", err))
+		default:
+			a.Succeeded = append(a.Succeeded, p.Name())
+			known.Unproven = append(known.Unproven, api.InstalledUpdate{
+				ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, BootID: boot, Request: a.Request.ID, RebootRequired: restart,
+			})
 		}
-		a.Succeeded = append(a.Succeeded, p.Name())
-		known.Unproven = append(known.Unproven, api.InstalledUpdate{
-			ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, BootID: boot, Request: a.Request.ID, RebootRequired: a.RebootRequired,
-		})
 	}
-	known.Unproven = known.Unproven[max(0, len(known.Unproven)-api.MaxPendingUpdates):]
 	return nil
 }
 
+// outdated has it searched again soon, as what is known is not offered any more. That is no failure of an update: another one has taken its place.
+func (u *Updater) outdated(known *api.WindowsUpdates) { known.BootID = "" }
+
 // prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
 // may take them back, and then offers them again. What needs no restart may be offered as before, too, and would be installed
-// again and again.
-func (u *Updater) prove(known *api.WindowsUpdates, boot string) {
-	known.Unproven = slices.DeleteFunc(known.Unproven, func(i api.InstalledUpdate) bool {
+// again and again. Some need a second restart, for which Windows
+// waits then.
+func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot string) {
+	pending := sync.OnceValue(func() bool {
+		pending, err := u.Source.RestartPending(ctx)
+		return pending && err == nil
+	})
+
+	var unproven []api.InstalledUpdate
+	for _, i := range known.Unproven {
 		at := slices.IndexFunc(known.Pending, func(p api.Update) bool { return p.ID == i.ID && p.Revision == i.Revision })
 		switch {
 		case at < 0:
-			return true
-		case i.BootID == boot && i.RebootRequired:
-			return false // it may be completed by that
+		case i.BootID == boot && i.RebootRequired: // it may be completed by that
+			unproven = append(unproven, i)
+		case i.BootID != boot && !i.SecondRestart && pending(): // or by one more, and not by any number of them
+			i.BootID, i.RebootRequired, i.SecondRestart = boot, true, true
+			unproven = append(unproven, i)
+		case i.BootID == boot:
+			u.failedFor(known, &known.Pending[at], i.Request, api.ActionVerify, errors.New("Windows has installed it, and offers it as before"))
+		default:
+			u.failedFor(known, &known.Pending[at], i.Request, api.ActionVerify, errors.New("Windows has installed it, and taken it back while it restarted"))
 		}
-		err := errors.New("Windows has installed it, and taken it back while it restarted")
-		if i.BootID == boot {
-			err = errors.New("Windows has installed it, and offers it as before")
-		}
-		u.failedFor(known, &known.Pending[at], i.Request, api.ActionVerify, err)
-		return true
-	})
+	}
+	known.Unproven = unproven
 	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool {
 		return !slices.ContainsFunc(known.Pending, func(p api.Update) bool { return p.ID == f.ID && p.Revision == f.Revision })
 	})

@@ -584,3 +584,126 @@ func TestClockRanAhead(t *testing.T) {
 		})
 	}
 }
+
+// TestExclusiveUpdate: Windows installs nothing of a list with an update that has to be alone. That one comes first, and the others follow in the
+// same attempt.
+func TestExclusiveUpdate(t *testing.T) {
+	h := newHost(t).withService()
+	alone := offer("2", "Servicing stack", updates.ClassSecurity)
+	alone.Exclusive, alone.NeedsNoRestart = true, true
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity), alone, offer("3", "Framework", updates.ClassSecurity))
+	h.ask(request(api.ActionDownload))
+	a := h.ask(request(api.ActionInstall))
+	if diff := gocmp.Diff([]string{"KB502", "KB501", "KB503"}, a.Succeeded); diff != "" || a.Error != "" || len(a.Failures) > 0 || !a.RebootRequired || a.Done != 3 {
+		t.Errorf("got %+v, (-want +got):\n%s", a, diff)
+	}
+	if h.installs != 2 {
+		t.Errorf("%d installations", h.installs)
+	}
+}
+
+// TestRestartBetweenUpdates: what Windows does not install before it has been restarted for another update waits for that, and has not failed.
+func TestRestartBetweenUpdates(t *testing.T) {
+	h := newHost(t).withService()
+	alone := offer("2", "Servicing stack", updates.ClassSecurity)
+	alone.Exclusive = true
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity), alone)
+	h.ask(request(api.ActionDownload))
+	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+		t.Fatal(err)
+	}
+	(&updates.Updater{System: h, Source: &restartsBetween{Source: h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+	if a := h.known().Attempt; !a.RebootRequired || a.Error != "" || len(a.Failures) > 0 || !gocmp.Equal(a.Succeeded, []string{"KB502"}) {
+		t.Errorf("got %+v", a)
+	}
+	h.boot = "boot-2"
+	h.ask(request(api.ActionVerify))
+	again := request(api.ActionInstall)
+	again.ID = "op-2"
+	if a := h.ask(again); !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+		t.Errorf("after the restart: %+v", a)
+	}
+}
+
+// restartsBetween installs one time, and then nothing before a restart.
+type restartsBetween struct {
+	updates.Source
+
+	installed bool
+}
+
+func (s *restartsBetween) Install(ctx context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	if s.installed {
+		return nil, updates.ErrRestartFirst
+	}
+	s.installed = true
+	return s.Source.Install(ctx, ids)
+}
+
+// TestReplacedUpdate: an update in whose place another one has come is no failure, and the other one is found at once.
+func TestReplacedUpdate(t *testing.T) {
+	for _, action := range []api.UpdateAction{api.ActionDownload, api.ActionInstall} {
+		t.Run(string(action), func(t *testing.T) {
+			h := newHost(t).withService()
+			h.offer(offer("1", "October", updates.ClassSecurity))
+			if action == api.ActionInstall {
+				h.ask(request(api.ActionDownload))
+			}
+			if _, err := updates.Request(h, request(action)); err != nil {
+				t.Fatal(err)
+			}
+			if action == api.ActionInstall {
+				h.offer(offer("2", "November", updates.ClassSecurity))
+			}
+			searches := h.searches
+			(&updates.Updater{System: h, Source: replacing{h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+			if a := h.known().Attempt; a.EndedAt.IsZero() || a.Error != "" || len(a.Failures) > 0 || len(a.Succeeded) > 0 || len(h.known().Failures) > 0 {
+				t.Errorf("got %+v", a)
+			}
+			h.offer(offer("2", "November", updates.ClassSecurity))
+			if h.run(0); h.searches == searches || len(h.known().Pending) != 1 || h.known().Pending[0].Name() != "KB502" {
+				t.Errorf("after %d searches more the service knows %+v", h.searches-searches, h.known().Pending)
+			}
+		})
+	}
+}
+
+// replacing downloads nothing, as something else is offered by now.
+type replacing struct{ updates.Source }
+
+func (replacing) Download(context.Context, updates.Identity) error { return updates.ErrNotOffered }
+
+// TestSecondRestart: an update that Windows completes with a second restart was not taken back by the first one. It is by the second, if it is
+// offered still, however often Windows wants to be restarted.
+func TestSecondRestart(t *testing.T) {
+	h := newHost(t).withService()
+	bad := offer("1", "Cumulative update", updates.ClassSecurity)
+	bad.TakenBack = true
+	h.offer(bad)
+	h.ask(request(api.ActionDownload))
+	h.ask(request(api.ActionInstall))
+	verify := func(boot, id string) *api.UpdateAttempt {
+		t.Helper()
+		h.boot = boot
+		r := request(api.ActionVerify)
+		r.ID = id
+		if _, err := updates.Request(h, r); err != nil {
+			t.Fatal(err)
+		}
+		(&updates.Updater{System: h, Source: waitsForRestart{h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+		return h.known().Attempt
+	}
+	for _, id := range []string{"op-1", "op-2"} { // whoever looks in between
+		if a := verify("boot-2", id); !a.RebootRequired || len(a.Failures)+len(h.known().Failures) > 0 {
+			t.Errorf("after the first restart: %+v", a)
+		}
+	}
+	if a := verify("boot-3", "op-3"); a.RebootRequired || len(h.known().Failures) != 1 || !strings.Contains(h.known().Failures[0].Error, "taken it back") {
+		t.Errorf("after the second restart: %+v, %+v", a, h.known().Failures)
+	}
+}
+
+// waitsForRestart always does.
+type waitsForRestart struct{ updates.Source }
+
+func (waitsForRestart) RestartPending(context.Context) (bool, error) { return true, nil }

@@ -24,7 +24,7 @@ type Source interface {
 	Download(ctx context.Context, id Identity) error
 	// Install installs updates that were downloaded, and restarts nothing. It returns what became of each, in their order.
 	// [ErrRestartFirst] is wrapped when Windows installs nothing before it has been restarted, and [ErrNotBegun] when it
-	// got not as far as the updates.
+	// got not as far as the updates. One that is exclusive is alone: with others Windows installs none.
 	Install(ctx context.Context, ids []Identity) ([]Result, error)
 	// RestartPending says whether Windows has to be restarted to complete what was installed, by whomever. It waits for no
 	// other call.
@@ -36,6 +36,9 @@ var ErrNotBegun = errors.New("it was not begun")
 
 // ErrRestartFirst means that Windows waits for a restart, and installs nothing before that.
 var ErrRestartFirst = errors.New("Windows has to be restarted first")
+
+// ErrNotOffered means that the server does not offer an update any more, as when a newer one has taken its place.
+var ErrNotOffered = errors.New("the server does not offer it any more")
 
 // Identity is what Windows Update knows an update by.
 type Identity struct {
@@ -67,6 +70,8 @@ type Offer struct {
 	Bytes int64
 	// Interactive updates may ask questions while they are installed.
 	Interactive bool
+	// Exclusive updates are installed alone.
+	Exclusive bool
 }
 
 // Classifications of updates; see learn.microsoft.com, "Classification GUIDs".
@@ -94,7 +99,7 @@ func pending(offers []Offer) []api.Update {
 		}
 		u := api.Update{
 			ID: o.ID, Revision: o.Revision, Title: o.Title, Severity: o.Severity, Downloaded: o.Downloaded,
-			Bytes: o.Bytes, Interactive: o.Interactive,
+			Bytes: o.Bytes, Interactive: o.Interactive, Exclusive: o.Exclusive,
 			Security: is(ClassSecurity) || o.Severity != "",
 		}
 		for _, number := range o.Articles {

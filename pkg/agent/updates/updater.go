@@ -115,7 +115,7 @@ func (u *Updater) search(ctx context.Context, known *api.WindowsUpdates, boot st
 			known.Security++
 		}
 	}
-	u.prove(known, boot)
+	u.prove(ctx, known, boot)
 	u.noteInteractive(known)
 	known.Pending = known.Pending[:min(len(known.Pending), api.MaxPendingUpdates)]
 	return u.keep(known)

@@ -32,6 +32,19 @@ func (e hresultError) Error() string {
 		text += ": the system drive is full"
 	case 0x80240016:
 		text += ": another installation runs, or Windows has to be restarted first"
+	case 0x80240013:
+		text += ": one of the updates has to be installed alone"
 	}
 	return text
+}
+
+// notBegun says whether it is the code of a Windows Update Agent that did nothing about an update: another operation runs, its service stops, or
+// does not answer (WU_E_INSTALL_NOT_ALLOWED, WU_E_OPERATIONINPROGRESS, WU_E_SERVICE_STOP, WU_E_NO_SERVICE; RPC_S_SERVER_UNAVAILABLE, RPC_S_CALL_FAILED,
+// RPC_S_CALL_FAILED_DNE).
+func (e hresultError) notBegun() bool {
+	switch uint32(e) {
+	case 0x80240016, 0x80240009, 0x8024001e, 0x80240001, 0x800706ba, 0x800706be, 0x800706bf:
+		return true
+	}
+	return false
 }

@@ -29,3 +29,12 @@ func TestFeatureWithoutFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestNotBegun: what Windows refuses because of something else says nothing about the updates that were to be installed.
+func TestNotBegun(t *testing.T) {
+	for code, want := range map[hresultError]bool{0x80240016: true, 0x8024001e: true, 0x800706ba: true, 0x80240013: false, 0x80073712: false, 0x800f0922: false} {
+		if got := code.notBegun(); got != want {
+			t.Errorf("%#x: got %v", uint32(code), got)
+		}
+	}
+}

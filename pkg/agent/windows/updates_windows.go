@@ -201,6 +201,9 @@ func readOffer(u *comObject[windowsUpdate]) (updates.Offer, error) {
 		asks, err := behavior.getInt(behavior.methods.GetCanRequestUserInput)
 		keep(err)
 		o.Interactive = int16(asks) != 0
+		impact, err := behavior.getInt(behavior.methods.GetImpact)
+		keep(err)
+		o.Exclusive = impact == impactExclusive
 		behavior.release()
 	}
 	categories, err := getObject[categoryCollection](u, u.methods.GetCategories)

@@ -65,11 +65,11 @@ func TestTablesOfUpdates(t *testing.T) {
 // TestUpdatesNotBegun: without a search nothing is known of any update. Wine cannot search; Windows does, and does not find this one.
 func TestUpdatesNotBegun(t *testing.T) {
 	id := updates.Identity{ID: "1", Revision: 1}
-	if err := (updateAgent{}).Download(t.Context(), id); !errors.Is(err, updates.ErrNotBegun) && !errors.Is(err, errNotOffered) {
+	if err := (updateAgent{}).Download(t.Context(), id); !errors.Is(err, updates.ErrNotBegun) && !errors.Is(err, updates.ErrNotOffered) {
 		t.Errorf("download: %v", err)
 	}
 	results, err := (updateAgent{}).Install(t.Context(), []updates.Identity{id})
-	if !errors.Is(err, updates.ErrNotBegun) && (err != nil || !errors.Is(results[0].Err, errNotOffered)) {
+	if !errors.Is(err, updates.ErrNotBegun) && (err != nil || !errors.Is(results[0].Err, updates.ErrNotOffered)) {
 		t.Errorf("install: %+v, %v", results, err)
 	}
 	if _, err := (updateAgent{}).RestartPending(t.Context()); err != nil {

@@ -4,10 +4,12 @@
 package windows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -58,20 +60,27 @@ type installationResult struct {
 	GetHResult, GetRebootRequired, GetResultCode, GetUpdateResult uintptr
 }
 
-// installationBehavior is IInstallationBehavior as far as get_CanRequestUserInput.
+// installationBehavior is IInstallationBehavior as far as get_Impact.
 type installationBehavior struct {
 	iDispatch
-	GetCanRequestUserInput uintptr
+	GetCanRequestUserInput, GetImpact uintptr
 }
 
-// errNotOffered means that a search does not find an update any more.
-var errNotOffered = errors.New("the server does not offer it any more")
+// impactExclusive is iiRequiresExclusiveHandling of InstallationImpact (wuapi.h).
+const impactExclusive = 2
+
+const (
+	// busyFor is for how long is waited while Windows installs something else, as the signatures of its antivirus, and busyEvery how often
+	// is asked.
+	busyFor, busyEvery = 15 * time.Minute, 5 * time.Second
+)
 
 // Download implements [updates.Source]. It accepts the license of the update, without which Windows downloads nothing.
 func (updateAgent) Download(_ context.Context, id updates.Identity) error {
-	return withUpdates([]updates.Identity{id}, func(session *comObject[updateSession], list *comObject[collection], found []int) error {
+	var refused error
+	return withUpdates([]updates.Identity{id}, func(_ int, err error) { refused = err }, func(session *comObject[updateSession], list *comObject[collection], found []int) error {
 		if len(found) == 0 {
-			return errNotOffered
+			return cmp.Or(refused, updates.ErrNotOffered)
 		}
 		downloader, err := getObject[updateDownloader](session, session.methods.CreateUpdateDownloader)
 		if err != nil {
@@ -83,7 +92,7 @@ func (updateAgent) Download(_ context.Context, id updates.Identity) error {
 		}
 		result, err := getObject[downloadResult](downloader, downloader.methods.Download)
 		if err != nil {
-			return updateError(err)
+			return callError(err)
 		}
 		defer result.release()
 		return outcome(result, result.methods.GetResultCode, result.methods.GetHResult)
@@ -91,12 +100,12 @@ func (updateAgent) Download(_ context.Context, id updates.Identity) error {
 }
 
 // Install implements [updates.Source].
-func (updateAgent) Install(_ context.Context, ids []updates.Identity) ([]updates.Result, error) {
+func (updateAgent) Install(ctx context.Context, ids []updates.Identity) ([]updates.Result, error) {
 	results := make([]updates.Result, len(ids))
 	for i := range results {
-		results[i].Err = errNotOffered
+		results[i].Err = updates.ErrNotOffered
 	}
-	err := withUpdates(ids, func(session *comObject[updateSession], list *comObject[collection], found []int) error {
+	err := withUpdates(ids, func(at int, err error) { results[at].Err = err }, func(session *comObject[updateSession], list *comObject[collection], found []int) error {
 		if len(found) == 0 {
 			return nil
 		}
@@ -112,19 +121,49 @@ func (updateAgent) Install(_ context.Context, ids []updates.Identity) ([]updates
 		if int16(first) != 0 {
 			return updates.ErrRestartFirst
 		}
+		if err := awaitIdle(ctx, installer); err != nil {
+			return err
+		}
 		result, err := getObject[installationResult](installer, installer.methods.Install)
 		if err != nil {
-			return updateError(err)
+			return callError(err)
 		}
 		defer result.release()
 		for n, at := range found {
-			if results[at], err = resultOf(result, n); err != nil {
-				return err
-			}
+			results[at] = resultOf(result, n)
 		}
 		return nil
 	})
 	return results, err
+}
+
+// awaitIdle waits until Windows installs nothing else: until then it refuses to.
+func awaitIdle(ctx context.Context, installer *comObject[updateInstaller]) error {
+	for deadline := time.Now().Add(busyFor); ; {
+		busy, err := installer.getInt(installer.methods.GetIsBusy)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: finding out whether Windows installs something else: %w", updates.ErrNotBegun, updateError(err))
+		case int16(busy) == 0:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("%w: Windows has installed something else for %s", updates.ErrNotBegun, busyFor)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(busyEvery):
+		}
+	}
+}
+
+// callError is the error of a call that was to download or install updates. Windows may refuse that for what has nothing to do with them.
+func callError(err error) error {
+	err = updateError(err)
+	if code, ok := errors.AsType[hresultError](err); ok && code.notBegun() {
+		return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
+	}
+	return err
 }
 
 // newInstaller returns an installer of updates that asks nobody anything.
@@ -151,17 +190,17 @@ func newInstaller(session *comObject[updateSession], list *comObject[collection]
 }
 
 // resultOf reads what became of an update of an installation.
-func resultOf(all *comObject[installationResult], n int) (updates.Result, error) {
+func resultOf(all *comObject[installationResult], n int) updates.Result {
 	var result *comObject[installationResult]
 	if err := comCall(unsafe.Pointer(all), all.methods.GetUpdateResult, uintptr(n), uintptr(unsafe.Pointer(&result))); err != nil {
-		return updates.Result{}, fmt.Errorf("reading the result of an update: %w", updateError(err))
+		return updates.Result{Err: fmt.Errorf("reading the result of an update: %w", updateError(err))}
 	}
 	defer result.release()
 	reboot, err := result.getInt(result.methods.GetRebootRequired)
 	if err != nil {
-		return updates.Result{}, fmt.Errorf("reading the result of an update: %w", updateError(err))
+		return updates.Result{Err: fmt.Errorf("reading the result of an update: %w", updateError(err))}
 	}
-	return updates.Result{Err: outcome(result, result.methods.GetResultCode, result.methods.GetHResult), RebootRequired: int16(reboot) != 0}, nil
+	return updates.Result{Err: outcome(result, result.methods.GetResultCode, result.methods.GetHResult), RebootRequired: int16(reboot) != 0}
 }
 
 // outcome is the error in a result, nil if it is a success.
@@ -185,8 +224,8 @@ func outcome[M any](result *comObject[M], getCode, getHResult uintptr) error {
 
 // withUpdates calls use with the updates of those identities that are offered, whose licenses are accepted, and says which ones these are,
 // in their order. What is offered the host knows since its last search, so that the server is not asked once more for each update,
-// nor after the drain. [updates.ErrNotBegun] is wrapped when use was not called, unless a license is the reason.
-func withUpdates(ids []updates.Identity, use func(session *comObject[updateSession], list *comObject[collection], found []int) error) error {
+// nor after the drain. It tells refuse of an update whose license cannot be accepted, and leaves it out. [updates.ErrNotBegun] is wrapped when use was not called.
+func withUpdates(ids []updates.Identity, refuse func(at int, err error), use func(session *comObject[updateSession], list *comObject[collection], found []int) error) error {
 	begun := false
 	err := withUpdateSession(func(session *comObject[updateSession]) error {
 		list, err := createObject[collection](&clsidUpdateCollection, &iidUpdateCollection)
@@ -205,8 +244,8 @@ func withUpdates(ids []updates.Identity, use func(session *comObject[updateSessi
 				return nil
 			}
 			if err := acceptLicense(u); err != nil {
-				begun = true
-				return err
+				refuse(at, err)
+				return nil
 			}
 			var index int32
 			if err := comCall(unsafe.Pointer(list), list.methods.Add, uintptr(unsafe.Pointer(u)), uintptr(unsafe.Pointer(&index))); err != nil {

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 	if a.Error != "" {
 		r.message += " Not completed: " + a.Error + "."
 	}
-	r.message = strings.TrimSpace(r.message + describeFailed(a))
+	r.message = cmp.Or(strings.TrimSpace(r.message+describeFailed(a)), "Nothing was installed: what the host has downloaded is not offered any more.")
 	if !a.RebootRequired {
 		const why = "Nothing that was installed needs a restart."
 		r.skips = map[string]string{v1alpha1.StepRestart: why, v1alpha1.StepBoot: why, v1alpha1.StepServices: why, v1alpha1.StepMetadataRoute: why}
@@ -91,6 +92,8 @@ func (e *execution) verifyUpdates(ctx context.Context) (result, error) {
 	case a.Error != "":
 		// The host searches again by itself, and its status will tell.
 		return result{message: "It could not be verified now: " + a.Error + "."}, nil
+	case a.RebootRequired:
+		return result{message: fmt.Sprintf("Windows waits for another restart, with which it completes what was installed: kubectl windows reboot %s -n %s", e.key.Name, e.key.Namespace)}, nil
 	}
 	return result{message: "Windows does not offer again what was installed."}, nil
 }
