@@ -31,6 +31,10 @@ import (
 )
 
 const (
+	// probedHosts are hosts that are there, and how often each of them is probed: ten in a second, which is the most that are probed of a fleet in
+	// which all is well.
+	probedHosts    = 20
+	probedInterval = 2 * time.Second
 	// restingPools are how many pools the hosts of a fleet at rest are in.
 	restingPools = 20
 	// statusInterval and leaseInterval are how often a kubelet reports by default
@@ -56,13 +60,15 @@ const (
 var restingHosts = environmentNumber("BENCH_INSTANCES", 10_000)
 
 // BenchmarkFleetAtRest measures the controller while nothing happens to as many hosts as there may be, whose Nodes report as those
-// of kubelets do. No host is there: the instances are paused, so that none is logged in to, and have the status of one that is well. What
-// it takes to look at hosts is measured by [BenchmarkConfigureIdle].
+// of kubelets do. Twenty hosts are there, and probed as often as those of the whole fleet together would be. The other instances are paused, so that
+// nobody logs in for them, and have the status of one that is well.
 func BenchmarkFleetAtRest(b *testing.B) {
 	c := startConfigured(b, configuredOptions{system: system.Options{
 		APIServerArgs: []string{"--max-objects-per-namespace=0"}, ControllerEnv: []string{"GOMEMLIMIT=" + restingLimit},
-		ControlPlane: controlplane.Options{ControllerManagerArgs: []string{"--node-monitor-grace-period=" + nodeMonitorGrace.String()}},
+		ControllerArgs: []string{"--recheck-interval=" + probedInterval.String()},
+		ControlPlane:   controlplane.Options{ControllerManagerArgs: []string{"--node-monitor-grace-period=" + nodeMonitorGrace.String()}},
 	}})
+	c.setUp(b, probedHosts)
 	before := residentMiB(b, c.Controller.PID())
 	began := time.Now()
 	c.addResting(b, restingHosts)

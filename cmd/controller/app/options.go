@@ -147,7 +147,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as drains, reboots and configurations, run at the same time; further ones wait. Uncordons do not count, nor operations that wait for a disruption slot or have waited more than five minutes for their host.")
 	fs.DurationVar(&o.MissingNamespaceTimeout, "missing-namespace-timeout", o.MissingNamespaceTimeout, "For how long instances and pools stay whose namespace does not exist, as after a restore of the cluster from a backup that is older than it; 0: they are deleted at once. Their hosts are left as they are.")
 	fs.DurationVar(&o.NodeSettleTime, "node-settle-time", o.NodeSettleTime, "For how long a Node must stay ready after a configuration or a restart that disturbs its pods, before that has succeeded and the next host follows; 0: it need not.")
-	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth.")
+	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth. In large fleets it is less often: ten of these hosts are probed in a second at most, as of 3,000 hosts with 5m.")
 
 	o.Desired.AddFlags(fs)
 	fs.DurationVar(&o.APIServerSettleTime, "api-server-settle-time", o.APIServerSettleTime, "For how long no API server may have answered with an older version before hosts get the kubelet of a newer payload, where --payload has several; 0 where there is one API server.")

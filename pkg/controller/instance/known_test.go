@@ -111,6 +111,12 @@ func TestTracker(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tracker := newTracker()
+			well := func(want int, when string) {
+				t.Helper()
+				if got := tracker.countWell(); got != want {
+					t.Errorf("%s: all is well with %d hosts, want %d", when, got, want)
+				}
+			}
 			tracker.observe(key, before, 0.5) // nobody knows it
 			tracker.renew(key)
 			if got := tracker.forget(key); got != nil {
@@ -120,7 +126,9 @@ func TestTracker(t *testing.T) {
 			if known.history.outcome != outcomeRestored || known.last != nil || replaced != nil {
 				t.Errorf("got %+v", known)
 			}
+			well(1, "a former process knew it")
 			tracker.observe(key, before, 0.5)
+			well(1, "it was probed")
 			next := tt.next
 			next.uid, next.contact, next.finished = cmp.Or(next.uid, instance.UID), cmp.Or(next.contact, "c"), testNow.Add(time.Minute)
 			tracker.observe(key, &next, 0.5)
@@ -128,13 +136,22 @@ func TestTracker(t *testing.T) {
 			if (known.last == &next) != tt.wantLast || known.history.outcome != tt.want || known.history.hung != (next.hung && tt.wantLast) {
 				t.Errorf("last is it: %v, history %+v", known.last == &next, known.history)
 			}
+			if tt.want == outcomeHealthy {
+				well(1, "it is healthy")
+			} else {
+				well(0, "it is not")
+			}
 			tracker.renew(key)
+			well(0, "it is probed at once")
 			if renewed, _ := tracker.sync(key, instance, "c", nil); renewed.history != (history{hung: known.history.hung}) {
 				t.Errorf("renewed: got %+v", renewed.history)
 			}
+			tracker.observe(key, before, 0.5)
+			well(1, "it was probed again")
 			if _, replaced := tracker.sync(key, instance, "another", nil); !reflect.DeepEqual(replaced, contacted(instance)) {
 				t.Errorf("contacted in another way: got %v", replaced)
 			}
+			well(0, "it is contacted in another way")
 			if got := tracker.forget(key); !reflect.DeepEqual(got, contacted(instance)) {
 				t.Errorf("forgotten: got %v", got)
 			}

@@ -55,7 +55,7 @@ type Options struct {
 	// not there. Default [DefaultProbeTimeout].
 	ProbeTimeout time.Duration
 	// RecheckInterval is how often a host with which all is well is probed, give or
-	// take a fifth. Default [DefaultRecheckInterval].
+	// take a fifth; in fleets of which that would be more than ten hosts a second, ten a second are. Default [DefaultRecheckInterval].
 	RecheckInterval time.Duration
 	// Registerer takes the metrics. Default: there are none.
 	Registerer prometheus.Registerer

@@ -125,6 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // needed for that. The end of the object brings the last pass.
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance) (reconcile.Result, error) {
 	r.prober.Cancel(key)
+	r.tracker.renew(key) // nobody probes it any more
 	status := leaving(instance, r.clock.Now())
 	if held(instance) {
 		// That of a host whose status was lost, that has become a node meanwhile, or whose kubelet has
@@ -335,7 +336,7 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	if s.hostnameTaken != "" && seen.outcome == outcomeHealthy {
 		seen.outcome = outcomeAttention // only the cluster speaks against it
 	}
-	due := next(seen, r.RecheckInterval, now)
+	due := next(seen, recheckOf(r.RecheckInterval, r.tracker.countWell()), now)
 	if known.last != nil && s.observation == nil && !known.history.at.After(known.last.finished) {
 		due = now // what was seen last does not apply any more
 	}

@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,6 +22,9 @@ const (
 	// jitterShare is by how much of itself a period is lengthened or shortened, so that hosts
 	// that were probed together do not stay together.
 	jitterShare = 0.2
+	// maxRecheckRate is how many hosts with which all is well are probed in a second at most. To probe one takes the controller 5 ms of a processor, and what
+	// goes wrong is seen elsewhere first: by its Node, or by whoever asks for something.
+	maxRecheckRate = 10
 )
 
 // failureBackoff is how long after a failure a host is tried again.
@@ -53,17 +57,28 @@ type history struct {
 	failures int
 	// hung: the last probe failed because the host did not answer in time.
 	hung bool
-	// spread is for outcomeRestored the time over which such hosts are spread.
+	// spread is for outcomeRestored the time over which such hosts are spread. 0: that of hosts with which all is well.
 	spread time.Duration
 	// jitter is a random number from 0 up to 1, drawn for each probe.
 	jitter float64
+}
+
+// isWell says whether a host is probed as one with which all is well.
+func (h history) isWell() bool {
+	return h.outcome == outcomeHealthy || h.outcome == outcomeRestored && h.spread == 0
+}
+
+// recheckOf is how often each of so many hosts is probed with which all is well: as often as is wanted, and in large fleets not more often than
+// [maxRecheckRate] allows.
+func recheckOf(wanted time.Duration, hosts int) time.Duration {
+	return max(wanted, time.Duration(hosts)*time.Second/maxRecheckRate)
 }
 
 // next says when to probe a host again. A time that has passed means now.
 func next(h history, recheck time.Duration, now time.Time) time.Time {
 	switch h.outcome {
 	case outcomeRestored:
-		return h.at.Add(time.Duration(h.jitter * float64(h.spread)))
+		return h.at.Add(time.Duration(h.jitter * float64(cmp.Or(h.spread, recheck))))
 	case outcomeHealthy:
 		return h.at.Add(jittered(recheck, h.jitter))
 	case outcomeAttention:
@@ -106,7 +121,7 @@ func restore(instance *v1alpha1.WindowsInstance, recheck time.Duration, now time
 	}
 	h := history{outcome: outcomeRestored, at: now, spread: min(failureBackoff.Cap, recheck), jitter: jitter}
 	if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionPreflightPassed) {
-		h.spread = recheck
+		h.spread = 0
 	}
 	for _, c := range instance.Status.Conditions {
 		h.hung = h.hung || c.Status != metav1.ConditionTrue && isTimeout(c.Reason)

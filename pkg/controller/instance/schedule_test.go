@@ -31,14 +31,24 @@ func TestNext(t *testing.T) {
 		{"failed three times", history{outcome: outcomeFailed, failures: 3, at: at, jitter: 0.5}, at.Add(14450 * time.Millisecond)},
 		{"failed often", history{outcome: outcomeFailed, failures: 9, at: at, jitter: 0.5}, at.Add(time.Minute)},
 		{"failed more often than the exponent can hold", history{outcome: outcomeFailed, failures: 1 << 40, at: at, jitter: 0.5}, at.Add(time.Minute)},
-		{"known from before, first", history{outcome: outcomeRestored, at: at, spread: 5 * time.Minute}, at},
-		{"known from before, halfway", history{outcome: outcomeRestored, at: at, spread: 5 * time.Minute, jitter: 0.5}, at.Add(150 * time.Second)},
+		{"known from before, first", history{outcome: outcomeRestored, at: at}, at},
+		{"known from before, halfway", history{outcome: outcomeRestored, at: at, jitter: 0.5}, at.Add(150 * time.Second)},
+		{"known from before as failing, halfway", history{outcome: outcomeRestored, at: at, spread: time.Minute, jitter: 0.5}, at.Add(30 * time.Second)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := next(test.history, 5*time.Minute, testNow).Round(time.Microsecond); !got.Equal(test.want) {
 				t.Errorf("got %s, want %s", got.Sub(testNow), test.want.Sub(testNow))
 			}
 		})
+	}
+}
+
+// TestRecheckOf: what probes cost does not grow with the fleet above what is in the flag's text.
+func TestRecheckOf(t *testing.T) {
+	for hosts, want := range map[int]time.Duration{0: 5 * time.Minute, 3000: 5 * time.Minute, 6000: 10 * time.Minute, 10000: 1000 * time.Second} {
+		if got := recheckOf(5*time.Minute, hosts); got != want {
+			t.Errorf("%d hosts are probed every %s each, want %s", hosts, got, want)
+		}
 	}
 }
 
@@ -94,7 +104,7 @@ func TestRestore(t *testing.T) {
 		{"the spec was changed while nobody looked", changed, history{}},
 		{"about to be logged in to", with(resolved, trusted, notTried), history{}},
 		{"not let in", with(resolved, trusted, refused), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},
-		{"well", with(resolved, fit), history{outcome: outcomeRestored, at: testNow, spread: 5 * time.Minute, jitter: 0.5}},
+		{"well", with(resolved, fit), history{outcome: outcomeRestored, at: testNow, jitter: 0.5}},
 		{"not well", with(resolved), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},
 		{"silent while logged in to", with(resolved, metav1.Condition{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAuthenticationTimedOut}),
 			history{outcome: outcomeRestored, at: testNow, spread: time.Minute, hung: true, jitter: 0.5}},

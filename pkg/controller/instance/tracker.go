@@ -28,6 +28,8 @@ type remembered struct {
 type tracker struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]*remembered
+	// well is how many of them are probed as those with which all is well.
+	well int
 }
 
 func newTracker() *tracker {
@@ -43,15 +45,35 @@ func (t *tracker) sync(key types.NamespacedName, instance *v1alpha1.WindowsInsta
 	known, ok := t.hosts[key]
 	switch {
 	case !ok:
-		known = &remembered{uid: instance.UID, contact: contact, history: start()}
+		known = &remembered{uid: instance.UID, contact: contact}
 		t.hosts[key] = known
+		t.set(known, start())
 	case known.uid != instance.UID || known.contact != contact:
 		replaced = known.instance
+		t.set(known, history{})
 		known = &remembered{uid: instance.UID, contact: contact}
 		t.hosts[key] = known
 	}
 	known.instance = contacted(instance)
 	return *known, replaced
+}
+
+// countWell is how many hosts are probed as those with which all is well.
+func (t *tracker) countWell() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.well
+}
+
+// set replaces the history of a host. Its caller has the lock.
+func (t *tracker) set(h *remembered, to history) {
+	if h.history.isWell() {
+		t.well--
+	}
+	if to.isWell() {
+		t.well++
+	}
+	h.history = to
 }
 
 // contacted is what of an instance says which host is contacted. The rest, which is much over thousands of hosts, is not kept a second time.
@@ -69,11 +91,11 @@ func (t *tracker) observe(key types.NamespacedName, o *observation, jitter float
 	}
 	if o.err != nil && diagnose.IsInconclusive(o.err) {
 		// It says nothing about the host: what was seen before stays.
-		h.history = h.history.after(outcomeFailed, false, o.finished, jitter)
+		t.set(h, h.history.after(outcomeFailed, false, o.finished, jitter))
 		return
 	}
 	h.last = o
-	h.history = h.history.after(o.outcome(), o.hung, o.finished, jitter)
+	t.set(h, h.history.after(o.outcome(), o.hung, o.finished, jitter))
 }
 
 // renew has the host probed as soon as that is allowed.
@@ -81,7 +103,7 @@ func (t *tracker) renew(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h, ok := t.hosts[key]; ok {
-		h.history = history{hung: h.history.hung}
+		t.set(h, history{hung: h.history.hung})
 	}
 }
 
@@ -93,6 +115,7 @@ func (t *tracker) forget(key types.NamespacedName) *v1alpha1.WindowsInstance {
 	if !ok {
 		return nil
 	}
+	t.set(h, history{})
 	delete(t.hosts, key)
 	return h.instance
 }
