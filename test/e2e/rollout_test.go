@@ -169,6 +169,25 @@ func TestRollout(t *testing.T) {
 				return nil
 			})
 		}
+		revisions := s.Kube.AppsV1().ControllerRevisions(namespace)
+		if err := revisions.Delete(t.Context(), pinned.Status.RolledBack.To, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the revision that the hosts have is made again", func() error {
+			kept, err := revisions.Get(t.Context(), pinned.Status.RolledBack.To, metav1.GetOptions{})
+			if err == nil && kept.Revision != 1 {
+				return fmt.Errorf("it has the number %d", kept.Revision)
+			}
+			return err
+		})
+		for _, h := range hosts {
+			h.wait(t, "it has what it is to have", func(i *v1alpha1.WindowsInstance) error {
+				if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionUpToDate); c == nil || c.Status != metav1.ConditionTrue {
+					return fmt.Errorf("%+v", c)
+				}
+				return nil
+			})
+		}
 		forged := []byte(`{"spec":{"updateStrategy":{"rollingUpdate":{"undo":{"revision":"` + undone + `","to":"fleet-` + strings.Repeat("0", 32) + `"}}}}}`)
 		if _, err := pools.Patch(t.Context(), "fleet", types.MergePatchType, forged, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("a revision that did not work: %v", err)
@@ -191,7 +210,6 @@ func TestRollout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		revisions := s.Kube.AppsV1().ControllerRevisions(namespace)
 		if err := revisions.Delete(t.Context(), found.Status.UpdateRevision, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

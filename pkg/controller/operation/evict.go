@@ -123,6 +123,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	}
 	latest := drain.Progress{}
 	awaited := false
+	stopWaiting := e.yieldLater(ctx)
 	err = follow(ctx, e.clock, &e.pace, firstAtOnce, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
 			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
@@ -131,6 +132,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		latest = p
 		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
 	})
+	stopWaiting()
 	var timeout *drain.TimeoutError
 	switch {
 	case awaited && errors.As(err, &timeout):

@@ -25,6 +25,10 @@ import (
 // answer makes a Node not ready after as long.
 const DefaultSettle = 30 * time.Second
 
+// awaitedSettle is for how long a Node is watched at most while hosts of other pools wait for the slot of its host, whatever its pool says: one pool must
+// not keep all others from theirs for the day that spec.updateStrategy.rollingUpdate.settleSeconds may last.
+const awaitedSettle = 10 * time.Minute
+
 // kubeletSilence is after which time without a report a kubelet is taken for dead. It renews
 // the Lease of its Node every ten seconds.
 const kubeletSilence = 25 * time.Second
@@ -49,7 +53,12 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	lacks := func(settle time.Duration) func(context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) { return r.lacks(ctx, e, settle) }
+		return func(ctx context.Context) (string, error) {
+			if settle > awaitedSettle && r.readyFor(e.clock.Now()) >= awaitedSettle && e.Policy.Awaited(e.key) {
+				settle = awaitedSettle
+			}
+			return r.lacks(ctx, e, settle)
+		}
 	}
 	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), lacks(0))
 	switch {
@@ -281,6 +290,14 @@ type kubeletWatch struct {
 	reported bool
 	// since is from when on the Node has been ready. Zero: it is not.
 	since time.Time
+}
+
+// readyFor is for how long the Node has been ready, as of the last look.
+func (w *kubeletWatch) readyFor(now time.Time) time.Duration {
+	if w.since.IsZero() {
+		return 0
+	}
+	return now.Sub(w.since)
 }
 
 // observe takes in what the Node says now, and returns what is lacking, empty if it is ready.

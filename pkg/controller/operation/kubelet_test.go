@@ -309,6 +309,31 @@ func TestServiceStopsWhileItIsWatched(t *testing.T) {
 	})
 }
 
+// TestSettleThatOthersWaitFor: a pool may have its Nodes watched for long, but not while hosts of other pools wait for the slot.
+func TestSettleThatOthersWaitFor(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		awaited bool
+		want    time.Duration
+	}{"nobody waits": {false, 30 * time.Minute}, "others wait": {true, awaitedSettle}} {
+		inBubble(t, name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
+			pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds = new(int32(1800))
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("p")), pool)
+			f.configure()
+			f.host.impact = config.ImpactRestart
+			r, _ := f.process()
+			f.policy.awaited.Store(tt.awaited)
+			f.reconcile(r)
+			op := f.waitForEnd()
+			step := op.FindStep(v1alpha1.StepNodeReady)
+			if took := step.FinishedAt.Sub(step.StartedAt.Time); op.Phase != v1alpha1.OperationSucceeded || took < tt.want || took > tt.want+5*time.Minute {
+				t.Errorf("it is %s after %s: %s", op.Phase, took, op.Message)
+			}
+		})
+	}
+}
+
 // TestNodeIsDeletedMeanwhile: a kubelet that runs does not register its Node again when somebody deletes it, so that
 // nothing is gained by waiting until the time is over.
 func TestNodeIsDeletedMeanwhile(t *testing.T) {

@@ -213,6 +213,30 @@ func TestSlotIsWaitedForWithoutAWorker(t *testing.T) {
 	})
 }
 
+// TestPodsAreWaitedForWithoutAWorker: drains that do not end, as somebody wants it, do not keep other hosts from being worked on.
+func TestPodsAreWaitedForWithoutAWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(drainOperation()), brokenNeighbor())
+		f.concurrent = 1
+		began, end := time.Time{}, make(chan struct{})
+		f.drain.meanwhile = func() {
+			began = time.Now()
+			<-end
+		}
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("it to wait for pods", func() bool { return !began.IsZero() })
+		r.runner.submit(testNodeKey, "op-2", false, false)
+		f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
+		if took := time.Since(began); took < workerPatience || took > workerPatience+time.Minute {
+			t.Errorf("it has kept its worker for %s, want %s", took, workerPatience)
+		}
+		close(end)
+		f.waitForEnd()
+	})
+}
+
 // TestHostIsWaitedForWithoutAWorker: hosts that do not come back from a restart, or whose kubelet does not, which may take an hour, do not keep
 // others from being worked on. Where nothing else bounds how many of them are out of service, workers do for a while.
 func TestHostIsWaitedForWithoutAWorker(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -125,6 +126,21 @@ func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout tim
 // workerPatience is for how long an operation keeps its worker that nothing else bounds: nobody admits what a person asks for, nor
 // what costs nothing.
 const workerPatience = 5 * time.Minute
+
+// yieldLater has an operation that lasts go on without its worker from workerPatience on. The function that it returns ends that.
+func (e *execution) yieldLater(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if sleep(ctx, e.clock, workerPatience) == nil {
+			e.yield()
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
 
 // boundedElsewhere says whether something else than workers bounds how many such hosts are out of service: it has a slot, or it was no Node before.
 func (e *execution) boundedElsewhere() bool {

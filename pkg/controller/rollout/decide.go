@@ -36,7 +36,15 @@ type state struct {
 	// disruptions is how many hosts of all pools may be drained, restarted or removed at the same time.
 	disruptions int
 	now         time.Time
+	// served is what is remembered of the passes before: until when pools had slots.
+	served map[poolKey]servedUntil
 }
+
+// servedUntil is until when hosts of a pool had slots, by their kind.
+type servedUntil [slotDisruption + 1]time.Time
+
+// servedFor is for how long it is remembered that a pool had a slot.
+const servedFor = 7 * 24 * time.Hour
 
 // grant lets a host be disturbed.
 type grant struct {
@@ -71,6 +79,8 @@ type decision struct {
 	yields map[types.NamespacedName]string
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
 	held, waiting int
+	// served is what the next pass is to remember, see [state].
+	served map[poolKey]servedUntil
 	// again is when to decide again at the latest. Zero: when something changes.
 	again time.Time
 }

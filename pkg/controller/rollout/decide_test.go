@@ -97,6 +97,8 @@ func TestDecide(t *testing.T) {
 		pool  *v1alpha1.WindowsNodePool
 		most  int // 0: 1
 		hosts []host
+		// served is what passes before remember.
+		served map[poolKey]servedUntil
 		// ask, start and admit are names, and waits is what some of the others wait for.
 		ask, start, admit string
 		waits             map[string]string
@@ -132,11 +134,15 @@ func TestDecide(t *testing.T) {
 		{name: "a host that is no Node does not count", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown, func(h *host) { h.node = false })}, start: "a"},
 		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained or restarted)"}},
 		{name: "another pool is another bound", most: 2, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "a b"},
-		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
-		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
-		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
-		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.lastServed = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "and what is broken", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "and what got an operation and costs more", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "pools of a namespace take turns", hosts: []host{outdated("a", drains, hadTurn), outdated("b", drains, in("ns", "q"))}, start: "b", waits: map[string]string{"a": "another host is being changed: b"}},
+		{name: "as the passes before remember them", served: map[poolKey]servedUntil{{"ns", "gone"}: {slotDisruption: testNow.Add(-time.Hour)}}, hosts: []host{outdated("a", drains), outdated("z", drains, in("other", "p"))}, start: "z"},
+		{name: "also those of a namespace", served: map[poolKey]servedUntil{{"ns", "p"}: {slotDisruption: testNow.Add(-time.Hour)}}, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "b"},
+		{name: "those for restarts of services are others", served: map[poolKey]servedUntil{{"ns", "p"}: {slotServiceRestart: testNow.Add(-time.Hour)}}, hosts: []host{outdated("a", drains), outdated("z", drains, in("other", "p"))}, start: "a"},
+		{name: "services are restarted in turns as well", hosts: append(append([]host{outdated("a", "", proven(-time.Minute))}, many(12, restart)...), outdated("z", restart, in("other", "p"))), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 z", waits: map[string]string{"h09": "10 other hosts are being changed"}},
 		{name: "the one with fewer slots first", pool: two, most: 2, hosts: []host{outdated("a", drains), outdated("b", "", changing(slotDisruption)), outdated("c", drains, in("ns", "q"))}, start: "c"},
 		{name: "many pools give a namespace no more", most: 2, hosts: []host{outdated("a", "", changing(slotDisruption)), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "nor does a pool that had no turn yet", hosts: []host{outdated("a", "", isUpToDate, hadTurn), outdated("b", drains, in("ns", "q")), outdated("z", drains, in("other", "p"))}, start: "z"},
@@ -147,7 +153,7 @@ func TestDecide(t *testing.T) {
 		{name: "a host that failed in its turn comes after others of its pool", hosts: []host{outdated("a", drains, missed), outdated("b", drains)}, start: "b"},
 		{name: "and is tried again after those that failed before it", hosts: []host{outdated("a", drains, func(h *host) { h.lastFailed = testNow }), outdated("b", drains, missed)}, start: "b"},
 		{name: "unless it is broken", hosts: []host{outdated("a", drains, missed, breaks), outdated("b", drains)}, start: "a"},
-		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.lastServed = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
+		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.lastServed[slotDisruption] = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
 		{name: "what was changed half, and has to be drained, waits for its pool", pool: two, most: 5, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", drains, operationWaits, isHalf), outdated("c", drains, operationWaits, isHalf)}, admit: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
 		{name: "and for all pools", hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("z", drains, in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
 		{name: "and for no policy", pool: onRequest, hosts: []host{outdated("a", drains, operationWaits, isHalf)}, admit: "a"},
@@ -230,7 +236,7 @@ func TestDecide(t *testing.T) {
 		{name: "a repair goes before updates", pool: remediation("40%"), hosts: []host{outdated("a", drains), outdated("b", drains), sick("c", v1alpha1.RemediateRestart)}, start: "c", waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := state{hosts: tt.hosts, pools: map[poolKey]policy{}, disruptions: max(1, tt.most), now: testNow}
+			s := state{hosts: tt.hosts, pools: map[poolKey]policy{}, disruptions: max(1, tt.most), now: testNow, served: tt.served}
 			if tt.pool != nil {
 				s.pools[poolKey{"ns", "p"}] = policyOf(tt.pool, len(tt.hosts))
 			}
@@ -276,7 +282,7 @@ func inAnHour(h *host) { h.restartDue = testNow.Add(time.Hour) }
 func isHalf(h *host) { h.begun, h.half = true, true }
 
 // hadTurn has a host be the one of its pool that was disturbed last, and missed has it have failed then.
-func hadTurn(h *host) { h.lastServed = testNow }
+func hadTurn(h *host) { h.lastServed[slotDisruption] = testNow }
 func missed(h *host)  { h.lastFailed = testNow.Add(-time.Minute) }
 
 func isConfirmed(h *host) { h.confirmed = true }

@@ -81,9 +81,10 @@ type host struct {
 	undoes, keepsRevision, staysAsItIs bool
 	// unconfirmed: it is left as it is, though something else is desired, until somebody confirms what it is to have.
 	unconfirmed bool
-	// lastServed is when it last gave a slot back: after that others of its pool come first. Zero: not known.
-	// lastFailed is the same if its operation failed, for example because pods did not leave. Zero: it did not.
-	lastServed, lastFailed time.Time
+	// lastServed is when it last gave slots back, by their kind: after that others of its pool come first. Zero: not known.
+	lastServed servedUntil
+	// lastFailed is when it last had one for disruptions for what failed, for example because pods did not leave. Zero: it did not.
+	lastFailed time.Time
 
 	// holds is the slot that it has according to the record of its operation.
 	holds slot
@@ -209,9 +210,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	}
 	worked := false // with what it got after the operation that is looked at
 	for n, o := range status.Operations() {
-		if !o.Active() && o.Cause != "" && o.Type == v1alpha1.OperationReboot && o.StartedAt != nil && (o.Cause != v1alpha1.CauseWindowsUpdates || o.Admitted()) {
-			h.noteServed(o)
-		}
+		h.noteServed(o)
 		if o.Type != v1alpha1.OperationReconfigure || o.Active() {
 			continue
 		}
@@ -222,9 +221,6 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		if o.Phase == v1alpha1.OperationSucceeded && h.updated && h.got.IsZero() && o.Revision == status.DesiredRevision && o.FinishedAt != nil {
 			h.got = o.FinishedAt.Time
 		}
-		if slotOf(o.AdmittedImpact) == slotDisruption {
-			h.noteServed(o)
-		}
 		if o.Phase == v1alpha1.OperationSucceeded && o.Disturbed() && h.updated && h.broken == nil && h.ready && h.proves.IsZero() && o.StartedAt != nil {
 			h.proves = o.StartedAt.Time
 		}
@@ -234,12 +230,13 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 
 // noteServed notes that the host had a slot for an operation that has ended, of which the newest counts.
 func (h *host) noteServed(o *v1alpha1.Operation) {
-	if !h.lastServed.IsZero() || o.FinishedAt == nil {
+	had := hadSlot(o)
+	if had == slotNone || !h.lastServed[had].IsZero() || o.FinishedAt == nil {
 		return
 	}
-	h.lastServed = o.FinishedAt.Time
-	if o.Phase == v1alpha1.OperationFailed {
-		h.lastFailed = h.lastServed
+	h.lastServed[had] = o.FinishedAt.Time
+	if o.Phase == v1alpha1.OperationFailed && had == slotDisruption {
+		h.lastFailed = o.FinishedAt.Time
 	}
 }
 

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -267,14 +268,32 @@ func TestDisrupted(t *testing.T) {
 func TestTurn(t *testing.T) {
 	began, ended := metav1.NewTime(testNow.Add(-3*time.Hour)), metav1.NewTime(testNow)
 	for _, op := range []v1alpha1.Operation{
+		{Type: v1alpha1.OperationRemove, Phase: v1alpha1.OperationCanceled, AdmittedImpact: v1alpha1.ImpactDrain, StartedAt: &began, FinishedAt: &ended},
 		{Type: v1alpha1.OperationReboot, Cause: v1alpha1.CauseWindowsUpdates, Phase: v1alpha1.OperationSucceeded, AdmittedImpact: v1alpha1.ImpactReboot, StartedAt: &began, FinishedAt: &ended},
 		{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, AdmittedImpact: v1alpha1.ImpactDrain, StartedAt: &began, FinishedAt: &ended},
 	} {
 		i := ready("a")
 		i.Status.Operation = &op
-		if got := newHost(i).lastServed; !got.Equal(testNow) {
+		if got := newHost(i).lastServed[slotDisruption]; !got.Equal(testNow) {
 			t.Errorf("%s: %s", op.Type, got)
 		}
+	}
+	restarted := ready("a")
+	restarted.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, AdmittedImpact: v1alpha1.ImpactRestart, StartedAt: &began, FinishedAt: &ended}
+	if got, want := newHost(restarted).lastServed, (servedUntil{slotServiceRestart: testNow}); got != want {
+		t.Errorf("services were restarted: %v", got)
+	}
+}
+
+// TestTurnIsRemembered: what a pool had is remembered for a week when its hosts have forgotten it, or are gone.
+func TestTurnIsRemembered(t *testing.T) {
+	lasts := map[poolKey]servedUntil{{"ns", "gone"}: {slotDisruption: testNow.Add(-time.Hour)}, {"ns", "long gone"}: {slotDisruption: testNow.Add(-servedFor)}}
+	got := decide(state{disruptions: 1, now: testNow, served: lasts, hosts: []host{
+		outdated("a", "", isUpToDate, changing(slotDisruption)), outdated("b", "", isUpToDate, in("ns", "q"), hadTurn),
+	}}).served
+	want := map[poolKey]servedUntil{{"ns", "gone"}: lasts[poolKey{"ns", "gone"}], {"ns", "p"}: {slotDisruption: testNow}, {"ns", "q"}: {slotDisruption: testNow}}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -38,7 +38,7 @@ type pass struct {
 	unavailable      map[poolKey][]*host
 	preparing        map[string][]*host // by namespace
 	renewing         map[string][]*host // by namespace
-	shares           map[string]share   // by namespace
+	shares           map[string]turns   // by namespace
 	sums             map[poolKey]*sum
 	// nodes counts all Nodes, and unready those that are not ready.
 	nodes, unready int
@@ -46,11 +46,17 @@ type pass struct {
 	granted sets.Set[types.NamespacedName]
 }
 
-// share is what a namespace or a pool has had of what is shared by all: how many slots for disruptions, and when one of its hosts last gave one back.
+// share is what a namespace or a pool has had of the slots of one kind: how many it has, and when one of its hosts last gave one back.
 type share struct {
 	slots      int
 	lastServed time.Time
 }
+
+// turns are the shares of a namespace or a pool by the kind of slot. Those of one kind do not wait for those of another.
+type turns [slotDisruption + 1]share
+
+// serve notes that a host had a slot until a time.
+func (t *turns) serve(s slot, until time.Time) { t[s].lastServed = later(t[s].lastServed, until) }
 
 // compare says which of two comes first: the one with the fewest slots, and then the one that has waited longest.
 func (s share) compare(other share) int {
@@ -59,7 +65,7 @@ func (s share) compare(other share) int {
 
 // sum is what is known of a pool.
 type sum struct {
-	share
+	turns
 	size int
 	// broken are hosts that an update broke, failed those that failed with one that should cost nothing.
 	broken, failed []*host
@@ -82,17 +88,26 @@ type sum struct {
 
 func newPass(s state) *pass {
 	p := &pass{
-		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]share{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
+		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]turns{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
 		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
-		p.noteServed(key.namespace, policy.removed)
+		p.noteServed(key.namespace, slotDisruption, policy.removed)
+	}
+	for key, at := range p.state.served {
+		for kind, until := range at {
+			p.noteServed(key.namespace, slot(kind), until)
+		}
 	}
 	for i := range p.hosts {
 		h := &p.hosts[i]
 		of := p.sums[h.pool]
 		if of == nil {
-			of = &sum{share: share{lastServed: p.policy(h.pool).removed}, window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
+			of = &sum{window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
+			of.serve(slotDisruption, p.policy(h.pool).removed)
+			for kind, until := range p.state.served[h.pool] {
+				of.serve(slot(kind), until)
+			}
 			p.sums[h.pool] = of
 		}
 		of.size++
@@ -118,8 +133,10 @@ func newPass(s state) *pass {
 			of.lackSince = earlier(of.lackSince, h.since)
 		}
 		of.proves = later(of.proves, h.proves)
-		of.lastServed = later(of.lastServed, h.lastServed)
-		p.noteServed(h.pool.namespace, h.lastServed)
+		for kind, until := range h.lastServed {
+			of.serve(slot(kind), until)
+			p.noteServed(h.pool.namespace, slot(kind), until)
+		}
 		if h.unavailable() {
 			p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
 		}
@@ -136,15 +153,45 @@ func newPass(s state) *pass {
 			p.sums[h.pool].gotSince++
 		}
 	}
+	p.decision.served = p.rememberServed()
 	return p
 }
 
 // noteServed notes that a host of a namespace had a slot until a time.
-func (p *pass) noteServed(namespace string, at time.Time) {
-	if of := p.shares[namespace]; at.After(of.lastServed) {
-		of.lastServed = at
-		p.shares[namespace] = of
+func (p *pass) noteServed(namespace string, s slot, until time.Time) {
+	of := p.shares[namespace]
+	of.serve(s, until)
+	p.shares[namespace] = of
+}
+
+// rememberServed returns until when each pool had slots, as far as that is worth remembering: hosts forget it with their histories, and those that are
+// removed with everything. Those that hosts have now count until now.
+func (p *pass) rememberServed() map[poolKey]servedUntil {
+	served := map[poolKey]servedUntil{}
+	note := func(key poolKey, s slot, until time.Time) {
+		if p.now.Sub(until) < servedFor {
+			of := served[key]
+			of[s] = later(of[s], until)
+			served[key] = of
+		}
 	}
+	for key, at := range p.state.served {
+		for kind, until := range at {
+			note(key, slot(kind), until)
+		}
+	}
+	for key, of := range p.sums {
+		for kind, share := range of.turns {
+			note(key, slot(kind), share.lastServed)
+		}
+	}
+	for _, h := range p.held {
+		note(h.pool, slotDisruption, p.now)
+	}
+	for _, h := range p.restarting {
+		note(h.pool, slotServiceRestart, p.now)
+	}
+	return served
 }
 
 // hold counts a slot.
@@ -154,17 +201,19 @@ func (p *pass) hold(h *host, s slot) {
 	case slotDisruption:
 		p.held = append(p.held, h)
 		p.decision.held++
-		all := p.shares[h.pool.namespace]
-		all.slots, of.slots = all.slots+1, of.slots+1
-		if h.holds != slotDisruption {
-			all.lastServed, of.lastServed = p.now, p.now
-		}
-		p.shares[h.pool.namespace] = all
 	case slotServiceRestart:
 		p.restarting = append(p.restarting, h)
 	default:
 		return
 	}
+	all := p.shares[h.pool.namespace]
+	for _, shares := range []*turns{&all, &of.turns} {
+		shares[s].slots++
+		if h.holds != s {
+			shares.serve(s, p.now)
+		}
+	}
+	p.shares[h.pool.namespace] = all
 	if h.repairs || h.removes {
 		return
 	}
@@ -235,15 +284,17 @@ func (p *pass) grant(c candidate) {
 
 // findAwaited finds the hosts that have slots which hosts of other pools wait for.
 func (p *pass) findAwaited() {
-	waiting := sets.New[poolKey]()
-	for key, why := range p.waits {
-		if why.kind == waitsForCluster {
-			waiting.Insert(p.poolOf[key])
+	for kind, have := range map[waitKind][]*host{waitsForCluster: p.held, waitsForServiceRestarts: p.restarting} {
+		waiting := sets.New[poolKey]()
+		for key, why := range p.waits {
+			if why.kind == kind {
+				waiting.Insert(p.poolOf[key])
+			}
 		}
-	}
-	for _, h := range p.held {
-		if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.pool) {
-			p.awaited.Insert(h.key)
+		for _, h := range have {
+			if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.pool) {
+				p.awaited.Insert(h.key)
+			}
 		}
 	}
 }

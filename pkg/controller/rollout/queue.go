@@ -18,6 +18,7 @@ import (
 type line struct {
 	pool       poolKey
 	takesTurns bool
+	slot       slot
 }
 
 // serveWithoutSlot grants what needs no slot, and so counts for nobody else, or notes why it has to wait.
@@ -44,7 +45,7 @@ func (p *pass) serveWithoutSlot() {
 func (p *pass) serve() {
 	lines := map[line][]candidate{}
 	for _, c := range p.queue {
-		of := line{c.pool, c.takesTurns()}
+		of := line{c.pool, c.takesTurns(), slotOf(c.impact)}
 		lines[of] = append(lines[of], c)
 	}
 	for _, candidates := range lines {
@@ -94,11 +95,13 @@ func (p *pass) noteBlocked(c candidate) {
 
 // compare says which of two candidates is first, as [decide] describes it.
 func (p *pass) compare(a, b candidate) int {
+	kind := slotOf(a.impact)
 	return cmp.Or(
 		compareBools(a.takesTurns(), b.takesTurns()),
-		p.shares[a.pool.namespace].compare(p.shares[b.pool.namespace]),
+		-cmp.Compare(kind, slotOf(b.impact)), // which do not wait for one another
+		p.shares[a.pool.namespace][kind].compare(p.shares[b.pool.namespace][kind]),
 		-compareBools(a.urgent(), b.urgent()),
-		p.sums[a.pool].compare(p.sums[b.pool].share),
+		p.sums[a.pool].turns[kind].compare(p.sums[b.pool].turns[kind]),
 		compareInLine(a, b),
 	)
 }

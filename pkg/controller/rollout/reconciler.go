@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -42,6 +43,8 @@ type Reconciler struct {
 
 	mu   sync.Mutex // guards what follows
 	seen map[types.NamespacedName]revisionSeen
+	// deleted has the ControllerRevisions of a pool, by name, that were deleted since its last pass.
+	deleted map[types.NamespacedName]map[string]*appsv1.ControllerRevision
 }
 
 // revisionSeen is since when a pool has a template, or has it again that was undone or rolled back.
@@ -61,9 +64,9 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil || !pool.DeletionTimestamp.IsZero() {
-		r.mu.Lock()
-		delete(r.seen, req.NamespacedName)
-		r.mu.Unlock()
+		if err == nil {
+			r.forget(req.NamespacedName)
+		}
 		return reconcile.Result{}, err
 	}
 	var members v1alpha1.WindowsInstanceList
@@ -75,6 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	for i := range members.Items {
 		instances[i] = &members.Items[i]
 	}
+	restore := r.restoreRevisions(ctx, pool, instances) // before a new one gets a number
 	revision, revisionErr := r.keepRevision(ctx, pool, instances)
 	unkept := describeUnkept(pool, revisionErr)
 	if revisionErr != nil {
@@ -126,7 +130,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := errors.Join(err, revisionErr); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: sooner(settles, again)}, nil
+	return reconcile.Result{RequeueAfter: sooner(sooner(settles, again), restore)}, nil
+}
+
+// forget drops what is remembered of a pool that is gone.
+func (r *Reconciler) forget(pool types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.seen, pool)
+	delete(r.deleted, pool)
 }
 
 // statusToApply is what is written of a status, without the revisions.

@@ -20,6 +20,16 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
+const (
+	// maxRevisionBytes is how long the data of a ControllerRevision may be that is kept: several times what the longest template
+	// that the API takes and the programs of a payload have.
+	maxRevisionBytes = 256 << 10
+	// maxNumber is above the number of any revision that the controller has made. Kubernetes takes any number, and none that follows the highest.
+	maxNumber = 1 << 40
+	// revisionsPage is how many are read at a time.
+	revisionsPage = 20
+)
+
 // maxRevisions is how many templates of a pool are kept, as of Deployments by default.
 const maxRevisions = 10
 
@@ -38,6 +48,9 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	data, err := now.Encode()
 	if err != nil {
 		return "", err
+	}
+	if len(data) > maxRevisionBytes {
+		return "", fmt.Errorf("the template of the pool and its programs are %d bytes, which is more than the %d that are kept as a ControllerRevision", len(data), maxRevisionBytes)
 	}
 	if name = revision.Name(pool, data); name == pool.Status.UpdateRevision {
 		// Somebody may have deleted or changed it.
@@ -86,13 +99,40 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	return name, nil
 }
 
-// revisionsOf returns the templates that a pool had, the newest one last.
+// revisionsOf returns the templates that a pool had, the newest one last. What somebody else has made in its name is none.
 func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool) ([]appsv1.ControllerRevision, error) {
-	var list appsv1.ControllerRevisionList
-	if err := r.applier.Live.List(ctx, &list, client.InNamespace(pool.Namespace), client.MatchingLabels(pool.RevisionLabels())); err != nil {
-		return nil, fmt.Errorf("list ControllerRevisions: %w", err)
+	var own []appsv1.ControllerRevision
+	for next := ""; ; {
+		var list appsv1.ControllerRevisionList
+		if err := r.applier.Live.List(ctx, &list, client.InNamespace(pool.Namespace), client.MatchingLabels(pool.RevisionLabels()),
+			client.Limit(revisionsPage), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list ControllerRevisions: %w", err)
+		}
+		for _, kept := range list.Items {
+			if kept.Revision < maxNumber && len(kept.Data.Raw) <= maxRevisionBytes && revision.Name(pool, kept.Data.Raw) == kept.Name {
+				own = append(own, kept)
+			}
+		}
+		if next = list.Continue; next == "" {
+			return v1alpha1.SortRevisions(pool, own), nil
+		}
 	}
-	return v1alpha1.SortRevisions(pool, list.Items), nil
+}
+
+// ownedByPool says whether a controller of an object is a pool. Nil: there is none.
+func ownedByPool(owner *metav1.OwnerReference) bool {
+	return owner != nil && owner.Kind == "WindowsNodePool" && owner.APIVersion == v1alpha1.SchemeGroupVersion.String()
+}
+
+// withoutForeignData empties the data of a ControllerRevision that the controller cannot have made, and what it does not read of any.
+func withoutForeignData(object any) (any, error) {
+	if kept, ok := object.(*appsv1.ControllerRevision); ok {
+		kept.ManagedFields = nil
+		if !ownedByPool(metav1.GetControllerOf(kept)) || len(kept.Data.Raw) > maxRevisionBytes {
+			kept.Data = runtime.RawExtension{}
+		}
+	}
+	return object, nil
 }
 
 func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, number int64) *appsv1.ControllerRevision {

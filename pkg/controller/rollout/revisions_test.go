@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -177,5 +178,50 @@ func TestRevisions(t *testing.T) {
 	newest := list()[len(list())-1]
 	if kept, ok := revision.Kept(pool, &newest); after == before || newest.Name != after || !ok || kept.Programs[0].Version != "v1.36.1" || kept.Template.NodeLabels["rack"] != "84" {
 		t.Errorf("%s is %s: %s", after, newest.Name, newest.Data.Raw)
+	}
+}
+
+// TestForeignRevisions: what somebody makes in the name of a pool takes neither its numbers nor the memory of the controller.
+func TestForeignRevisions(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	named := newRevision(pool, "p-forged", []byte(`{"spec":{"template":{}}}`), math.MaxInt64)
+	numbered := []byte(`{"spec":{"template":{"nodeLabels":{"rack":"9"}}}}`)
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(named, newRevision(pool, revision.Name(pool, numbered), numbered, math.MaxInt64)).Build()
+	r := &Reconciler{client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}}
+	name, err := r.keepRevision(t.Context(), pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own, err := r.revisionsOf(t.Context(), pool); err != nil || len(own) != 1 || own[0].Name != name || own[0].Revision != 1 {
+		t.Errorf("got %+v, %v", own, err)
+	}
+
+	transform := CacheByObject()
+	for _, tt := range []struct {
+		name string
+		edit func(*appsv1.ControllerRevision)
+		kept bool
+	}{
+		{"our own", func(*appsv1.ControllerRevision) {}, true},
+		{"of nobody", func(o *appsv1.ControllerRevision) { o.OwnerReferences = nil }, false},
+		{"of another kind", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].Kind = "DaemonSet" }, false},
+		{"longer than ours are", func(o *appsv1.ControllerRevision) { o.Data.Raw = make([]byte, maxRevisionBytes+1) }, false},
+	} {
+		object := newRevision(pool, "p-1", []byte("{}"), 1)
+		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
+		tt.edit(object)
+		for kind, by := range transform {
+			if _, ok := kind.(*appsv1.ControllerRevision); !ok {
+				continue
+			}
+			got, err := by.Transform(object)
+			if kept := got.(*appsv1.ControllerRevision); err != nil || len(kept.Data.Raw) > 0 != tt.kept || kept.ManagedFields != nil {
+				t.Errorf("%s: got %d bytes, %v", tt.name, len(kept.Data.Raw), err)
+			}
+		}
 	}
 }

@@ -30,7 +30,7 @@ const conflictDelay = 200 * time.Millisecond
 
 // Scheduler decides which hosts get another configuration, a restart or a repair next, and records that as operations. It looks at all
 // pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
-// their updates cost, what of its own writes the cache does not have yet, and which of them were refused.
+// their updates cost, what of its own writes the cache does not have yet, which of them were refused, and whose turn it was.
 type Scheduler struct {
 	Options
 
@@ -54,6 +54,8 @@ type Scheduler struct {
 	// asked it. Only the passes, one after the other, use them.
 	passed, calm time.Time
 	pace         pace
+	// served is until when pools had slots, of whose hosts some may have forgotten it. It says who is next only, and is used by the passes only.
+	served map[poolKey]servedUntil
 }
 
 const (
@@ -199,12 +201,15 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	for i := range list.Items {
 		sizes[poolKey{list.Items[i].Namespace, object.PoolName(&list.Items[i])}]++
 	}
-	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.Disruptions, now: now}
+	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.Disruptions, now: now, served: s.served}
 	byName := map[poolKey]*v1alpha1.WindowsNodePool{}
 	for i := range pools.Items {
 		pool := &pools.Items[i]
 		key := poolKey{pool.Namespace, pool.Name}
-		byName[key], in.pools[key] = pool, policyOf(pool, max(sizes[key], int(pool.Status.DesiredReplicas)))
+		byName[key] = pool
+		if sizes[key] > 0 || len(pool.Status.RecentRemovals) > 0 { // of others nothing is decided
+			in.pools[key] = policyOf(pool, max(sizes[key], int(pool.Status.DesiredReplicas)))
+		}
 	}
 	instances := make(map[types.NamespacedName]*v1alpha1.WindowsInstance, len(list.Items))
 	wanted := sets.New[types.NamespacedName]()
@@ -233,7 +238,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	s.asker.forgetOthers(wanted)
 	s.forgetRefused(instances)
 	decided := decide(in)
-	decided.again = earlier(decided.again, lapses)
+	decided.again, s.served = earlier(decided.again, lapses), decided.served
 	return instances, decided, nil
 }
 

@@ -45,13 +45,13 @@ const (
 var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
 // CacheByObject restricts what the cache of a manager keeps: ControllerRevisions of pools, and not those of DaemonSets and
-// StatefulSets.
+// StatefulSets. Of those that nobody but a user can have made it keeps no data: whoever may create them must not fill the memory of the controller.
 func CacheByObject() map[client.Object]cache.ByObject {
 	ofPools, err := labels.NewRequirement(v1alpha1.PoolLabel, selection.Exists, nil)
 	if err != nil {
 		panic(err) // the label is a constant
 	}
-	return map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*ofPools)}}
+	return map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*ofPools), Transform: withoutForeignData}}
 }
 
 // SetupWithManager adds the controllers to mgr. The cache of mgr must keep managed
@@ -93,7 +93,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("adding the scheduler of updates: %w", err)
 	}
 	r := &Reconciler{
-		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{},
+		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
 		keys: s.Keys, payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder,
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
@@ -103,7 +103,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
 		Watches(&v1alpha1.WindowsInstance{}, gathered(poolOf)).
-		Owns(&appsv1.ControllerRevision{}).
+		Watches(&appsv1.ControllerRevision{}, remembersDeleted{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.WindowsNodePool{}, handler.OnlyControllerOwner()), r}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(s.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})

@@ -66,6 +66,23 @@ func holds(op *v1alpha1.Operation) slot {
 	return min(slotOf(op.AdmittedImpact), slotOf(op.Impact))
 }
 
+// hadSlot is the slot that an operation had which has ended, as far as its record says it.
+func hadSlot(op *v1alpha1.Operation) slot {
+	switch {
+	case op.Active():
+		return slotNone
+	case op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationRemove:
+		return slotOf(op.AdmittedImpact)
+	case op.Cause == "" || op.StartedAt == nil:
+		return slotNone
+	case op.Type == v1alpha1.OperationRestartServices:
+		return slotServiceRestart
+	case op.Type == v1alpha1.OperationReboot && (op.Cause != v1alpha1.CauseWindowsUpdates || op.Admitted()):
+		return slotDisruption
+	}
+	return slotNone
+}
+
 // disrupted says whether a configuration may, according to its record, cordon and drain the
 // Node, and has not uncordoned it yet.
 func disrupted(op *v1alpha1.Operation) bool {

@@ -354,7 +354,7 @@ func TestDownloadsTakeNoSlot(t *testing.T) {
 		{name: "nor does it begin outside of the window", pool: closed, hosts: []host{outdated("a", "", isUpToDate, wants)}, waits: map[string]string{"a": "The window of pool p opens at"}},
 		{name: "one that is kept from a revision that was rolled back downloads, and waits for nothing", hosts: []host{outdated("a", "", isUpToDate, downloads, isHeldBack)}, waits: map[string]string{"a": ""}},
 		{name: "and gets them", hosts: []host{outdated("a", "", isUpToDate, waits, isHeldBack)}, admit: "a"},
-		{name: "namespaces take turns, also with what was downloaded", hosts: []host{outdated("a", "", isUpToDate, waits, func(h *host) { h.lastServed = testNow }), outdated("z", reboot, in("other", "q"))}, start: "z", waits: map[string]string{"a": "another host is being changed, in another namespace"}},
+		{name: "namespaces take turns, also with what was downloaded", hosts: []host{outdated("a", "", isUpToDate, waits, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", reboot, in("other", "q"))}, start: "z", waits: map[string]string{"a": "another host is being changed, in another namespace"}},
 		{name: "in a namespace it is first", hosts: []host{outdated("a", reboot, in("ns", "q"), func(h *host) { h.since = testNow.Add(-2 * time.Hour) }), outdated("b", "", isUpToDate, waits)}, admit: "b"},
 		{name: "updates have failed elsewhere", hosts: []host{outdated("a", "", isUpToDate, waits), outdated("b", "", isUpToDate, func(h *host) { h.lacksUpdates = true })}, waits: map[string]string{"a": "Updates of Windows could not be installed on more than 0"}, postponed: true},
 	} {

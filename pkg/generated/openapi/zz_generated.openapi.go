@@ -2348,7 +2348,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 					},
 					"resumedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The command kubectl windows rollout resume sets it. Empty: none is ended, and nothing is confirmed.",
+							Description: "Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The command kubectl windows rollout resume sets it. A time more than five minutes from now is refused. Empty: none is ended, and nothing is confirmed.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},

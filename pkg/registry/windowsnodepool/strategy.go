@@ -56,11 +56,13 @@ func specOf(pool *windows.WindowsNodePool) any {
 }
 
 func (poolStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
-	return validation.ValidateWindowsNodePool(obj.(*windows.WindowsNodePool))
+	pool := obj.(*windows.WindowsNodePool)
+	return append(validation.ValidateWindowsNodePool(pool), validateResumed(pool, &windows.WindowsNodePool{}, time.Now())...)
 }
 
 func (poolStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
-	return validation.ValidateWindowsNodePoolUpdate(obj.(*windows.WindowsNodePool), old.(*windows.WindowsNodePool))
+	newPool, oldPool := obj.(*windows.WindowsNodePool), old.(*windows.WindowsNodePool)
+	return append(validation.ValidateWindowsNodePoolUpdate(newPool, oldPool), validateResumed(newPool, oldPool, time.Now())...)
 }
 
 // statusStrategy holds the rules of the subresource status: the spec cannot be

@@ -127,6 +127,9 @@ func TestRulesOfANewPool(t *testing.T) {
 		{"MachineSet", validPool().Spec, nil},
 		{"Instances", windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}}}, nil},
 		{"no source", windows.WindowsNodePoolSpec{}, []string{"FieldValueInvalid spec.source"}},
+		{"resumed next year", withStrategy(func(s *windows.PoolUpdateStrategy) {
+			s.RollingUpdate.ResumedAt = new(metav1.NewTime(time.Now().AddDate(1, 0, 0)))
+		}), []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.resumedAt"}},
 		{"two sources", windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}, ConfigMap: &windows.SourceReference{Name: "x"}}}, []string{"FieldValueInvalid spec.source"}},
 		{"source without a name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{}}}, []string{"FieldValueRequired spec.source.configMap.name"}},
 		{"bad name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{MachineSet: &windows.SourceReference{Name: "A"}}}, []string{"FieldValueInvalid spec.source.machineSet.name"}},
@@ -197,6 +200,12 @@ func TestRulesOfAChangedPool(t *testing.T) {
 			p.Spec.Source = windows.PoolSource{Instances: &windows.InstancesSource{}}
 		}, []string{"FieldValueInvalid spec.source"}},
 		{"source removed", false, func(p *windows.WindowsNodePool) { p.Spec.Source = windows.PoolSource{} }, []string{"FieldValueInvalid spec.source"}},
+		{"resumed by a clock that is ahead", false, func(p *windows.WindowsNodePool) {
+			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(time.Now().Add(time.Minute)))
+		}, nil},
+		{"resumed next year", false, func(p *windows.WindowsNodePool) {
+			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(time.Now().AddDate(1, 0, 0)))
+		}, []string{"FieldValueInvalid spec.updateStrategy.rollingUpdate.resumedAt"}},
 		{"counts", true, func(p *windows.WindowsNodePool) { p.Status.ReadyReplicas = 3 }, nil},
 		{"source through status is ignored", true, func(p *windows.WindowsNodePool) { p.Spec.Source = windows.PoolSource{} }, nil},
 		{"removals", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = removals(1024) }, nil},

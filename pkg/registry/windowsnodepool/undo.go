@@ -17,6 +17,21 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 )
 
+// maxAhead is by how much the clock of who sets spec.updateStrategy.rollingUpdate.resumedAt may be ahead of the one of this process.
+const maxAhead = 5 * time.Minute
+
+// validateResumed refuses a time that is still to come: until then, what a revision breaks would not be taken back, and whatever is to be confirmed would be.
+// One that is there already is left alone, and so is the time of a rollback, which the controller has set after such a one.
+func validateResumed(pool, old *windows.WindowsNodePool, now time.Time) field.ErrorList {
+	at, before, back := pool.Spec.UpdateStrategy.RollingUpdate.ResumedAt, old.Spec.UpdateStrategy.RollingUpdate.ResumedAt, old.Status.RolledBack
+	if at == nil || at.Equal(before) || !at.After(now.Add(maxAhead)) || back != nil && !at.After(back.Time.Time) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "updateStrategy", "rollingUpdate", "resumedAt"), at.UTC().Format(time.RFC3339),
+		fmt.Sprintf("this is still to come: it is %s here. Set it to a time that has passed, or have the command do it: kubectl windows rollout resume %s -n %s",
+			now.UTC().Format(time.RFC3339), pool.Name, pool.Namespace))}
+}
+
 // recordUndo notes who asks for a revision to be undone, and when: later than somebody has resumed it, by whichever clock. What is
 // asked for already stays as it was recorded, and goes when it is over. So does one that was recorded before somebody has resumed it, as in a file that
 // was exported before: to apply that must not take all hosts back again.

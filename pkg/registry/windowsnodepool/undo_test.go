@@ -116,3 +116,26 @@ func TestUndoIsChecked(t *testing.T) {
 		})
 	}
 }
+
+// TestResumedLater: a time that is still to come is kept as it is, and so is what the controller has set because of it.
+func TestResumedLater(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	resumed := func(in time.Duration) *windows.WindowsNodePool {
+		return undoPool(func(p *windows.WindowsNodePool) {
+			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(metav1.NewTime(now.Add(in)))
+			p.Status.RolledBack = &windows.PoolRollback{Time: metav1.NewTime(now.Add(48 * time.Hour))}
+		})
+	}
+	for in, refused := range map[time.Duration]bool{time.Hour: false, 24 * time.Hour: false, 48 * time.Hour: false, 48*time.Hour + time.Second: true} {
+		if errs := validateResumed(resumed(in), resumed(24*time.Hour), now); (len(errs) > 0) != refused {
+			t.Errorf("in %s: %v", in, errs)
+		}
+	}
+	none := undoPool(nil)
+	if errs := validateResumed(resumed(time.Hour), none, now); len(errs) != 1 || !strings.Contains(errs[0].Detail, "it is 2026-03-01T12:00:00Z here") || !strings.Contains(errs[0].Detail, "rollout resume") {
+		t.Errorf("got %v", errs)
+	}
+	if errs := validateResumed(resumed(24*time.Hour), resumed(24*time.Hour), now); errs != nil {
+		t.Errorf("unchanged: %v", errs)
+	}
+}

@@ -239,7 +239,7 @@ type PoolRollingUpdate struct {
 	OnFailure PoolFailurePolicy `json:"onFailure,omitempty"`
 	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a
 	// confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The
-	// command kubectl windows rollout resume sets it. Empty: none is ended, and nothing is confirmed.
+	// command kubectl windows rollout resume sets it. A time more than five minutes from now is refused. Empty: none is ended, and nothing is confirmed.
 	// +optional
 	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
 	// Has the hosts of the pool go back from a revision to one that all of them worked with before. The command kubectl windows

@@ -39,7 +39,7 @@ type PoolRollingUpdateApplyConfiguration struct {
 	OnFailure *windowsv1alpha1.PoolFailurePolicy `json:"onFailure,omitempty"`
 	// Ends a rollback that was made before this time: the hosts get the revision again that was rolled back. Hosts that wait for a
 	// confirmation since before (status.unconfirmedSince of an instance) get what the pool says. The
-	// command kubectl windows rollout resume sets it. Empty: none is ended, and nothing is confirmed.
+	// command kubectl windows rollout resume sets it. A time more than five minutes from now is refused. Empty: none is ended, and nothing is confirmed.
 	ResumedAt *v1.Time `json:"resumedAt,omitempty"`
 	// Has the hosts of the pool go back from a revision to one that all of them worked with before. The command kubectl windows
 	// rollout undo sets it, and rollout resume removes it. It holds for the revision that it names: it ends by itself with another template or
