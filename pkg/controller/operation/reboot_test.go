@@ -219,14 +219,14 @@ func TestPodsAreWaitedForWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, newInstance(drainOperation()), brokenNeighbor())
 		f.concurrent = 1
-		began, end := time.Time{}, make(chan struct{})
+		begins, end := make(chan time.Time, 1), make(chan struct{})
 		f.drain.meanwhile = func() {
-			began = time.Now()
+			begins <- time.Now()
 			<-end
 		}
 		r, _ := f.process()
 		f.reconcile(r)
-		f.eventually("it to wait for pods", func() bool { return !began.IsZero() })
+		began := <-begins
 		r.runner.submit(testNodeKey, "op-2", false, false)
 		f.eventually("another one to be worked on", func() bool { running, waiting := r.runner.load(); return running == 1 && waiting == 0 })
 		if took := time.Since(began); took < workerPatience || took > workerPatience+time.Minute {
