@@ -299,14 +299,12 @@ func (u *Updater) outdated(known *api.WindowsUpdates) { known.BootID = "" }
 
 // prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
 // may take them back, and then offers them again. What needs no restart may be offered as before, too, and would be installed
-// again and again. Some need a second restart, for which Windows
-// waits then.
+// again and again. Some need a second restart, for which Windows waits then.
 func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot string) {
-	pending := sync.OnceValue(func() bool {
+	restartPending := sync.OnceValue(func() bool {
 		pending, err := u.Source.RestartPending(ctx)
 		return pending && err == nil
 	})
-
 	var unproven []api.InstalledUpdate
 	for _, i := range known.Unproven {
 		at := slices.IndexFunc(known.Pending, func(p api.Update) bool { return p.ID == i.ID && p.Revision == i.Revision })
@@ -314,7 +312,7 @@ func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot str
 		case at < 0:
 		case i.BootID == boot && i.RebootRequired: // it may be completed by that
 			unproven = append(unproven, i)
-		case i.BootID != boot && !i.SecondRestart && pending(): // or by one more, and not by any number of them
+		case i.BootID != boot && !i.SecondRestart && restartPending(): // or by one more, and not by any number of them
 			i.BootID, i.RebootRequired, i.SecondRestart = boot, true, true
 			unproven = append(unproven, i)
 		case i.BootID == boot:

@@ -231,6 +231,11 @@ func TestServiceIsKilled(t *testing.T) {
 	}
 }
 
+// look has the service look once at what there is to do, with another Windows Update Agent.
+func (h *host) look(ctx context.Context, source updates.Source) {
+	(&updates.Updater{System: h, Source: source, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+}
+
 // runAndKill runs the service until it downloads or installs something, and kills it then.
 func (h *host) runAndKill() {
 	h.t.Helper()
@@ -239,7 +244,7 @@ func (h *host) runAndKill() {
 		cancel()
 		runtime.Goexit() // what a process does ends with it
 	}
-	(&updates.Updater{System: h, Source: h, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+	h.look(ctx, h)
 	h.before = nil
 }
 
@@ -287,7 +292,7 @@ func TestRestartFirst(t *testing.T) {
 	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
 		t.Fatal(err)
 	}
-	(&updates.Updater{System: h, Source: r, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+	h.look(t.Context(), r)
 	if a := h.known().Attempt; !a.RebootRequired || len(a.Failures) > 0 || a.Error == "" {
 		t.Errorf("got %+v", a)
 	}
@@ -437,7 +442,7 @@ func TestInterruptedInstallationNeedsRestart(t *testing.T) {
 		return h
 	}
 	run := func(ctx context.Context, h *host, source updates.Source) *api.UpdateAttempt {
-		(&updates.Updater{System: h, Source: source, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+		h.look(ctx, source)
 		return h.known().Attempt
 	}
 	for _, tt := range []struct {
@@ -552,7 +557,7 @@ func TestNotBegun(t *testing.T) {
 			if _, err := updates.Request(h, request(action)); err != nil {
 				t.Fatal(err)
 			}
-			(&updates.Updater{System: h, Source: notBegun{h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+			h.look(t.Context(), notBegun{h})
 			a := h.known().Attempt
 			if a.EndedAt.IsZero() || a.Error != "it was not begun: searching: HRESULT 0x8024001e" || a.RebootRequired || len(a.Failures)+len(a.Succeeded)+len(h.known().Failures) > 0 {
 				t.Errorf("got %+v", a)
@@ -612,7 +617,7 @@ func TestRestartBetweenUpdates(t *testing.T) {
 	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
 		t.Fatal(err)
 	}
-	(&updates.Updater{System: h, Source: &restartsBetween{Source: h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+	h.look(t.Context(), &restartsBetween{Source: h})
 	if a := h.known().Attempt; !a.RebootRequired || a.Error != "" || len(a.Failures) > 0 || !gocmp.Equal(a.Succeeded, []string{"KB502"}) {
 		t.Errorf("got %+v", a)
 	}
@@ -656,7 +661,7 @@ func TestReplacedUpdate(t *testing.T) {
 				h.offer(offer("2", "November", updates.ClassSecurity))
 			}
 			searches := h.searches
-			(&updates.Updater{System: h, Source: replacing{h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+			h.look(t.Context(), replacing{h})
 			if a := h.known().Attempt; a.EndedAt.IsZero() || a.Error != "" || len(a.Failures) > 0 || len(a.Succeeded) > 0 || len(h.known().Failures) > 0 {
 				t.Errorf("got %+v", a)
 			}
@@ -690,7 +695,7 @@ func TestSecondRestart(t *testing.T) {
 		if _, err := updates.Request(h, r); err != nil {
 			t.Fatal(err)
 		}
-		(&updates.Updater{System: h, Source: waitsForRestart{h}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(t.Context())
+		h.look(t.Context(), waitsForRestart{h})
 		return h.known().Attempt
 	}
 	for _, id := range []string{"op-1", "op-2"} { // whoever looks in between

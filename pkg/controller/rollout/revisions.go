@@ -21,6 +21,8 @@ import (
 )
 
 const (
+	// maxRevisions is how many templates of a pool are kept, as of Deployments by default.
+	maxRevisions = 10
 	// maxRevisionBytes is how long the data of a ControllerRevision may be that is kept: several times what the longest template
 	// that the API takes and the programs of a payload have.
 	maxRevisionBytes = 256 << 10
@@ -29,9 +31,6 @@ const (
 	// revisionsPage is how many are read at a time.
 	revisionsPage = 20
 )
-
-// maxRevisions is how many templates of a pool are kept, as of Deployments by default.
-const maxRevisions = 10
 
 // keepRevision keeps the template that a pool has now, with the programs that its hosts are to have, as a
 // ControllerRevision, so that people can see what was changed and go back, and returns its name. The newest one has the highest
