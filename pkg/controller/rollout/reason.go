@@ -90,9 +90,18 @@ func upkeep(cause v1alpha1.OperationCause) bool {
 	return false
 }
 
-// same says whether two hosts wait for the same.
-func (r reason) same(other reason) bool {
-	return r.kind == other.kind && r.most == other.most && r.at.Equal(other.at) && r.text == other.text && r.failed == other.failed && r.removal == other.removal && r.stuck == other.stuck && r.back == other.back && slices.Equal(r.hosts, other.hosts)
+// alike is what two reasons have in common that are the same but for the hosts that are waited for.
+type alike struct {
+	kind                 waitKind
+	most                 int
+	at                   int64
+	text, failed         string
+	removal, stuck, back bool
+}
+
+// alike is the part of a reason that finds those that may be the same.
+func (r reason) alike() alike {
+	return alike{kind: r.kind, most: r.most, at: r.at.UnixNano(), text: r.text, failed: r.failed, removal: r.removal, stuck: r.stuck, back: r.back}
 }
 
 // holdup is what keeps the hosts of a pool from being updated, restarted or repaired.

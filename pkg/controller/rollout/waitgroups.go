@@ -36,16 +36,7 @@ type waitGroup struct {
 // describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it. Of each line, "kubectl
 // windows rollout status" reads the names before the first ": ", and what a slot is waited for with, see pkg/plugin/rolloutwaits.go.
 func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
-	var groups []*waitGroup
-	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
-		why := waits[key]
-		at := slices.IndexFunc(groups, func(g *waitGroup) bool { return g.same(why) })
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, &waitGroup{reason: why})
-		}
-		groups[at].names = append(groups[at].names, key.Name)
-	}
+	groups := groupWaits(waits)
 	slices.SortStableFunc(groups, func(a, b *waitGroup) int { return cmp.Compare(len(b.names), len(a.names)) })
 	var text strings.Builder
 	for i, g := range groups {
@@ -64,6 +55,24 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 		text.WriteString(line)
 	}
 	return message.Shorten(text.String(), maxBlockedBy)
+}
+
+// groupWaits are the hosts that wait for the same, and their names, in the order of the first of these.
+func groupWaits(waits map[types.NamespacedName]reason) (groups []*waitGroup) {
+	found := map[alike][]*waitGroup{} // thousands may wait for a time of their own each, so that not all are compared
+	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+		why := waits[key]
+		same := found[why.alike()]
+		at := slices.IndexFunc(same, func(g *waitGroup) bool { return slices.Equal(g.hosts, why.hosts) })
+		if at < 0 {
+			at = len(same)
+			same = append(same, &waitGroup{reason: why})
+			found[why.alike()] = same
+			groups = append(groups, same[at])
+		}
+		same[at].names = append(same[at].names, key.Name)
+	}
+	return groups
 }
 
 // describeOthers names hosts for whose reasons there is no room, in a line of its own. Empty: there are none.
