@@ -184,7 +184,7 @@ func makeManager(config *rest.Config, o ctrl.Options, metricsCertDir string) (ct
 
 // managerOptions say who works, what is kept of the cluster, and who may read the metrics.
 func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.LeaseLock) ctrl.Options {
-	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}}
+	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}, &v1alpha1.WindowsInstance{}: {Transform: compactInstance}}
 	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
 	maps.Copy(byObject, csr.CacheByObject())
 	maps.Copy(byObject, rollout.CacheByObject())

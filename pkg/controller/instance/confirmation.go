@@ -37,6 +37,10 @@ func (e *evaluation) found(applied string) {
 	}
 }
 
+// maxClockAhead is by how much the clock may have been ahead that says since when a host waits for a confirmation. With one that was set back by more,
+// the host waits since now.
+const maxClockAhead = time.Minute
+
 func (e *evaluation) unconfirm() {
 	e.status.UnconfirmedSince = new(metav1.NewTime(e.now.Truncate(time.Second)))
 }
@@ -52,6 +56,9 @@ func (e *evaluation) confirmation() {
 			e.unconfirm()
 		}
 		e.status.Pool = &v1alpha1.KnownPool{Name: pool.Name, UID: pool.UID}
+	}
+	if since := e.status.UnconfirmedSince; since != nil && since.After(e.now.Add(maxClockAhead)) {
+		e.unconfirm() // else nobody could confirm it until then
 	}
 	if e.status.UnconfirmedSince != nil && e.managed && e.confirmed() {
 		e.status.UnconfirmedSince = nil

@@ -177,3 +177,16 @@ func TestReadNode(t *testing.T) {
 		})
 	}
 }
+
+// TestUnconfirmedByAClockThatWasAhead: who confirms what hosts are to have is heard, although they wait since a time that is still to come.
+func TestUnconfirmedByAClockThatWasAhead(t *testing.T) {
+	i := inspected(t)
+	i.Status.CurrentRevision, i.Status.UnconfirmedSince = revision1, new(metav1.NewTime(testNow.Add(time.Hour)))
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p", UID: "p-now"}}
+	i.Spec.PoolRef, i.Status.Pool = &v1alpha1.PoolReference{Name: "p"}, &v1alpha1.KnownPool{Name: "p", UID: "p-now"}
+	e := &evaluation{snapshot: snapshot{instance: i, pool: pool, managed: true, now: testNow}, status: i.Status}
+	e.confirmation()
+	if since := e.status.UnconfirmedSince; since == nil || !since.Time.Equal(testNow) {
+		t.Errorf("it waits since %v, want %s", since, testNow)
+	}
+}

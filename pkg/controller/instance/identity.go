@@ -81,7 +81,7 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1
 }
 
 // sharing returns the other instances that may have the host of an instance, by the indexes of
-// [SetupWithManager]; one may be there twice.
+// [SetupWithManager]; one may be there twice. They are only to be read: those of the cache are shared.
 func sharing(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) ([]v1alpha1.WindowsInstance, error) {
 	var out []v1alpha1.WindowsInstance
 	for field, ids := range map[string][]string{
@@ -90,7 +90,7 @@ func sharing(ctx context.Context, reader client.Reader, instance *v1alpha1.Windo
 	} {
 		for _, id := range ids {
 			var found v1alpha1.WindowsInstanceList
-			if err := reader.List(ctx, &found, client.MatchingFields{field: id}); err != nil {
+			if err := reader.List(ctx, &found, client.MatchingFields{field: id}, client.UnsafeDisableDeepCopy); err != nil {
 				return nil, fmt.Errorf("looking for other instances of %s: %w", id, err)
 			}
 			out = append(out, found.Items...)

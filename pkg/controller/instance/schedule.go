@@ -25,6 +25,9 @@ const (
 	// maxRecheckRate is how many hosts with which all is well are probed in a second at most. To probe one takes the controller 5 ms of a processor, and what
 	// goes wrong is seen elsewhere first: by its Node, or by whoever asks for something.
 	maxRecheckRate = 10
+	// maxRecheck is how long such a host is not probed at the most, however many there are: instances of one namespace must not have the hosts of all
+	// others probed hardly ever.
+	maxRecheck = 30 * time.Minute
 )
 
 // failureBackoff is how long after a failure a host is tried again.
@@ -69,9 +72,9 @@ func (h history) isWell() bool {
 }
 
 // recheckOf is how often each of so many hosts is probed with which all is well: as often as is wanted, and in large fleets not more often than
-// [maxRecheckRate] allows.
+// [maxRecheckRate] allows, but never less often than [maxRecheck] says.
 func recheckOf(wanted time.Duration, hosts int) time.Duration {
-	return max(wanted, time.Duration(hosts)*time.Second/maxRecheckRate)
+	return max(wanted, min(time.Duration(hosts)*time.Second/maxRecheckRate, maxRecheck))
 }
 
 // next says when to probe a host again. A time that has passed means now.

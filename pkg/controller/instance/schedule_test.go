@@ -45,7 +45,7 @@ func TestNext(t *testing.T) {
 
 // TestRecheckOf: what probes cost does not grow with the fleet above what is in the flag's text.
 func TestRecheckOf(t *testing.T) {
-	for hosts, want := range map[int]time.Duration{0: 5 * time.Minute, 3000: 5 * time.Minute, 6000: 10 * time.Minute, 10000: 1000 * time.Second} {
+	for hosts, want := range map[int]time.Duration{0: 5 * time.Minute, 3000: 5 * time.Minute, 6000: 10 * time.Minute, 10000: 1000 * time.Second, 60000: 30 * time.Minute} {
 		if got := recheckOf(5*time.Minute, hosts); got != want {
 			t.Errorf("%d hosts are probed every %s each, want %s", hosts, got, want)
 		}

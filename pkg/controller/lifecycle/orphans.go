@@ -42,10 +42,11 @@ func (r *Reconciler) followOrphans(ctx context.Context) error {
 func (r *Reconciler) endOrphans(ctx context.Context) error {
 	var instances v1alpha1.WindowsInstanceList
 	var pools v1alpha1.WindowsNodePoolList
-	if err := r.client.List(ctx, &instances); err != nil {
+	// The objects of the cache are shared; they are only read.
+	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing instances: %w", err)
 	}
-	if err := r.client.List(ctx, &pools); err != nil {
+	if err := r.client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pools: %w", err)
 	}
 	objects := map[string][]client.Object{}

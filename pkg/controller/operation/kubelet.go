@@ -52,10 +52,11 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
+	shortened := false
 	lacks := func(settle time.Duration) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
 			if settle > awaitedSettle && r.readyFor(e.clock.Now()) >= awaitedSettle && e.Policy.Awaited(e.key) {
-				settle = awaitedSettle
+				settle, shortened = awaitedSettle, true
 			}
 			return r.lacks(ctx, e, settle)
 		}
@@ -81,6 +82,10 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			}
 			return result{}, fmt.Errorf("Node %s became ready and did not stay so for %s: %w", op.Node.Name, settle, err)
 		}
+	}
+	if shortened {
+		return result{message: fmt.Sprintf("Node %s is ready. It was watched for %s in place of %s (spec.updateStrategy.rollingUpdate.settleSeconds), because hosts of other pools wait for the slot.",
+			op.Node.Name, awaitedSettle, settle)}, nil
 	}
 	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
 }

@@ -330,6 +330,9 @@ func TestSettleThatOthersWaitFor(t *testing.T) {
 			if took := step.FinishedAt.Sub(step.StartedAt.Time); op.Phase != v1alpha1.OperationSucceeded || took < tt.want || took > tt.want+5*time.Minute {
 				t.Errorf("it is %s after %s: %s", op.Phase, took, op.Message)
 			}
+			if told := strings.Contains(step.Message, "It was watched for 10m0s in place of 30m0s"); told != tt.awaited {
+				t.Errorf("the step says %q", step.Message)
+			}
 		})
 	}
 }

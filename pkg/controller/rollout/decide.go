@@ -90,7 +90,7 @@ type decision struct {
 //
 // Operations that have begun come first. Then comes the namespace with the fewest slots, and of equal ones the one that has waited longest. In a
 // namespace, what people asked for and repairs come first; then its pools are chosen in the same way, as the Machines of all pools may be in one
-// namespace. In a pool the order is: corrections of broken hosts, hosts whose last attempt did not fail, operations that wait already, as with
+// namespace. Slots of one kind do not wait for those of another. In a pool, whatever slots they need, the order is: corrections of broken hosts, hosts whose last attempt did not fail, operations that wait already, as with
 // downloaded updates of Windows, removals, the oldest host. What people asked for waits for the bound of the cluster only. An update that costs the
 // workload nothing waits for no slot. One that restarts services reaches one host of a pool first, and the others when that works.
 func decide(s state) decision {

@@ -88,6 +88,8 @@ func TestDecide(t *testing.T) {
 		})
 	}
 	canary := strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.Canary = new(intstr.FromString("50%")) })
+	openRemediation := remediation("40%")
+	openRemediation.Spec.UpdateStrategy.Window = nil
 	removedLately := &v1alpha1.WindowsNodePool{Status: v1alpha1.WindowsNodePoolStatus{RecentRemovals: []v1alpha1.PoolRemoval{{Name: "gone", Time: metav1.NewTime(testNow)}}}}
 	proven := func(at time.Duration) func(*host) {
 		return func(h *host) { h.update, h.updated, h.proves = false, true, testNow.Add(at) }
@@ -102,7 +104,9 @@ func TestDecide(t *testing.T) {
 		// ask, start and admit are names, and waits is what some of the others wait for.
 		ask, start, admit string
 		waits             map[string]string
-		again             time.Duration
+		// impact is the one of the first of start. Empty: any.
+		impact v1alpha1.ChangeImpact
+		again  time.Duration
 	}{
 		{name: "the first one is asked what it costs", hosts: []host{outdated("b", ""), outdated("a", "")}, ask: "a b", waits: map[string]string{"a": "is asked what its update costs"}},
 		{name: "it does not say", hosts: []host{outdated("a", "", func(h *host) { h.unknown, h.askAgain = "it is off.", testNow.Add(time.Minute) })}, waits: map[string]string{"a": "it is off."}, again: time.Minute},
@@ -192,6 +196,7 @@ func TestDecide(t *testing.T) {
 		{name: "what it did before proves nothing", hosts: []host{outdated("a", "", proven(-2*time.Hour)), outdated("b", restart), outdated("c", restart)}, start: "b"},
 		{name: "on ten at a time", hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(12, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09", waits: map[string]string{"h11": "10 other hosts are being changed: h00, h01, h02, h03, h04 and 5 more; services are restarted on at most 10 hosts of all pools at a time (10, or --max-disruptive-operations if that is more)"}},
 		{name: "on more if as many may be drained", most: 12, hosts: append([]host{outdated("a", "", proven(-time.Minute))}, many(13, restart)...), start: "h00 h01 h02 h03 h04 h05 h06 h07 h08 h09 h10 h11", waits: map[string]string{"h12": "12 other hosts are being changed: h00, h01, h02, h03, h04 and 7 more; services are restarted on at most 12 hosts of all pools at a time (10, or"}},
+		{name: "one that could not be drained keeps no others of its pool from that", pool: two, hosts: []host{outdated("a", drains, missed), outdated("b", restart)}, start: "a b"},
 		{name: "each pool has a first one", hosts: []host{outdated("a", restart), outdated("b", restart, in("ns", "q"))}, start: "a b"},
 
 		{name: "only on request", pool: onRequest, hosts: []host{outdated("a", restart), outdated("b", drains)}, waits: map[string]string{"a": "kubectl windows reconfigure NAME -n ns", "b": "Pool p is updated when somebody asks"}},
@@ -212,6 +217,7 @@ func TestDecide(t *testing.T) {
 		{name: "who asks for a restart of all asks for updates", pool: onRequest, hosts: []host{toRestart("a", func(h *host) {
 			h.update, h.impact, h.restart = true, restart, v1alpha1.CauseRestartRequested
 		})}, start: "a"},
+		{name: "also one that restarts services", hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, restart })}, start: "a", impact: restart},
 		{name: "in the window", pool: window("0 14 * * *"), hosts: []host{toRestart("a")}, waits: map[string]string{"a": "opens at"}, again: 2 * time.Hour},
 		{name: "not while one is broken", hosts: []host{toRestart("a"), outdated("b", "", isUpToDate, breaks)}, waits: map[string]string{"a": "Operation op-1 changed host b and failed."}},
 		{name: "nor by a restart, itself included", hosts: []host{toRestart("a", isDown, func(h *host) { h.broken = &v1alpha1.Operation{ID: "op-3", Type: v1alpha1.OperationReboot} })}, waits: map[string]string{"a": "Operation op-3 restarted host a and its Node is not ready any more."}},
@@ -222,6 +228,7 @@ func TestDecide(t *testing.T) {
 		{name: "restarted hosts are no canaries", pool: canary, hosts: []host{toRestart("a"), toRestart("b"), toRestart("c")}, start: "a", waits: map[string]string{"b": "a is out of service", "c": "a is out of service"}},
 
 		{name: "a host is repaired", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a"},
+		{name: "before the update of the same host, which would drain it", pool: openRemediation, hosts: []host{sick("a", v1alpha1.RemediateRestartServices, func(h *host) { h.update, h.impact = true, drains }), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a", impact: restart},
 		{name: "also with a restart, out of the window", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a"},
 		{name: "it is too early", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, again: time.Minute},
 		{name: "too many are unwell", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown), outdated("c", "", isUpToDate)}, waits: map[string]string{"a": "2 of the pool are not; at most 1 may be"}},
@@ -247,6 +254,9 @@ func TestDecide(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{tt.ask, tt.start, tt.admit}, []string{strings.Join(ask, " "), names(got.start), names(got.admit)}); diff != "" {
 				t.Errorf("asked, started, admitted (-want +got):\n%s", diff)
+			}
+			if tt.impact != "" && got.start[0].impact != tt.impact {
+				t.Errorf("the impact is %s, want %s", got.start[0].impact, tt.impact)
 			}
 			for key, why := range got.waits {
 				if want := tt.waits[key.Name]; !strings.Contains(why.describe(got.poolOf[key]), want) {

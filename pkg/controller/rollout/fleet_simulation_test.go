@@ -21,7 +21,7 @@ import (
 
 var (
 	fleetHosts = flag.Int("fleet.hosts", 200, "how many hosts TestSimulatedFleet has")
-	fleetSeed  = flag.Uint64("fleet.seed", 2, "what happens in TestSimulatedFleet")
+	fleetSeed  = flag.Uint64("fleet.seed", 5, "what happens in TestSimulatedFleet")
 )
 
 // fleetPools is how many pools a fleet has.

@@ -288,12 +288,51 @@ func TestTurn(t *testing.T) {
 // TestTurnIsRemembered: what a pool had is remembered for a week when its hosts have forgotten it, or are gone.
 func TestTurnIsRemembered(t *testing.T) {
 	lasts := map[poolKey]servedUntil{{"ns", "gone"}: {slotDisruption: testNow.Add(-time.Hour)}, {"ns", "long gone"}: {slotDisruption: testNow.Add(-servedFor)}}
-	got := decide(state{disruptions: 1, now: testNow, served: lasts, hosts: []host{
+	pools := map[poolKey]policy{}
+	for _, name := range []string{"p", "q", "gone"} {
+		pools[poolKey{"ns", name}] = policyOf(nil, 0)
+	}
+	got := decide(state{disruptions: 1, now: testNow, pools: pools, served: lasts, hosts: []host{
 		outdated("a", "", isUpToDate, changing(slotDisruption)), outdated("b", "", isUpToDate, in("ns", "q"), hadTurn),
 	}}).served
 	want := map[poolKey]servedUntil{{"ns", "gone"}: lasts[poolKey{"ns", "gone"}], {"ns", "p"}: {slotDisruption: testNow}, {"ns", "q"}: {slotDisruption: testNow}}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestTurnsOfPoolsThatDoNotExist: a host whose instance names one pool after the other fills no memory, and its namespace does not come first for it.
+func TestTurnsOfPoolsThatDoNotExist(t *testing.T) {
+	var served map[poolKey]servedUntil
+	for _, name := range []string{"x1", "x2", "x3"} {
+		served = decide(state{disruptions: 1, now: testNow, served: served, hosts: []host{outdated("a", "", isUpToDate, in("ns", name), hadTurn)}}).served
+	}
+	if want := map[poolKey]servedUntil{{"ns", ""}: {slotDisruption: testNow}}; !maps.Equal(served, want) {
+		t.Errorf("got %v, want %v", served, want)
+	}
+	got := decide(state{disruptions: 1, now: testNow, served: served, hosts: []host{outdated("a", v1alpha1.ImpactDrain), outdated("z", v1alpha1.ImpactDrain, in("other", "p"))}})
+	if names(got.start) != "z" {
+		t.Errorf("%s comes first, want z", names(got.start))
+	}
+}
+
+// TestTurnsAfterAClockThatWasAhead: a time that is still to come puts neither a pool nor its namespace last.
+func TestTurnsAfterAClockThatWasAhead(t *testing.T) {
+	ahead := testNow.Add(48 * time.Hour)
+	pools := map[poolKey]policy{{"ns", "p"}: policyOf(nil, 0), {"ns", "q"}: policyOf(nil, 0), {"other", "p"}: policyOf(nil, 0)}
+	for name, s := range map[string]state{
+		"remembered": {served: map[poolKey]servedUntil{{"ns", "p"}: {slotDisruption: ahead}}, hosts: []host{outdated("a", v1alpha1.ImpactDrain)}},
+		"recorded":   {hosts: []host{outdated("a", v1alpha1.ImpactDrain, func(h *host) { h.lastServed[slotDisruption] = ahead })}},
+	} {
+		s.now, s.disruptions, s.pools = testNow, 1, pools
+		s.hosts = append(s.hosts, outdated("b", v1alpha1.ImpactDrain, in("ns", "q"), hadTurn), outdated("z", v1alpha1.ImpactDrain, in("other", "p"), hadTurn))
+		got := decide(s)
+		if names(got.start) != "a" {
+			t.Errorf("%s: %s comes first, want a", name, names(got.start))
+		}
+		if until := got.served[poolKey{"ns", "p"}][slotDisruption]; until.After(testNow) {
+			t.Errorf("%s: until %s is remembered", name, until)
+		}
 	}
 }
 

@@ -104,9 +104,9 @@ func newPass(s state) *pass {
 		of := p.sums[h.pool]
 		if of == nil {
 			of = &sum{window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
-			of.serve(slotDisruption, p.policy(h.pool).removed)
+			of.serve(slotDisruption, p.past(p.policy(h.pool).removed))
 			for kind, until := range p.state.served[h.pool] {
-				of.serve(slot(kind), until)
+				of.serve(slot(kind), p.past(until))
 			}
 			p.sums[h.pool] = of
 		}
@@ -134,7 +134,7 @@ func newPass(s state) *pass {
 		}
 		of.proves = later(of.proves, h.proves)
 		for kind, until := range h.lastServed {
-			of.serve(slot(kind), until)
+			of.serve(slot(kind), p.past(until))
 			p.noteServed(h.pool.namespace, slot(kind), until)
 		}
 		if h.unavailable() {
@@ -160,20 +160,37 @@ func newPass(s state) *pass {
 // noteServed notes that a host of a namespace had a slot until a time.
 func (p *pass) noteServed(namespace string, s slot, until time.Time) {
 	of := p.shares[namespace]
-	of.serve(s, until)
+	of.serve(s, p.past(until))
 	p.shares[namespace] = of
 }
 
+// maxAhead is how far after now a time may be that was written by another clock, or before this one was set.
+const maxAhead = time.Minute
+
+// past is a time at which a host gave back a slot, and zero if that is still to come: a clock that was ahead for a moment must not put a pool last
+// until then.
+func (p *pass) past(until time.Time) time.Time {
+	if until.After(p.now.Add(maxAhead)) {
+		return time.Time{}
+	}
+	return until
+}
+
 // rememberServed returns until when each pool had slots, as far as that is worth remembering: hosts forget it with their histories, and those that are
-// removed with everything. Those that hosts have now count until now.
+// removed with everything. Those that hosts have now count until now. Of pools that do not exist, which hosts can name without end, only their namespaces
+// are remembered.
 func (p *pass) rememberServed() map[poolKey]servedUntil {
 	served := map[poolKey]servedUntil{}
 	note := func(key poolKey, s slot, until time.Time) {
-		if p.now.Sub(until) < servedFor {
-			of := served[key]
-			of[s] = later(of[s], until)
-			served[key] = of
+		if p.now.Sub(p.past(until)) >= servedFor {
+			return
 		}
+		if _, exists := p.pools[key]; !exists {
+			key.name = ""
+		}
+		of := served[key]
+		of[s] = later(of[s], until)
+		served[key] = of
 	}
 	for key, at := range p.state.served {
 		for kind, until := range at {

@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +53,7 @@ func (p *pass) serve() {
 		slices.SortStableFunc(candidates, compareInLine)
 	}
 	for {
-		var best candidate
+		next := map[poolKey]candidate{}
 		for of, candidates := range lines {
 			at := slices.IndexFunc(candidates, func(c candidate) bool { return !p.granted.Has(c.key) && p.blockedBy(c).kind == "" })
 			if at < 0 {
@@ -60,14 +61,14 @@ func (p *pass) serve() {
 				continue
 			}
 			lines[of] = candidates[at:]
-			if first := candidates[at]; best.host == nil || p.compare(first, best) < 0 {
-				best = first
+			if other, ok := next[of.pool]; !ok || compareInPool(candidates[at], other) < 0 {
+				next[of.pool] = candidates[at]
 			}
 		}
-		if best.host == nil {
+		if len(next) == 0 {
 			break
 		}
-		p.grant(best)
+		p.grant(slices.MinFunc(slices.Collect(maps.Values(next)), p.compare))
 	}
 	waiting := sets.New[types.NamespacedName]()
 	for _, c := range p.queue {
@@ -93,17 +94,23 @@ func (p *pass) noteBlocked(c candidate) {
 	c.unremedied = c.unremedied || c.cause == v1alpha1.CauseNodeNotReady && why.kind.lasts()
 }
 
-// compare says which of two candidates is first, as [decide] describes it.
+// compare says which of two candidates of different pools is first, as [decide] describes it. Slots of different kinds do not wait for one another:
+// those for restarts of services are given first only so that what is behind them in their pools is compared with its like.
 func (p *pass) compare(a, b candidate) int {
 	kind := slotOf(a.impact)
 	return cmp.Or(
 		compareBools(a.takesTurns(), b.takesTurns()),
-		-cmp.Compare(kind, slotOf(b.impact)), // which do not wait for one another
+		cmp.Compare(kind, slotOf(b.impact)),
 		p.shares[a.pool.namespace][kind].compare(p.shares[b.pool.namespace][kind]),
 		-compareBools(a.urgent(), b.urgent()),
 		p.sums[a.pool].turns[kind].compare(p.sums[b.pool].turns[kind]),
 		compareInLine(a, b),
 	)
+}
+
+// compareInPool says which of two candidates of a pool is first, whatever slots they need: they may be of one host.
+func compareInPool(a, b candidate) int {
+	return cmp.Or(compareBools(a.takesTurns(), b.takesTurns()), compareInLine(a, b))
 }
 
 // compareInLine says which of two candidates of a pool is first, as [decide] describes it. It does not depend on what has been granted before.

@@ -207,7 +207,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 		pool := &pools.Items[i]
 		key := poolKey{pool.Namespace, pool.Name}
 		byName[key] = pool
-		if sizes[key] > 0 || len(pool.Status.RecentRemovals) > 0 { // of others nothing is decided
+		if _, served := s.served[key]; sizes[key] > 0 || served || len(pool.Status.RecentRemovals) > 0 { // of others nothing is decided
 			in.pools[key] = policyOf(pool, max(sizes[key], int(pool.Status.DesiredReplicas)))
 		}
 	}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"encoding/json"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestCompactInstance: what the cache keeps of instances says the same, has no room that is not used, and each word once.
+func TestCompactInstance(t *testing.T) {
+	stored := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply}}}}
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionNodeReady, v1alpha1.ConditionUpToDate} {
+		stored.Status.Conditions = append(stored.Status.Conditions, metav1.Condition{Type: kind, Reason: "Fine", Status: metav1.ConditionTrue, Message: "It is."})
+	}
+	operation := v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, Revision: "r1"}
+	for _, name := range []string{v1alpha1.StepPlan, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepApply, v1alpha1.StepNodeReady} {
+		operation.Steps = append(operation.Steps, v1alpha1.OperationStep{Name: name, State: v1alpha1.StepSucceeded})
+	}
+	stored.Status.Operation = operation.DeepCopy()
+	for range 5 {
+		stored.Status.History = append(stored.Status.History, *operation.DeepCopy())
+	}
+	text, err := json.Marshal(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := make([]*v1alpha1.WindowsInstance, 2)
+	for n := range kept {
+		decoded := &v1alpha1.WindowsInstance{}
+		if err := json.Unmarshal(text, decoded); err != nil {
+			t.Fatal(err)
+		}
+		got, err := compactInstance(decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[n] = got.(*v1alpha1.WindowsInstance) //nolint:forcetypeassert // a panic says it as well
+		if diff := cmp.Diff(stored, kept[n]); diff != "" {
+			t.Errorf("it says something else (-want +got):\n%s", diff)
+		}
+	}
+	for _, i := range kept {
+		for name, lengths := range map[string][2]int{
+			"conditions": {len(i.Status.Conditions), cap(i.Status.Conditions)},
+			"history":    {len(i.Status.History), cap(i.Status.History)},
+			"steps":      {len(i.Status.History[0].Steps), cap(i.Status.History[0].Steps)},
+		} {
+			if lengths[0] != lengths[1] {
+				t.Errorf("%d %s have room for %d", lengths[0], name, lengths[1])
+			}
+		}
+	}
+	same := func(what, a, b string) {
+		if unsafe.StringData(a) != unsafe.StringData(b) {
+			t.Errorf("%s %q is kept twice", what, a)
+		}
+	}
+	a, b := kept[0], kept[1]
+	same("condition", a.Status.Conditions[0].Type, b.Status.Conditions[0].Type)
+	same("step", a.Status.History[0].Steps[2].Name, b.Status.Operation.Steps[2].Name)
+	same("revision", a.Status.History[4].Revision, b.Status.Operation.Revision)
+	same("manager", a.ManagedFields[0].Manager, b.ManagedFields[0].Manager)
+
+	other := &v1alpha1.WindowsNodePool{}
+	if got, err := compactInstance(other); got != any(other) || err != nil {
+		t.Errorf("something else became %v: %v", got, err)
+	}
+}
