@@ -2360,7 +2360,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 					},
 					"settleSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
+							Description: "For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only then that has succeeded: the Node is uncordoned, and the next host follows. After ten minutes that ends while hosts of other pools wait for the slot of the host, as the operation then says; with more slots (--max-disruptive-operations) they wait for less. Empty: as the flag --node-settle-time of windows-controller says, 30 by default.",
 							Minimum:     ptr.To[float64](0),
 							Maximum:     ptr.To[float64](86400),
 							Type:        []string{"integer"},

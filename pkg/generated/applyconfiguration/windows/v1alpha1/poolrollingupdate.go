@@ -46,7 +46,8 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// payload. windows-controller says in status.rolledBack what it does about it. Empty: nothing is undone.
 	Undo *PoolUndoApplyConfiguration `json:"undo,omitempty"`
 	// For how many seconds the Node of a host must stay ready after services of it, or Windows, were restarted. Only
-	// then that has succeeded: the Node is uncordoned, and the next host follows. Empty: as the flag --node-settle-time of
+	// then that has succeeded: the Node is uncordoned, and the next host follows. After ten minutes that ends while hosts of other
+	// pools wait for the slot of the host, as the operation then says; with more slots (--max-disruptive-operations) they wait for less. Empty: as the flag --node-settle-time of
 	// windows-controller says, 30 by default.
 	SettleSeconds *int32 `json:"settleSeconds,omitempty"`
 }
