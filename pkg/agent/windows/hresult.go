@@ -38,13 +38,18 @@ func (e hresultError) Error() string {
 	return text
 }
 
-// notBegun says whether it is the code of a Windows Update Agent that did nothing about an update: another operation runs, its service stops, or
-// does not answer (WU_E_INSTALL_NOT_ALLOWED, WU_E_OPERATIONINPROGRESS, WU_E_SERVICE_STOP, WU_E_NO_SERVICE; RPC_S_SERVER_UNAVAILABLE, RPC_S_CALL_FAILED,
-// RPC_S_CALL_FAILED_DNE).
+// notBegun says whether it is the code of a Windows Update Agent that has certainly done nothing about an update: another operation runs, or its service
+// is not there (WU_E_INSTALL_NOT_ALLOWED, WU_E_OPERATIONINPROGRESS, WU_E_NO_SERVICE; RPC_S_SERVER_UNAVAILABLE, RPC_S_CALL_FAILED_DNE).
 func (e hresultError) notBegun() bool {
 	switch uint32(e) {
-	case 0x80240016, 0x80240009, 0x8024001e, 0x80240001, 0x800706ba, 0x800706be, 0x800706bf:
+	case 0x80240016, 0x80240009, 0x80240001, 0x800706ba, 0x800706bf:
 		return true
 	}
 	return false
+}
+
+// downloadNotBegun is notBegun for a download, which may also be repeated when the service stopped in the middle of it (WU_E_SERVICE_STOP, RPC_S_CALL_FAILED).
+// An update that ends the service while it is installed has failed: the host would be drained for it again and again.
+func (e hresultError) downloadNotBegun() bool {
+	return e.notBegun() || e == 0x8024001e || e == 0x800706be
 }

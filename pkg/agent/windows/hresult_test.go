@@ -30,11 +30,16 @@ func TestFeatureWithoutFiles(t *testing.T) {
 	}
 }
 
-// TestNotBegun: what Windows refuses because of something else says nothing about the updates that were to be installed.
+// TestNotBegun: what Windows refuses because of something else says nothing about the updates that were to be installed. A service that stops
+// in the middle of an installation may have been stopped by them.
 func TestNotBegun(t *testing.T) {
-	for code, want := range map[hresultError]bool{0x80240016: true, 0x8024001e: true, 0x800706ba: true, 0x80240013: false, 0x80073712: false, 0x800f0922: false} {
-		if got := code.notBegun(); got != want {
-			t.Errorf("%#x: got %v", uint32(code), got)
+	for code, want := range map[hresultError]struct{ install, download bool }{
+		0x80240016: {true, true}, 0x80240009: {true, true}, 0x80240001: {true, true}, 0x800706ba: {true, true}, 0x800706bf: {true, true},
+		0x800706be: {false, true}, 0x8024001e: {false, true},
+		0x80240013: {}, 0x80073712: {}, 0x800f0922: {},
+	} {
+		if install, download := code.notBegun(), code.downloadNotBegun(); install != want.install || download != want.download {
+			t.Errorf("%#x: an installation %v, a download %v", uint32(code), install, download)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (updateAgent) Download(_ context.Context, id updates.Identity) error {
 		}
 		result, err := getObject[downloadResult](downloader, downloader.methods.Download)
 		if err != nil {
-			return callError(err)
+			return callError(err, hresultError.downloadNotBegun)
 		}
 		defer result.release()
 		return outcome(result, result.methods.GetResultCode, result.methods.GetHResult)
@@ -126,7 +126,7 @@ func (updateAgent) Install(ctx context.Context, ids []updates.Identity) ([]updat
 		}
 		result, err := getObject[installationResult](installer, installer.methods.Install)
 		if err != nil {
-			return callError(err)
+			return callError(err, hresultError.notBegun)
 		}
 		defer result.release()
 		for n, at := range found {
@@ -157,10 +157,11 @@ func awaitIdle(ctx context.Context, installer *comObject[updateInstaller]) error
 	}
 }
 
-// callError is the error of a call that was to download or install updates. Windows may refuse that for what has nothing to do with them.
-func callError(err error) error {
+// callError is the error of a call that was to download or install updates. Windows may refuse that for what has nothing to do with them, of
+// which notBegun knows the codes.
+func callError(err error, notBegun func(hresultError) bool) error {
 	err = updateError(err)
-	if code, ok := errors.AsType[hresultError](err); ok && code.notBegun() {
+	if code, ok := errors.AsType[hresultError](err); ok && notBegun(code) {
 		return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
 	}
 	return err
