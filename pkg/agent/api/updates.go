@@ -43,6 +43,8 @@ type WindowsUpdates struct {
 	Failures []UpdateFailure `json:"failures,omitempty"`
 	// Unproven are updates that were installed, and that no search has found to be so yet, in another boot if they need a restart.
 	Unproven []InstalledUpdate `json:"unproven,omitempty"`
+	// Untried are updates about which Windows did nothing when they were requested last. When that is so in two requests in a row, they have failed.
+	Untried []UntriedUpdate `json:"untried,omitempty"`
 	// Attempt is what was requested last, and what became of it. Nil: nothing was.
 	Attempt *UpdateAttempt `json:"attempt,omitempty"`
 }
@@ -109,6 +111,15 @@ type InstalledUpdate struct {
 	RebootRequired bool `json:"rebootRequired,omitempty"`
 	// SecondRestart: Windows was restarted for it, and waited for another restart after that. BootID is that boot then.
 	SecondRestart bool `json:"secondRestart,omitempty"`
+}
+
+// UntriedUpdate is an update about which Windows did nothing: it did not begin, or did not offer the update any more.
+type UntriedUpdate struct {
+	ID       string `json:"id"`
+	Revision int    `json:"revision"`
+	// Request is the ID of the request in which that was, and Action what was to be done.
+	Request string       `json:"request"`
+	Action  UpdateAction `json:"action"`
 }
 
 // UpdateScope is which updates are meant.

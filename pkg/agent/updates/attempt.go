@@ -162,12 +162,16 @@ func (u *Updater) download(ctx context.Context, known *api.WindowsUpdates) error
 		}
 		switch {
 		case errors.Is(err, ErrNotBegun):
+			u.untried(known, p, "it cannot be downloaded", err)
 			return err
 		case errors.Is(err, ErrNotOffered):
+			u.untried(known, p, "it cannot be downloaded", err)
 			u.outdated(known)
 		case err != nil:
+			u.tried(known, p)
 			u.failed(known, p, fmt.Errorf("it cannot be downloaded: %w", err))
 		default:
+			u.tried(known, p)
 			p.Downloaded = true
 			a.Succeeded = append(a.Succeeded, p.Name())
 		}
@@ -268,9 +272,13 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 		a.RebootRequired = true
 		return err
 	case errors.Is(err, ErrNotBegun):
+		for _, p := range list {
+			u.untried(known, p, "it cannot be installed", err)
+		}
 		return err
 	case err != nil:
 		for _, p := range list {
+			u.tried(known, p)
 			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", err))
 		}
 		return err
@@ -281,10 +289,13 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 		a.Done++
 		switch err := results[n].Err; {
 		case errors.Is(err, ErrNotOffered):
+			u.untried(known, p, "it cannot be installed", err)
 			u.outdated(known)
 		case err != nil:
+			u.tried(known, p)
 			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", err))
 		default:
+			u.tried(known, p)
 			a.Succeeded = append(a.Succeeded, p.Name())
 			known.Unproven = append(known.Unproven, api.InstalledUpdate{
 				ID: p.ID, Revision: p.Revision, Name: p.Name(), Security: p.Security, BootID: boot, Request: a.Request.ID, RebootRequired: restart,
@@ -294,7 +305,27 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 	return nil
 }
 
-// outdated has it searched again soon, as what is known is not offered any more. That is no failure of an update: another one has taken its place.
+// untried keeps that Windows did nothing about an update. At first that says nothing about it: another one has taken its place, or something else
+// failed. When it was so in the request before as well, it is a failure of the update: the host would be drained for it again and again.
+func (u *Updater) untried(known *api.WindowsUpdates, p *api.Update, what string, err error) {
+	r := known.Attempt.Request
+	again := slices.ContainsFunc(known.Untried, func(n api.UntriedUpdate) bool {
+		return n.ID == p.ID && n.Revision == p.Revision && n.Action == r.Action && n.Request != r.ID
+	})
+	u.tried(known, p)
+	known.Untried = append(known.Untried, api.UntriedUpdate{ID: p.ID, Revision: p.Revision, Request: r.ID, Action: r.Action})
+	if again {
+		u.failed(known, p, fmt.Errorf("%s, as in the operation before: %w", what, err))
+	}
+}
+
+// tried ends what untried keeps of an update.
+func (u *Updater) tried(known *api.WindowsUpdates, p *api.Update) {
+	action := known.Attempt.Request.Action
+	known.Untried = slices.DeleteFunc(known.Untried, func(n api.UntriedUpdate) bool { return n.ID == p.ID && n.Action == action })
+}
+
+// outdated has it searched again soon, as what is known is not offered any more.
 func (u *Updater) outdated(known *api.WindowsUpdates) { known.BootID = "" }
 
 // prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
@@ -322,9 +353,11 @@ func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot str
 		}
 	}
 	known.Unproven = unproven
-	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool {
-		return !slices.ContainsFunc(known.Pending, func(p api.Update) bool { return p.ID == f.ID && p.Revision == f.Revision })
-	})
+	waits := func(id string, revision int) bool {
+		return slices.ContainsFunc(known.Pending, func(p api.Update) bool { return p.ID == id && p.Revision == revision })
+	}
+	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool { return !waits(f.ID, f.Revision) })
+	known.Untried = slices.DeleteFunc(known.Untried, func(n api.UntriedUpdate) bool { return !waits(n.ID, n.Revision) })
 }
 
 // noteInteractive keeps of interactive updates why they are not installed, so that nobody has to try it.

@@ -569,6 +569,79 @@ func TestNotBegun(t *testing.T) {
 	}
 }
 
+// TestUntriedTwice: an update about which Windows does nothing in two operations in a row has failed, as the host would be drained for it again and again.
+func TestUntriedTwice(t *testing.T) {
+	notBegun, notOffered := fmt.Errorf("%w: HRESULT 0x800706ba", updates.ErrNotBegun), updates.ErrNotOffered
+	for _, tt := range []struct {
+		name   string
+		action api.UpdateAction
+		err    error
+		whole  bool // the call fails, and not the update
+		want   string
+	}{
+		{"a download is not begun", api.ActionDownload, notBegun, true, "KB501: it cannot be downloaded, as in the operation before: it was not begun: HRESULT 0x800706ba"},
+		{"an installation is not begun", api.ActionInstall, notBegun, true, "KB501: it cannot be installed, as in the operation before: it was not begun: HRESULT 0x800706ba"},
+		{"it is not offered for download", api.ActionDownload, notOffered, true, "KB501: it cannot be downloaded, as in the operation before: the server does not offer it any more"},
+		{"it is not offered for installation", api.ActionInstall, notOffered, false, "KB501: it cannot be installed, as in the operation before: the server does not offer it any more"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t).withService()
+			h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+			operation := func(id string, source updates.Source) *api.UpdateAttempt {
+				t.Helper()
+				if tt.action == api.ActionInstall {
+					h.ask(api.UpdatesRequest{ID: id, Action: api.ActionDownload, Scope: api.UpdatesSecurity})
+				}
+				if _, err := updates.Request(h, api.UpdatesRequest{ID: id, Action: tt.action, Scope: api.UpdatesSecurity}); err != nil {
+					t.Fatal(err)
+				}
+				h.look(t.Context(), source)
+				return h.known().Attempt
+			}
+			if a := operation("op-1", doesNothing{h, tt.err, tt.whole}); a.EndedAt.IsZero() || len(a.Failures)+len(h.known().Failures) > 0 {
+				t.Errorf("the first time: %+v", a)
+			}
+			a := operation("op-2", doesNothing{h, tt.err, tt.whole})
+			if diff := gocmp.Diff([]string{tt.want}, failures(a.Failures)); diff != "" {
+				t.Errorf("the second time (-want +got):\n%s", diff)
+			}
+			h.run(time.Minute) // it is searched again, and still waits
+			if a := h.ask(api.UpdatesRequest{ID: "op-3", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Total != 0 {
+				t.Errorf("it is tried again at once: %+v", a)
+			}
+			h.now = h.now.Add(25 * time.Hour)
+			if a := operation("op-4", doesNothing{h, errors.New("HRESULT 0x80070643"), tt.whole}); len(a.Failures) != 1 {
+				t.Errorf("it is tried a day later: %+v", a)
+			}
+			h.now = h.now.Add(25 * time.Hour)
+			if a := operation("op-5", doesNothing{h, tt.err, tt.whole}); a.Total != 1 || len(a.Failures) > 0 {
+				t.Errorf("Windows did something about it in between: %+v", a)
+			}
+		})
+	}
+}
+
+// doesNothing fails, for the whole call or for each update.
+type doesNothing struct {
+	updates.Source
+
+	err   error
+	whole bool
+}
+
+func (s doesNothing) Download(context.Context, updates.Identity) error { return s.err }
+
+func (s doesNothing) Install(_ context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	if s.whole {
+		return nil, s.err
+	}
+	results := make([]updates.Result, len(ids))
+	for i := range results {
+		results[i].Err = s.err
+	}
+	return results, nil
+}
+
 // TestClockRanAhead: a failure in the future is not believed, so that it puts nothing off for longer than a day.
 func TestClockRanAhead(t *testing.T) {
 	for _, ahead := range []time.Duration{2 * time.Hour, 300 * 24 * time.Hour} {
