@@ -44,7 +44,11 @@ func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot st
 		return false, nil
 	}
 	if a == nil || a.Request != *request {
-		a = &api.UpdateAttempt{Request: *request, StartedAt: u.Now()}
+		next := &api.UpdateAttempt{Request: *request, StartedAt: u.Now()}
+		if a != nil && a.Request.ID == request.ID && a.Request.Action == api.ActionInstall && request.Action == api.ActionVerify {
+			next.Succeeded = a.Succeeded // the search after a boot may have proven them already
+		}
+		a = next
 	}
 	a.Starts++
 	known.Attempt = a
@@ -81,6 +85,9 @@ func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot st
 		if f.Request == request.ID {
 			a.Failures = append(a.Failures, f)
 		}
+	}
+	if request.Action == api.ActionVerify {
+		a.Succeeded = proven(known, err)
 	}
 	return true, u.keep(known)
 }
@@ -358,6 +365,17 @@ func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot str
 	}
 	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool { return !waits(f.ID, f.Revision) })
 	known.Untried = slices.DeleteFunc(known.Untried, func(n api.UntriedUpdate) bool { return !waits(n.ID, n.Revision) })
+}
+
+// proven are those of the updates that a request has installed of which its verification, which ended with err, has found nothing else.
+func proven(known *api.WindowsUpdates, err error) []string {
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(known.Attempt.Succeeded, func(name string) bool {
+		return slices.ContainsFunc(known.Unproven, func(i api.InstalledUpdate) bool { return i.Name == name }) ||
+			slices.ContainsFunc(known.Attempt.Failures, func(f api.UpdateFailure) bool { return f.Name == name })
+	})
 }
 
 // noteInteractive keeps of interactive updates why they are not installed, so that nobody has to try it.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -86,6 +87,37 @@ func TestInstall(t *testing.T) {
 	h.run(time.Hour)
 	if h.downloads != 1 || h.installs != 1 {
 		t.Errorf("%d downloads and %d installations, want one of each", h.downloads, h.installs)
+	}
+}
+
+// TestVerify: it names what was installed and is proven to be, also when the search after the boot has found that out before.
+func TestVerify(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*host)
+		want   []string
+	}{
+		{"the verification finds it out", func(*host) {}, []string{"KB502"}},
+		{"a search before it has", func(h *host) { h.run(time.Second) }, []string{"KB502"}},
+		{"the search fails", func(h *host) { h.offer(agenthost.Update{FailSearch: "HRESULT 0x8024402c"}) }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t).withService()
+			bad := offer("1", "Cumulative update", updates.ClassSecurity)
+			bad.TakenBack = true
+			h.offer(bad, offer("2", "Another one", updates.ClassSecurity))
+			h.ask(request(api.ActionDownload))
+			h.ask(request(api.ActionInstall))
+			h.boot = "boot-2"
+			tt.change(h)
+			if a := h.ask(request(api.ActionVerify)); !gocmp.Equal(a.Succeeded, tt.want, cmpopts.EquateEmpty()) {
+				t.Errorf("got %+v", a)
+			}
+		})
+	}
+	h := newHost(t).withService()
+	if a := h.ask(request(api.ActionVerify)); len(a.Succeeded) > 0 {
+		t.Errorf("nothing was installed: %+v", a)
 	}
 }
 

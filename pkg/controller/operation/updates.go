@@ -94,6 +94,8 @@ func (e *execution) verifyUpdates(ctx context.Context) (result, error) {
 		return result{message: "It could not be verified now: " + a.Error + "."}, nil
 	case a.RebootRequired:
 		return result{message: fmt.Sprintf("Windows waits for another restart, with which it completes what was installed: kubectl windows reboot %s -n %s", e.key.Name, e.key.Namespace)}, nil
+	case len(a.Succeeded) == 0:
+		return result{message: "The host has searched for updates of Windows again."}, nil
 	}
 	return result{message: "Windows does not offer again what was installed."}, nil
 }

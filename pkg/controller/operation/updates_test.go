@@ -77,6 +77,7 @@ func goodUpdates() map[api.UpdateAction]api.UpdateAttempt {
 	return map[api.UpdateAction]api.UpdateAttempt{
 		api.ActionDownload: {Total: 1, Succeeded: []string{kb}},
 		api.ActionInstall:  {Total: 1, Succeeded: []string{kb}, RebootRequired: true},
+		api.ActionVerify:   {Succeeded: []string{kb}},
 	}
 }
 
@@ -157,6 +158,31 @@ func TestUpdates(t *testing.T) {
 				if r.ID != op.ID || r.Scope != api.UpdatesSecurity || r.Retry {
 					t.Errorf("request %+v", r)
 				}
+			}
+		})
+	}
+}
+
+// TestVerifiedUpdates: what the last step says of the updates that were installed, if any were.
+func TestVerifiedUpdates(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(map[api.UpdateAction]api.UpdateAttempt)
+		want   string
+	}{
+		{"they are proven", func(map[api.UpdateAction]api.UpdateAttempt) {}, "Windows does not offer again what was installed."},
+		{"nothing was installed before the restart", func(ends map[api.UpdateAction]api.UpdateAttempt) {
+			ends[api.ActionInstall] = api.UpdateAttempt{Total: 1, Error: "Windows has to be restarted first", RebootRequired: true}
+			ends[api.ActionVerify] = api.UpdateAttempt{}
+		}, "The host has searched for updates of Windows again."},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))))
+			f.host.updates.ends = goodUpdates()
+			tt.change(f.host.updates.ends)
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.FindStep(v1alpha1.StepVerifyUpdates).Message != tt.want {
+				t.Errorf("it is %s: %s; verified: %s", op.Phase, op.Message, op.FindStep(v1alpha1.StepVerifyUpdates).Message)
 			}
 		})
 	}
