@@ -104,7 +104,7 @@ type InstalledUpdate struct {
 	Revision int    `json:"revision"`
 	Name     string `json:"name"`
 	Security bool   `json:"security,omitempty"`
-	// BootID is the boot in which that was, and Request the ID of the request.
+	// BootID is the boot in which that was, and Request the ID of the request. With SecondRestart it is the one that has Windows restarted again.
 	BootID  string `json:"bootID"`
 	Request string `json:"request"`
 	// RebootRequired says whether Windows has to be restarted for what that request has installed.

@@ -221,8 +221,11 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 	a := known.Attempt
 	list := slices.DeleteFunc(wanted(known, a.Request, u.Now()), func(p *api.Update) bool { return !p.Downloaded || p.Interactive })
 	a.Total, a.Done, a.Succeeded = len(list), 0, nil
-	for _, i := range known.Unproven { // before an interruption
-		if i.Request == a.Request.ID {
+	for n, i := range known.Unproven {
+		switch {
+		case i.SecondRestart && i.BootID == boot:
+			known.Unproven[n].Request = a.Request.ID // it has Windows restarted, and is told when that did not help
+		case i.Request == a.Request.ID && !i.SecondRestart: // before an interruption
 			a.Succeeded = append(a.Succeeded, i.Name)
 		}
 	}
@@ -337,15 +340,20 @@ func (u *Updater) outdated(known *api.WindowsUpdates) { known.BootID = "" }
 
 // prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
 // may take them back, and then offers them again. What needs no restart may be offered as before, too, and would be installed
-// again and again. Some need a second restart, for which Windows waits then.
+// again and again. Some need a second restart, for which Windows waits then. A verification is told of all that it finds, whoever has installed it.
 func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot string) {
 	restartPending := sync.OnceValue(func() bool {
 		pending, err := u.Source.RestartPending(ctx)
 		return pending && err == nil
 	})
+	verifies := known.Attempt != nil && known.Attempt.EndedAt.IsZero() && known.Attempt.Request.Action == api.ActionVerify
 	var unproven []api.InstalledUpdate
 	for _, i := range known.Unproven {
 		at := slices.IndexFunc(known.Pending, func(p api.Update) bool { return p.ID == i.ID && p.Revision == i.Revision })
+		request := i.Request
+		if verifies {
+			request = known.Attempt.Request.ID
+		}
 		switch {
 		case at < 0:
 		case i.BootID == boot && i.RebootRequired: // it may be completed by that
@@ -354,9 +362,9 @@ func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot str
 			i.BootID, i.RebootRequired, i.SecondRestart = boot, true, true
 			unproven = append(unproven, i)
 		case i.BootID == boot:
-			u.failedFor(known, &known.Pending[at], i.Request, api.ActionVerify, errors.New("Windows has installed it, and offers it as before"))
+			u.failedFor(known, &known.Pending[at], request, api.ActionVerify, errors.New("Windows has installed it, and offers it as before"))
 		default:
-			u.failedFor(known, &known.Pending[at], i.Request, api.ActionVerify, errors.New("Windows has installed it, and taken it back while it restarted"))
+			u.failedFor(known, &known.Pending[at], request, api.ActionVerify, errors.New("Windows has installed it, and taken it back while it restarted"))
 		}
 	}
 	known.Unproven = unproven

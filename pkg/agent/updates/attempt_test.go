@@ -808,8 +808,50 @@ func TestSecondRestart(t *testing.T) {
 			t.Errorf("after the first restart: %+v", a)
 		}
 	}
-	if a := verify("boot-3", "op-3"); a.RebootRequired || len(h.known().Failures) != 1 || !strings.Contains(h.known().Failures[0].Error, "taken it back") {
+	if a := verify("boot-3", "op-3"); a.RebootRequired || len(a.Failures) != 1 || len(h.known().Failures) != 1 || !strings.Contains(h.known().Failures[0].Error, "taken it back") {
 		t.Errorf("after the second restart: %+v, %+v", a, h.known().Failures)
+	}
+}
+
+// TestSecondRestartInVain: the operation that restarts Windows the second time is told that it did not help, also when the search after the boot
+// has found that out before its verification. It has installed nothing itself.
+func TestSecondRestartInVain(t *testing.T) {
+	for _, searched := range []bool{false, true} {
+		t.Run(fmt.Sprintf("searched before: %v", searched), func(t *testing.T) {
+			h := newHost(t).withService()
+			bad := offer("1", "Cumulative update", updates.ClassSecurity)
+			bad.TakenBack = true
+			h.offer(bad)
+			h.ask(request(api.ActionDownload))
+			h.ask(request(api.ActionInstall))
+			h.boot = "boot-2"
+			if _, err := updates.Request(h, request(api.ActionVerify)); err != nil {
+				t.Fatal(err)
+			}
+			h.look(t.Context(), waitsForRestart{h})
+			second := func(action api.UpdateAction) api.UpdatesRequest {
+				return api.UpdatesRequest{ID: "op-2", Action: action, Scope: api.UpdatesSecurity}
+			}
+			if _, err := updates.Request(h, second(api.ActionDownload)); err != nil {
+				t.Fatal(err)
+			}
+			h.look(t.Context(), waitsForRestart{h})
+			if _, err := updates.Request(h, second(api.ActionInstall)); err != nil {
+				t.Fatal(err)
+			}
+			h.look(t.Context(), restartFirst{waitsForRestart{h}})
+			if a := h.known().Attempt; a.EndedAt.IsZero() || !a.RebootRequired || len(a.Succeeded) > 0 {
+				t.Errorf("before the second restart: %+v", a)
+			}
+			h.boot = "boot-3"
+			if searched {
+				h.run(time.Second)
+			}
+			want := []string{"KB501: Windows has installed it, and taken it back while it restarted"}
+			if a := h.ask(second(api.ActionVerify)); !gocmp.Equal(failures(a.Failures), want) || len(a.Succeeded) > 0 {
+				t.Errorf("after the second restart: %+v", a)
+			}
+		})
 	}
 }
 
