@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,7 +79,7 @@ func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot st
 		err = errors.Join(err, pendingErr)
 	}
 	if err != nil {
-		a.Error = err.Error()
+		a.Error = strings.ReplaceAll(err.Error(), "\n", "; ") // those of several calls, in a message of one line
 	}
 	a.EndedAt = u.Now()
 	for _, f := range known.Failures {
@@ -230,15 +231,27 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 		}
 	}
 	defer func() { known.Unproven = known.Unproven[max(0, len(known.Unproven)-api.MaxPendingUpdates):] }()
+	var errs []error
 	for _, part := range together(list) {
-		if err := u.installTogether(ctx, known, part, boot); errors.Is(err, ErrRestartFirst) && len(a.Succeeded) > 0 {
-			return nil // what is left is offered after the restart for what was installed
-		} else if err != nil {
-			return err
+		err := u.installTogether(ctx, known, part, boot)
+		if err == nil {
+			continue
+		}
+		if errors.Is(err, ErrRestartFirst) && len(a.Succeeded) > 0 {
+			break // what is left is offered after the restart for what was installed
+		}
+		errs = append(errs, err)
+		if _, recorded := errors.AsType[partError](err); !recorded {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
+
+// partError is why a call failed of which the updates are kept as failed. Those of other calls are independent of it.
+type partError struct{ error }
+
+func (e partError) Unwrap() error { return e.error }
 
 // together are the updates that are installed by one call each, in their order: first those that Windows installs alone.
 func together(list []*api.Update) (parts [][]*api.Update) {
@@ -291,7 +304,11 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 			u.tried(known, p)
 			u.failed(known, p, fmt.Errorf("it cannot be installed: %w", err))
 		}
-		return err
+		a.Done += len(list)
+		if u.hanging != nil { // until it ends, Windows would not begin with others
+			return err
+		}
+		return partError{err}
 	}
 	restart := slices.ContainsFunc(results, func(r Result) bool { return r.RebootRequired })
 	a.RebootRequired = a.RebootRequired || restart

@@ -340,7 +340,9 @@ func (restartFirst) Install(context.Context, []updates.Identity) ([]updates.Resu
 func TestHangingInstallation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t).withService()
-		h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+		alone := offer("1", "Servicing stack", updates.ClassSecurity)
+		alone.Exclusive = true
+		h.offer(alone, offer("2", "Cumulative update", updates.ClassSecurity))
 		h.ask(request(api.ActionDownload))
 		if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
 			t.Fatal(err)
@@ -710,6 +712,65 @@ func TestExclusiveUpdate(t *testing.T) {
 	if h.installs != 2 {
 		t.Errorf("%d installations", h.installs)
 	}
+}
+
+// TestExclusiveUpdateFails: the others are independent of an update that is installed before them, unless Windows says something about all of them.
+func TestExclusiveUpdateFails(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		errs      []error // of one call after the other
+		succeeded []string
+		failed    []string
+		err       string
+		done      int
+	}{
+		{
+			"its call fails", []error{errors.New("HRESULT 0x80240020")}, []string{"KB501"},
+			[]string{"KB502: it cannot be installed: HRESULT 0x80240020"}, "HRESULT 0x80240020", 2,
+		},
+		{
+			"each call fails", []error{errors.New("HRESULT 0x80240020"), errors.New("HRESULT 0x80070643")}, nil,
+			[]string{"KB501: it cannot be installed: HRESULT 0x80070643", "KB502: it cannot be installed: HRESULT 0x80240020"}, "HRESULT 0x80240020; HRESULT 0x80070643", 2,
+		},
+		{"it is not begun", []error{updates.ErrNotBegun}, nil, nil, "it was not begun", 0},
+		{"Windows has to be restarted first", []error{updates.ErrRestartFirst}, nil, nil, "Windows has to be restarted first", 0},
+		{
+			"its call fails, and Windows has to be restarted", []error{errors.New("HRESULT 0x80240020"), updates.ErrRestartFirst}, nil,
+			[]string{"KB502: it cannot be installed: HRESULT 0x80240020"}, "HRESULT 0x80240020; Windows has to be restarted first", 1,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t).withService()
+			alone := offer("2", "Servicing stack", updates.ClassSecurity)
+			alone.Exclusive = true
+			h.offer(offer("1", "Cumulative update", updates.ClassSecurity), alone)
+			h.ask(request(api.ActionDownload))
+			if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+				t.Fatal(err)
+			}
+			h.look(t.Context(), &failsInTurn{Source: h, errs: tt.errs})
+			a := h.known().Attempt
+			if !gocmp.Equal(a.Succeeded, tt.succeeded) || !gocmp.Equal(failures(a.Failures), tt.failed) || a.Error != tt.err || a.Done != tt.done {
+				t.Errorf("got %+v", a)
+			}
+		})
+	}
+}
+
+// failsInTurn has one installation after the other fail, and makes those after them.
+type failsInTurn struct {
+	updates.Source
+
+	errs []error
+}
+
+func (s *failsInTurn) Install(ctx context.Context, ids []updates.Identity) ([]updates.Result, error) {
+	if len(s.errs) == 0 {
+		return s.Source.Install(ctx, ids)
+	}
+	err := s.errs[0]
+	s.errs = s.errs[1:]
+	return nil, err
 }
 
 // TestRestartBetweenUpdates: what Windows does not install before it has been restarted for another update waits for that, and has not failed.
