@@ -173,6 +173,8 @@ type UpdateAttempt struct {
 	// Done counts updates that were dealt with, of Total.
 	Done  int `json:"done"`
 	Total int `json:"total"`
+	// AfterRestart is how many of Total Windows installs only when it has been restarted, which another request has to ask for.
+	AfterRestart int `json:"afterRestart,omitempty"`
 	// Succeeded names the updates that were downloaded, installed or proven to be.
 	Succeeded []string `json:"succeeded,omitempty"`
 	// Failures are the updates of the request that failed, in this attempt and in those before it with the same ID.

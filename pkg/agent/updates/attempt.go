@@ -221,7 +221,7 @@ func (u *Updater) room(list []*api.Update) error {
 func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot string) error {
 	a := known.Attempt
 	list := slices.DeleteFunc(wanted(known, a.Request, u.Now()), func(p *api.Update) bool { return !p.Downloaded || p.Interactive })
-	a.Total, a.Done, a.Succeeded = len(list), 0, nil
+	a.Total, a.Done, a.AfterRestart, a.Succeeded = len(list), 0, 0, nil
 	for n, i := range known.Unproven {
 		switch {
 		case i.SecondRestart && i.BootID == boot:
@@ -292,7 +292,7 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, ErrRestartFirst):
-		a.RebootRequired = true
+		a.RebootRequired, a.AfterRestart = true, a.Total-a.Done
 		return err
 	case errors.Is(err, ErrNotBegun):
 		for _, p := range list {

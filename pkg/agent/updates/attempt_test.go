@@ -325,7 +325,7 @@ func TestRestartFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.look(t.Context(), r)
-	if a := h.known().Attempt; !a.RebootRequired || len(a.Failures) > 0 || a.Error == "" {
+	if a := h.known().Attempt; !a.RebootRequired || len(a.Failures) > 0 || a.Error == "" || a.AfterRestart != 1 {
 		t.Errorf("got %+v", a)
 	}
 }
@@ -778,20 +778,20 @@ func TestRestartBetweenUpdates(t *testing.T) {
 	h := newHost(t).withService()
 	alone := offer("2", "Servicing stack", updates.ClassSecurity)
 	alone.Exclusive = true
-	h.offer(offer("1", "Cumulative update", updates.ClassSecurity), alone)
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity), alone, offer("3", "Framework", updates.ClassSecurity))
 	h.ask(request(api.ActionDownload))
 	if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
 		t.Fatal(err)
 	}
 	h.look(t.Context(), &restartsBetween{Source: h})
-	if a := h.known().Attempt; !a.RebootRequired || a.Error != "" || len(a.Failures) > 0 || !gocmp.Equal(a.Succeeded, []string{"KB502"}) {
+	if a := h.known().Attempt; !a.RebootRequired || a.AfterRestart != 2 || a.Error != "" || len(a.Failures) > 0 || !gocmp.Equal(a.Succeeded, []string{"KB502"}) {
 		t.Errorf("got %+v", a)
 	}
 	h.boot = "boot-2"
 	h.ask(request(api.ActionVerify))
 	again := request(api.ActionInstall)
 	again.ID = "op-2"
-	if a := h.ask(again); !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+	if a := h.ask(again); !gocmp.Equal(a.Succeeded, []string{"KB501", "KB503"}) || a.AfterRestart != 0 {
 		t.Errorf("after the restart: %+v", a)
 	}
 }

@@ -72,7 +72,7 @@ func (e *execution) installUpdates(ctx context.Context) (result, error) {
 	if a.Error != "" {
 		r.message += " Not completed: " + a.Error + "."
 	}
-	r.message = cmp.Or(strings.TrimSpace(r.message+describeFailed(a)), "Nothing was installed: what the host has downloaded is not offered any more.")
+	r.message = cmp.Or(strings.TrimSpace(r.message+e.describeAfterRestart(a)+describeFailed(a)), "Nothing was installed: what the host has downloaded is not offered any more.")
 	if !a.RebootRequired {
 		const why = "Nothing that was installed needs a restart."
 		r.skips = map[string]string{v1alpha1.StepRestart: why, v1alpha1.StepBoot: why, v1alpha1.StepServices: why, v1alpha1.StepMetadataRoute: why}
@@ -174,6 +174,19 @@ func (e *execution) failedUpdates(a *api.UpdateAttempt) error {
 	}
 	return fmt.Errorf("updates of Windows could not be installed: %s. %s are tried again a day later, or when somebody asks (kubectl windows reboot %s -n %s --install-updates=%s)",
 		listFailed(a), which, e.key.Name, e.key.Namespace, a.Request.Scope)
+}
+
+// describeAfterRestart says how many updates Windows installs only after the restart, and who has them installed then.
+func (e *execution) describeAfterRestart(a *api.UpdateAttempt) string {
+	if a.AfterRestart == 0 {
+		return ""
+	}
+	text := " " + words.Count(a.AfterRestart, "update") + " can be installed only after the restart."
+	command := fmt.Sprintf("kubectl windows reboot %s -n %s --install-updates=%s", e.key.Name, e.key.Namespace, a.Request.Scope)
+	if e.operation().Cause == v1alpha1.CauseWindowsUpdates {
+		return text + " The pool installs " + words.Form(a.AfterRestart, "it", "them") + " an hour later at the earliest, or when somebody asks (" + command + ")."
+	}
+	return text + " Install " + words.Form(a.AfterRestart, "it", "them") + " then (" + command + ")."
 }
 
 func describeFailed(a *api.UpdateAttempt) string {

@@ -163,6 +163,44 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// TestUpdatesAfterTheRestart: what Windows installs only after the restart is not left out without a word.
+func TestUpdatesAfterTheRestart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		pool bool
+		end  api.UpdateAttempt
+		want string
+	}{
+		{
+			"a person has asked", false, api.UpdateAttempt{Total: 2, Done: 1, AfterRestart: 1, Succeeded: []string{kb}, RebootRequired: true},
+			"Installed: " + kb + ". 1 update can be installed only after the restart. Install it then (kubectl windows reboot win-1 -n windows-hosts --install-updates=Security). The host was restarted.",
+		},
+		{
+			"the pool wants it", true, api.UpdateAttempt{Total: 3, Done: 1, AfterRestart: 2, Succeeded: []string{kb}, RebootRequired: true},
+			"2 updates can be installed only after the restart. The pool installs them an hour later at the earliest, or when somebody asks (kubectl windows reboot win-1 -n windows-hosts --install-updates=Security). The host was restarted.",
+		},
+		{
+			"nothing was installed", false, api.UpdateAttempt{Total: 1, AfterRestart: 1, Error: "Windows has to be restarted first", RebootRequired: true},
+			"Not completed: Windows has to be restarted first. 1 update can be installed only after the restart.",
+		},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			op := withUpdates(rebootOperation(v1alpha1.RebootGraceful))
+			var changes []change
+			if tt.pool {
+				op, changes = byController(op), []change{inPool("p"), becauseOf(v1alpha1.CauseWindowsUpdates)}
+			}
+			f := newFixture(t, newInstance(op, changes...), updated())
+			f.host.updates.ends = goodUpdates()
+			f.host.updates.ends[api.ActionInstall] = tt.end
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || !strings.Contains(op.Message, tt.want) {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}
+
 // TestVerifiedUpdates: what the last step says of the updates that were installed, if any were.
 func TestVerifiedUpdates(t *testing.T) {
 	t.Parallel()
