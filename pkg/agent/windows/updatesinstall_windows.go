@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -69,12 +68,6 @@ type installationBehavior struct {
 // impactExclusive is iiRequiresExclusiveHandling of InstallationImpact (wuapi.h).
 const impactExclusive = 2
 
-const (
-	// busyFor is for how long is waited while Windows installs something else, as the signatures of its antivirus, and busyEvery how often
-	// is asked.
-	busyFor, busyEvery = 15 * time.Minute, 5 * time.Second
-)
-
 // Download implements [updates.Source]. It accepts the license of the update, without which Windows downloads nothing.
 func (updateAgent) Download(_ context.Context, id updates.Identity) error {
 	var refused error
@@ -114,14 +107,7 @@ func (updateAgent) Install(ctx context.Context, ids []updates.Identity) ([]updat
 			return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
 		}
 		defer installer.release()
-		first, err := installer.getInt(installer.methods.GetRebootRequiredBeforeInstallation)
-		if err != nil {
-			return fmt.Errorf("%w: finding out whether Windows has to be restarted first: %w", updates.ErrNotBegun, updateError(err))
-		}
-		if int16(first) != 0 {
-			return updates.ErrRestartFirst
-		}
-		if err := awaitIdle(ctx, installer); err != nil {
+		if err := beforeInstall(ctx, isSet(installer, installer.methods.GetIsBusy), isSet(installer, installer.methods.GetRebootRequiredBeforeInstallation)); err != nil {
 			return err
 		}
 		result, err := getObject[installationResult](installer, installer.methods.Install)
@@ -137,23 +123,11 @@ func (updateAgent) Install(ctx context.Context, ids []updates.Identity) ([]updat
 	return results, err
 }
 
-// awaitIdle waits until Windows installs nothing else: until then it refuses to.
-func awaitIdle(ctx context.Context, installer *comObject[updateInstaller]) error {
-	for deadline := time.Now().Add(busyFor); ; {
-		busy, err := installer.getInt(installer.methods.GetIsBusy)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%w: finding out whether Windows installs something else: %w", updates.ErrNotBegun, updateError(err))
-		case int16(busy) == 0:
-			return nil
-		case time.Now().After(deadline):
-			return fmt.Errorf("%w: Windows has installed something else for %s", updates.ErrNotBegun, busyFor)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(busyEvery):
-		}
+// isSet reads a property of an installer that is a VARIANT_BOOL.
+func isSet(installer *comObject[updateInstaller], get uintptr) func() (bool, error) {
+	return func() (bool, error) {
+		value, err := installer.getInt(get)
+		return int16(value) != 0, updateError(err)
 	}
 }
 
