@@ -368,6 +368,41 @@ func TestHangingInstallation(t *testing.T) {
 	})
 }
 
+// TestHangingSearch: what is to be installed while a search hangs was not begun, and has not failed.
+func TestHangingSearch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t).withService()
+		h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+		h.ask(request(api.ActionDownload))
+		h.boot = "boot-2" // a search is due
+		end := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		(&updates.Updater{System: h, Source: hangingSearch{h, end}, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error {
+			if h.known().Attempt.Request.Action == api.ActionInstall {
+				cancel()
+				return ctx.Err()
+			}
+			_, err := updates.Request(h, request(api.ActionInstall))
+			return err
+		}}).Run(ctx)
+		if a := h.known().Attempt; a.EndedAt.IsZero() || !strings.Contains(a.Error, "it was not begun: the Windows Update Agent has not answered an earlier request yet") || len(a.Failures) > 0 {
+			t.Errorf("got %+v", a)
+		}
+		close(end)
+	})
+}
+
+type hangingSearch struct {
+	updates.Source
+
+	end chan struct{}
+}
+
+func (s hangingSearch) Search(context.Context) ([]updates.Offer, error) {
+	<-s.end
+	return nil, nil
+}
+
 type hangingInstall struct {
 	updates.Source
 

@@ -122,14 +122,14 @@ func (u *Updater) search(ctx context.Context, known *api.WindowsUpdates, boot st
 }
 
 // bounded calls the source, and stops waiting for it after a time: Windows ends no call before it is done.
-// Until that one returns there is no other. What call sets is valid after success only.
+// Until that one returns there is no other, for which [ErrNotBegun] is wrapped. What call sets is valid after success only.
 func (u *Updater) bounded(ctx context.Context, timeout time.Duration, call func(context.Context) error) error {
 	if u.hanging != nil {
 		select {
 		case <-u.hanging:
 			u.hanging = nil
 		default:
-			return errors.New("the Windows Update Agent has not answered an earlier request yet: restart the host, or its service wuauserv")
+			return fmt.Errorf("%w: the Windows Update Agent has not answered an earlier request yet: restart the host, or its service wuauserv", ErrNotBegun)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
