@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,12 +80,11 @@ func (r *Reconciler) takeDeleted(pool types.NamespacedName) map[string]*appsv1.C
 // says after what time those are tried again that could not be made. Zero: there are none.
 func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) (again time.Duration) {
 	for name, lost := range r.takeDeleted(client.ObjectKeyFromObject(pool)) {
-		if _, ok := revision.Kept(pool, lost); !ok || name != pool.Status.UpdateRevision && !inUse(pool, instances, name) {
+		content, ok := revision.Kept(pool, lost)
+		if !ok || name != pool.Status.UpdateRevision && !inUse(pool, instances, name) {
 			continue
 		}
-		restored := newRevision(pool, name, lost.Data.Raw, lost.Revision)
-		restored.Annotations = lost.Annotations
-		err := r.client.Create(ctx, restored)
+		err := r.restore(ctx, pool, lost, content)
 		if apierrors.IsAlreadyExists(err) {
 			if kept, readErr := r.kept(ctx, pool, name); kept != nil || readErr != nil {
 				err = readErr
@@ -98,4 +98,18 @@ func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.Window
 		}
 	}
 	return again
+}
+
+// restore makes a ControllerRevision again, encoded as the controller does: what was deleted may have come from a backup.
+func (r *Reconciler) restore(ctx context.Context, pool *v1alpha1.WindowsNodePool, lost *appsv1.ControllerRevision, content *revision.Revision) error {
+	data, err := content.Encode()
+	if err != nil {
+		return err
+	}
+	restored := newRevision(pool, lost.Name, data, lost.Revision)
+	restored.Annotations = lost.Annotations
+	if err := r.client.Create(ctx, restored); err != nil {
+		return fmt.Errorf("making ControllerRevision %s again: %w", lost.Name, err)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -69,7 +68,7 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	if len(revisions) > 0 {
 		next = revisions[len(revisions)-1].Revision + 1
 	}
-	at := slices.IndexFunc(revisions, func(o appsv1.ControllerRevision) bool { return o.Name == name && bytes.Equal(o.Data.Raw, data) })
+	at := slices.IndexFunc(revisions, func(o appsv1.ControllerRevision) bool { return o.Name == name })
 	switch {
 	case at >= 0 && at == len(revisions)-1:
 		return name, nil
@@ -108,7 +107,7 @@ func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNode
 			return nil, fmt.Errorf("list ControllerRevisions: %w", err)
 		}
 		for _, kept := range list.Items {
-			if kept.Revision < maxNumber && len(kept.Data.Raw) <= maxRevisionBytes && revision.Name(pool, kept.Data.Raw) == kept.Name {
+			if kept.Revision < maxNumber && len(kept.Data.Raw) <= maxRevisionBytes && revision.Made(pool, &kept) {
 				own = append(own, kept)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -223,5 +224,68 @@ func TestForeignRevisions(t *testing.T) {
 				t.Errorf("%s: got %d bytes, %v", tt.name, len(kept.Data.Raw), err)
 			}
 		}
+	}
+}
+
+// TestRevisionsFromBackup: a revision that somebody has restored from a manifest, whose keys are sorted, is one of the pool as before: the
+// numbers go on after it, the pool can have its template again, and what was noted in it counts.
+func TestRevisionsFromBackup(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).Build()
+	programs := document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, SHA256: "12"}}}
+	r := &Reconciler{
+		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, payload: func() (document.Payload, bool) { return programs, true },
+		deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+	}
+	keep := func(rack string) *appsv1.ControllerRevision {
+		t.Helper()
+		pool.Spec.Template.NodeLabels = map[string]string{"rack": rack}
+		name, err := r.keepRevision(t.Context(), pool, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool.Status.UpdateRevision = name
+		kept := &appsv1.ControllerRevision{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, kept); err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	keep("1")
+	backup := keep("2")
+	made := backup.Data.Raw
+	var keys map[string]any
+	err := json.Unmarshal(made, &keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if backup.Data.Raw, err = json.Marshal(keys); err != nil || string(backup.Data.Raw) == string(made) {
+		t.Fatalf("%s has the same order: %v", backup.Data.Raw, err)
+	}
+	asked := metav1.NewTime(rollbackStart)
+	backup.Annotations = map[string]string{v1alpha1.UndoOverAnnotation: asked.UTC().Format(time.RFC3339)}
+	if err := c.Update(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	if over, err := r.isOver(t.Context(), pool, &v1alpha1.PoolUndo{Revision: backup.Name, RequestedAt: &asked}); err != nil || !over {
+		t.Errorf("what was noted in it does not count: %v", err)
+	}
+	if got := keep("3"); got.Revision != 3 {
+		t.Errorf("the next one has number %d", got.Revision)
+	}
+	if got := keep("2"); got.Name != backup.Name || got.Revision != 4 {
+		t.Errorf("the pool has it again: %+v", got)
+	}
+	if err := c.Delete(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	r.rememberDeleted(backup)
+	r.restoreRevisions(t.Context(), pool, nil)
+	if got := keep("2"); string(got.Data.Raw) != string(made) {
+		t.Errorf("it is made again as %s", got.Data.Raw)
 	}
 }

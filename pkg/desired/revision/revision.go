@@ -105,6 +105,13 @@ func Kept(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) (*Rev
 	return r, err == nil && Name(pool, data) == kept.Name
 }
 
+// Made says whether the controller has made a ControllerRevision of a pool, as far as its name says so. The name fits the data as it is,
+// which another release may have encoded in another way, or the data encoded again, because a backup sorts its keys.
+func Made(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) bool {
+	_, ok := Kept(pool, kept)
+	return ok || metav1.IsControlledBy(kept, pool) && Name(pool, kept.Data.Raw) == kept.Name
+}
+
 // Read reads what the ControllerRevision of a pool with a name has, and its number. Nil: there is none, or none that is [Kept].
 func Read(ctx context.Context, reader client.Reader, pool *v1alpha1.WindowsNodePool, name string) (r *Revision, number int64, err error) {
 	kept := &appsv1.ControllerRevision{}

@@ -4,6 +4,7 @@
 package revision_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
@@ -66,6 +68,49 @@ func TestKept(t *testing.T) {
 		}
 		if _, ok := revision.Kept(pool, forged); ok {
 			t.Errorf("%s is used", what)
+		}
+	}
+}
+
+// TestMade: a revision from a backup, whose keys are sorted, is one of the pool, and so is one that another release has encoded. The
+// latter is not used, because some of its fields may have another meaning.
+func TestMade(t *testing.T) {
+	pool := newPool()
+	r := revision.Of(pool, programs)
+	data, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys map[string]any
+	if err := json.Unmarshal(data, &keys); err != nil {
+		t.Fatal(err)
+	}
+	sorted, err := json.Marshal(keys)
+	if err != nil || cmp.Equal(sorted, data) {
+		t.Fatalf("%s has the same order: %v", sorted, err)
+	}
+	old := []byte(`{"spec":{"template":{"fieldOfAnotherRelease":1}}}`)
+	for _, tt := range []struct {
+		name, of   string
+		data       []byte
+		kept, made bool
+	}{
+		{"as it was made", "uid", data, true, true},
+		{"from a backup", "uid", sorted, true, true},
+		{"of another release", "uid", old, false, true},
+		{"of another pool", "former", data, false, false},
+		{"of another pool and release", "former", old, false, false},
+		{"of another content", "uid", []byte("{}"), false, false},
+	} {
+		object := &appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: revision.Name(pool, data), OwnerReferences: []metav1.OwnerReference{{UID: types.UID(tt.of), Controller: new(true)}}},
+			Data:       runtime.RawExtension{Raw: tt.data},
+		}
+		if cmp.Equal(tt.data, old) {
+			object.Name = revision.Name(pool, old)
+		}
+		if _, kept := revision.Kept(pool, object); kept != tt.kept || revision.Made(pool, object) != tt.made {
+			t.Errorf("%s: kept %t, made %t", tt.name, kept, revision.Made(pool, object))
 		}
 	}
 }
