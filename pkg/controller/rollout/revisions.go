@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,9 +23,11 @@ import (
 const (
 	// maxRevisions is how many templates of a pool are kept, as of Deployments by default.
 	maxRevisions = 10
-	// maxRevisionBytes is how long the data of a ControllerRevision may be that is kept: several times what the longest template
-	// that the API takes and the programs of a payload have.
-	maxRevisionBytes = 256 << 10
+	// maxRevisionBytes is how long the data of a ControllerRevision may be that is kept. The longest template that the API takes is
+	// 40 KiB, nearly all of it labels and taints, and the programs of a payload are 4 KiB.
+	maxRevisionBytes = 64 << 10
+	// maxOwner is how long the name and the UID of a pool may be together, which the API server does not bound in owner references.
+	maxOwner = 512
 	// maxNumber is above the number of any revision that the controller has made. Kubernetes takes any number, and none that follows the highest.
 	maxNumber = 1 << 40
 	// revisionsPage is how many are read at a time.
@@ -60,7 +63,7 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 			return name, nil
 		}
 	}
-	revisions, err := r.revisionsOf(ctx, pool)
+	revisions, err := r.revisionsWith(ctx, pool, name)
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +76,7 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	case at >= 0 && at == len(revisions)-1:
 		return name, nil
 	case at >= 0: // somebody went back to it
-		again := revisions[at].DeepCopy()
+		again := &revisions[at]
 		again.Revision = next
 		noteOver(pool, again)
 		if err := r.client.Update(ctx, again); err != nil {
@@ -97,8 +100,14 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	return name, nil
 }
 
-// revisionsOf returns the templates that a pool had, the newest one last. What somebody else has made in its name is none.
+// revisionsOf returns the templates that a pool had, the newest one last, without their data. What somebody else has made in its name is none.
 func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool) ([]appsv1.ControllerRevision, error) {
+	return r.revisionsWith(ctx, pool, "")
+}
+
+// revisionsWith is [Reconciler.revisionsOf], with all that the API server has of the one with a name, so that it can be updated. Of the others
+// it has what [trimmed] leaves: there may be any number of them.
+func (r *Reconciler) revisionsWith(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) ([]appsv1.ControllerRevision, error) {
 	var own []appsv1.ControllerRevision
 	for next := ""; ; {
 		var list appsv1.ControllerRevisionList
@@ -106,10 +115,16 @@ func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNode
 			client.Limit(revisionsPage), client.Continue(next)); err != nil {
 			return nil, fmt.Errorf("list ControllerRevisions: %w", err)
 		}
-		for _, kept := range list.Items {
-			if kept.Revision < maxNumber && len(kept.Data.Raw) <= maxRevisionBytes && revision.Made(pool, &kept) {
-				own = append(own, kept)
+		for i := range list.Items {
+			kept := &list.Items[i]
+			if kept.Revision >= maxNumber || len(kept.Data.Raw) > maxRevisionBytes || !revision.Made(pool, kept) {
+				continue
 			}
+			if kept.Name != name {
+				kept = trimmed(kept)
+				kept.Data = runtime.RawExtension{}
+			}
+			own = append(own, *kept)
 		}
 		if next = list.Continue; next == "" {
 			return v1alpha1.SortRevisions(pool, own), nil
@@ -122,15 +137,47 @@ func ownedByPool(owner *metav1.OwnerReference) bool {
 	return owner != nil && owner.Kind == "WindowsNodePool" && owner.APIVersion == v1alpha1.SchemeGroupVersion.String()
 }
 
-// withoutForeignData empties the data of a ControllerRevision that the controller cannot have made, and what it does not read of any.
-func withoutForeignData(object any) (any, error) {
+// trim is what the cache keeps of an object, see [trimmed].
+func trim(object any) (any, error) {
 	if kept, ok := object.(*appsv1.ControllerRevision); ok {
-		kept.ManagedFields = nil
-		if !ownedByPool(metav1.GetControllerOf(kept)) || len(kept.Data.Raw) > maxRevisionBytes {
-			kept.Data = runtime.RawExtension{}
-		}
+		return trimmed(kept), nil
 	}
 	return object, nil
+}
+
+// trimmed is what the controller reads of a ControllerRevision. Whoever may create one can fill it, and label it so that the controller watches it:
+// of one that no pool owns little is left, and of one that a pool owns what that could have itself. It has data only if its name
+// is the digest of what a pool can have, and without what the controller would not have written there.
+func trimmed(kept *appsv1.ControllerRevision) *appsv1.ControllerRevision {
+	out := &appsv1.ControllerRevision{
+		TypeMeta: kept.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: kept.Namespace, Name: kept.Name, UID: kept.UID, ResourceVersion: kept.ResourceVersion,
+			CreationTimestamp: kept.CreationTimestamp, DeletionTimestamp: kept.DeletionTimestamp,
+		},
+		Revision: kept.Revision,
+	}
+	if pool, ok := kept.Labels[v1alpha1.PoolLabel]; ok {
+		out.Labels = map[string]string{v1alpha1.PoolLabel: pool}
+	}
+	if over := kept.Annotations[v1alpha1.UndoOverAnnotation]; over != "" && len(over) <= len(time.RFC3339) {
+		out.Annotations = map[string]string{v1alpha1.UndoOverAnnotation: over}
+	}
+	owner := metav1.GetControllerOf(kept)
+	if !ownedByPool(owner) || len(owner.Name)+len(owner.UID) > maxOwner {
+		return out
+	}
+	out.OwnerReferences = []metav1.OwnerReference{*owner}
+	if len(kept.Data.Raw) > maxRevisionBytes {
+		return out
+	}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: kept.Namespace, Name: owner.Name, UID: owner.UID}}
+	if content, ok := revision.Kept(pool, kept); ok {
+		if data, err := content.Encode(); err == nil {
+			out.Data.Raw = data
+		}
+	}
+	return out
 }
 
 func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, number int64) *appsv1.ControllerRevision {

@@ -7,12 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,6 +94,11 @@ func TestRevisions(t *testing.T) {
 		revisions, err := r.revisionsOf(t.Context(), pool)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for i := range revisions {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(&revisions[i]), &revisions[i]); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return revisions
 	}
@@ -182,7 +189,7 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// TestForeignRevisions: what somebody makes in the name of a pool takes neither its numbers nor the memory of the controller.
+// TestForeignRevisions: what somebody makes in the name of a pool does not take its numbers.
 func TestForeignRevisions(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
@@ -201,29 +208,106 @@ func TestForeignRevisions(t *testing.T) {
 		t.Errorf("got %+v, %v", own, err)
 	}
 
-	transform := CacheByObject()
+}
+
+// TestCachedRevisions: whoever may create ControllerRevisions does not fill the memory of the controller. What it reads of its own stays.
+func TestCachedRevisions(t *testing.T) {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	pool.Spec.Template.NodeLabels = map[string]string{"rack": "1"}
+	own := revision.Of(pool, document.Payload{})
+	data, err := own.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const much = 250 << 10
+	object := func() *appsv1.ControllerRevision {
+		o := newRevision(pool, revision.Name(pool, data), data, 3)
+		o.UID, o.ResourceVersion, o.CreationTimestamp = "of-object", "7", metav1.NewTime(rollbackStart)
+		o.DeletionTimestamp = new(metav1.NewTime(rollbackStart))
+		o.Annotations = map[string]string{v1alpha1.UndoOverAnnotation: rollbackStart.Format(time.RFC3339)}
+		return o
+	}
+	large := func(o *appsv1.ControllerRevision) {
+		o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: strings.Repeat("m", much)}}
+		o.Finalizers = []string{strings.Repeat("f", much)}
+		o.GenerateName = strings.Repeat("g", much)
+		o.OwnerReferences = append(o.OwnerReferences, metav1.OwnerReference{Name: strings.Repeat("o", much)})
+		o.Labels["large"], o.Annotations["large"] = strings.Repeat("l", much), strings.Repeat("a", much)
+	}
+	junk := func(length int) []byte {
+		return []byte(strings.Replace(string(data), "{", `{"junk":"`+strings.Repeat("j", length)+`",`, 1))
+	}
 	for _, tt := range []struct {
 		name string
 		edit func(*appsv1.ControllerRevision)
-		kept bool
+		// want edits what the cache keeps of our own.
+		want func(*appsv1.ControllerRevision)
 	}{
-		{"our own", func(*appsv1.ControllerRevision) {}, true},
-		{"of nobody", func(o *appsv1.ControllerRevision) { o.OwnerReferences = nil }, false},
-		{"of another kind", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].Kind = "DaemonSet" }, false},
-		{"longer than ours are", func(o *appsv1.ControllerRevision) { o.Data.Raw = make([]byte, maxRevisionBytes+1) }, false},
+		{"our own", func(*appsv1.ControllerRevision) {}, func(*appsv1.ControllerRevision) {}},
+		{"our own, which somebody has filled", func(o *appsv1.ControllerRevision) { o.Data.Raw = junk(maxRevisionBytes / 2) }, func(*appsv1.ControllerRevision) {}},
+		{"longer than ours are", func(o *appsv1.ControllerRevision) { o.Data.Raw = junk(maxRevisionBytes) }, func(o *appsv1.ControllerRevision) { o.Data.Raw = nil }},
+		{"of nobody", func(o *appsv1.ControllerRevision) { o.OwnerReferences = nil }, func(o *appsv1.ControllerRevision) { o.OwnerReferences, o.Data.Raw = nil, nil }},
+		{"of another kind", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].Kind = "DaemonSet" }, func(o *appsv1.ControllerRevision) { o.OwnerReferences, o.Data.Raw = nil, nil }},
+		{"of a pool with a name that none has", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].Name = strings.Repeat("p", much) }, func(o *appsv1.ControllerRevision) { o.OwnerReferences, o.Data.Raw = nil, nil }},
+		{"of a pool that has never had it", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].UID = "former" }, func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].UID, o.Data.Raw = "former", nil }},
+		{"with a name for other data", func(o *appsv1.ControllerRevision) { o.Name = "p-1" }, func(o *appsv1.ControllerRevision) { o.Name, o.Data.Raw = "p-1", nil }},
+		{"with a note that we do not write", func(o *appsv1.ControllerRevision) {
+			o.Annotations[v1alpha1.UndoOverAnnotation] = strings.Repeat("n", much)
+		}, func(o *appsv1.ControllerRevision) { o.Annotations = nil }},
 	} {
-		object := newRevision(pool, "p-1", []byte("{}"), 1)
-		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody"}}
-		tt.edit(object)
-		for kind, by := range transform {
+		got, want := object(), object()
+		tt.edit(got)
+		large(got)
+		tt.want(want)
+		for kind, by := range CacheByObject() {
 			if _, ok := kind.(*appsv1.ControllerRevision); !ok {
 				continue
 			}
-			got, err := by.Transform(object)
-			if kept := got.(*appsv1.ControllerRevision); err != nil || len(kept.Data.Raw) > 0 != tt.kept || kept.ManagedFields != nil {
-				t.Errorf("%s: got %d bytes, %v", tt.name, len(kept.Data.Raw), err)
+			cached, err := by.Transform(got)
+			if diff := cmp.Diff(want, cached); err != nil || diff != "" {
+				t.Errorf("%s: %v (-want +got)\n%.2000s", tt.name, err, diff)
 			}
 		}
+	}
+}
+
+// TestLongestRevision: the longest template that the API takes is kept, with programs besides.
+func TestLongestRevision(t *testing.T) {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: strings.Repeat("p", 253), UID: types.UID(strings.Repeat("u", 36))}}
+	template, value := &pool.Spec.Template, strings.Repeat("v", 63)
+	key := func(n int) string { return fmt.Sprintf("%s/%063d", strings.Repeat("k", 253), n) }
+	template.NodeLabels = map[string]string{}
+	for n := range 64 {
+		template.NodeLabels[key(n)] = value
+	}
+	for n := range 32 {
+		template.NodeTaints = append(template.NodeTaints, v1alpha1.NodeTaint{Key: key(n), Value: value, Effect: v1alpha1.NodeTaintPreferNoSchedule})
+	}
+	threshold := strings.Repeat("9", 64)
+	template.Kubelet = &v1alpha1.KubeletTemplate{EvictionHard: map[string]string{"memory.available": threshold, "nodefs.available": threshold, "imagefs.available": threshold}}
+	template.Containerd = &v1alpha1.ContainerdTemplate{SandboxImage: strings.Repeat("i", 512), LogLevel: v1alpha1.ContainerdLogDebug}
+	var programs document.Payload
+	for range 32 {
+		programs.Files = append(programs.Files, document.PayloadFile{
+			Name: value, Component: value, Version: value, Path: strings.Repeat(`\`, 100), Size: 1 << 30, SHA256: strings.Repeat("1", 64),
+		})
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).Build()
+	r := &Reconciler{client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, payload: func() (document.Payload, bool) { return programs, true }}
+	name, err := r.keepRevision(t.Context(), pool, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := &appsv1.ControllerRevision{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, kept); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := revision.Kept(pool, trimmed(kept)); !ok {
+		t.Errorf("of %d bytes %d are in the cache", len(kept.Data.Raw), len(trimmed(kept).Data.Raw))
 	}
 }
 

@@ -45,13 +45,13 @@ const (
 var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
 // CacheByObject restricts what the cache of a manager keeps: ControllerRevisions of pools, and not those of DaemonSets and
-// StatefulSets. Of those that nobody but a user can have made it keeps no data: whoever may create them must not fill the memory of the controller.
+// StatefulSets, and of each what the controllers read: whoever may create them must not fill the memory of the controller.
 func CacheByObject() map[client.Object]cache.ByObject {
 	ofPools, err := labels.NewRequirement(v1alpha1.PoolLabel, selection.Exists, nil)
 	if err != nil {
 		panic(err) // the label is a constant
 	}
-	return map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*ofPools), Transform: withoutForeignData}}
+	return map[client.Object]cache.ByObject{&appsv1.ControllerRevision{}: {Label: labels.NewSelector().Add(*ofPools), Transform: trim}}
 }
 
 // SetupWithManager adds the controllers to mgr. The cache of mgr must keep managed
