@@ -4,8 +4,11 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,7 +82,9 @@ func (r *Reconciler) takeDeleted(pool types.NamespacedName) map[string]*appsv1.C
 // restoreRevisions makes those ControllerRevisions of a pool again that somebody has deleted: that of now, and those that hosts have or can go back to. It
 // says after what time those are tried again that could not be made. Zero: there are none.
 func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) (again time.Duration) {
-	for name, lost := range r.takeDeleted(client.ObjectKeyFromObject(pool)) {
+	byNumber := func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) }
+	for _, lost := range slices.SortedFunc(maps.Values(r.takeDeleted(client.ObjectKeyFromObject(pool))), byNumber) {
+		name := lost.Name
 		content, ok := revision.Kept(pool, lost)
 		if !ok || name != pool.Status.UpdateRevision && !inUse(pool, instances, name) {
 			continue
@@ -100,13 +105,24 @@ func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.Window
 	return again
 }
 
-// restore makes a ControllerRevision again, encoded as the controller does: what was deleted may have come from a backup.
+// restore makes a ControllerRevision again, encoded as the controller does: what was deleted may have come from a backup. It keeps its number, unless
+// somebody has given it one that does not follow those of the pool.
 func (r *Reconciler) restore(ctx context.Context, pool *v1alpha1.WindowsNodePool, lost *appsv1.ControllerRevision, content *revision.Revision) error {
 	data, err := content.Encode()
 	if err != nil {
 		return err
 	}
-	restored := newRevision(pool, lost.Name, data, lost.Revision)
+	number := lost.Revision
+	if number > maxGap {
+		revisions, err := r.revisionsOf(ctx, pool)
+		if err != nil {
+			return err
+		}
+		if newest := newestNumber(revisions); number-newest > maxGap {
+			number = newest + 1
+		}
+	}
+	restored := newRevision(pool, lost.Name, data, number)
 	restored.Annotations = lost.Annotations
 	if err := r.client.Create(ctx, restored); err != nil {
 		return fmt.Errorf("making ControllerRevision %s again: %w", lost.Name, err)

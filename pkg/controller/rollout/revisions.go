@@ -28,8 +28,9 @@ const (
 	maxRevisionBytes = 64 << 10
 	// maxOwner is how long the name and the UID of a pool may be together, which the API server does not bound in owner references.
 	maxOwner = 512
-	// maxNumber is above the number of any revision that the controller has made. Kubernetes takes any number, and none that follows the highest.
-	maxNumber = 1 << 40
+	// maxGap is by how much the number of a revision may exceed that of the one before it. The controller counts by one, and those between
+	// may be gone; Kubernetes takes any number, and none follows the highest.
+	maxGap = 1 << 20
 	// revisionsPage is how many are read at a time.
 	revisionsPage = 20
 )
@@ -67,15 +68,12 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	if err != nil {
 		return "", err
 	}
-	next := int64(1)
-	if len(revisions) > 0 {
-		next = revisions[len(revisions)-1].Revision + 1
-	}
+	next := newestNumber(revisions) + 1
 	at := slices.IndexFunc(revisions, func(o appsv1.ControllerRevision) bool { return o.Name == name })
 	switch {
-	case at >= 0 && at == len(revisions)-1:
+	case at >= 0 && at == len(revisions)-1 && revisions[at].Revision > 0:
 		return name, nil
-	case at >= 0: // somebody went back to it
+	case at >= 0: // somebody went back to it, or has changed its number
 		again := &revisions[at]
 		again.Revision = next
 		noteOver(pool, again)
@@ -101,6 +99,7 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 }
 
 // revisionsOf returns the templates that a pool had, the newest one last, without their data. What somebody else has made in its name is none.
+// Those with a number that the controller cannot have given them come first, as number 0.
 func (r *Reconciler) revisionsOf(ctx context.Context, pool *v1alpha1.WindowsNodePool) ([]appsv1.ControllerRevision, error) {
 	return r.revisionsWith(ctx, pool, "")
 }
@@ -117,7 +116,7 @@ func (r *Reconciler) revisionsWith(ctx context.Context, pool *v1alpha1.WindowsNo
 		}
 		for i := range list.Items {
 			kept := &list.Items[i]
-			if kept.Revision >= maxNumber || len(kept.Data.Raw) > maxRevisionBytes || !revision.Made(pool, kept) {
+			if len(kept.Data.Raw) > maxRevisionBytes || !revision.Made(pool, kept) {
 				continue
 			}
 			if kept.Name != name {
@@ -127,9 +126,33 @@ func (r *Reconciler) revisionsWith(ctx context.Context, pool *v1alpha1.WindowsNo
 			own = append(own, *kept)
 		}
 		if next = list.Continue; next == "" {
-			return v1alpha1.SortRevisions(pool, own), nil
+			return inOrder(v1alpha1.SortRevisions(pool, own)), nil
 		}
 	}
+}
+
+// inOrder puts first, as number 0, those of sorted revisions whose number is not plausible: somebody has made them, and none of the controller's
+// own must follow them.
+func inOrder(revisions []appsv1.ControllerRevision) []appsv1.ControllerRevision {
+	before := int64(0)
+	for at := range revisions {
+		if revisions[at].Revision-before > maxGap {
+			for i := range revisions[at:] {
+				revisions[at+i].Revision = 0
+			}
+			return slices.Concat(revisions[at:], revisions[:at])
+		}
+		before = revisions[at].Revision
+	}
+	return revisions
+}
+
+// newestNumber is that of the newest of the revisions of a pool. 0: it has none.
+func newestNumber(revisions []appsv1.ControllerRevision) int64 {
+	if len(revisions) == 0 {
+		return 0
+	}
+	return revisions[len(revisions)-1].Revision
 }
 
 // ownedByPool says whether a controller of an object is a pool. Nil: there is none.

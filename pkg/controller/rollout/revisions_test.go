@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -204,7 +205,7 @@ func TestForeignRevisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if own, err := r.revisionsOf(t.Context(), pool); err != nil || len(own) != 1 || own[0].Name != name || own[0].Revision != 1 {
+	if own, err := r.revisionsOf(t.Context(), pool); err != nil || len(own) != 2 || own[1].Name != name || own[1].Revision != 1 {
 		t.Errorf("got %+v, %v", own, err)
 	}
 
@@ -371,5 +372,92 @@ func TestRevisionsFromBackup(t *testing.T) {
 	r.restoreRevisions(t.Context(), pool, nil)
 	if got := keep("2"); string(got.Data.Raw) != string(made) {
 		t.Errorf("it is made again as %s", got.Data.Raw)
+	}
+}
+
+// TestImplausibleNumbers: somebody gives a revision of a pool, or one that they have made in its name, a number that none can follow. The
+// pool counts on as before, can have that template again, and such revisions are deleted in time.
+func TestImplausibleNumbers(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []int64{maxGap + 100, 1<<40 - 1, math.MaxInt64} {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+		c := fake.NewClientBuilder().WithScheme(scheme).Build()
+		r := &Reconciler{
+			client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+		}
+		read := func(name string) *appsv1.ControllerRevision {
+			t.Helper()
+			kept := &appsv1.ControllerRevision{}
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, kept); err != nil {
+				t.Fatalf("number %d: %v", number, err)
+			}
+			return kept
+		}
+		keep := func(rack string) *appsv1.ControllerRevision {
+			t.Helper()
+			pool.Spec.Template.NodeLabels = map[string]string{"rack": rack}
+			name, err := r.keepRevision(t.Context(), pool, nil)
+			if err != nil {
+				t.Fatalf("number %d: %v", number, err)
+			}
+			pool.Status.UpdateRevision = name
+			return read(name)
+		}
+		// As somebody does who deletes it and makes it with another number.
+		renumber := func(kept *appsv1.ControllerRevision) {
+			t.Helper()
+			kept.Revision = number
+			if err := c.Update(t.Context(), kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+		only := keep("1")
+		renumber(only)
+		pool.Status.UpdateRevision = ""
+		if got := keep("1"); got.Revision != 1 {
+			t.Errorf("the only one has number %d, want 1 in place of %d", got.Revision, number)
+		}
+		forged := revision.Revision{Template: v1alpha1.PoolTemplate{NodeLabels: map[string]string{"rack": "forged"}}}
+		data, err := forged.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := revision.Name(pool, data)
+		if err := c.Create(t.Context(), newRevision(pool, name, data, number)); err != nil {
+			t.Fatal(err)
+		}
+		if got := keep("2"); got.Revision != 2 {
+			t.Errorf("one is forged as number %d, and the next one has %d", number, got.Revision)
+		}
+		renumber(keep("3"))
+		if got := keep("1"); got.Revision != 3 {
+			t.Errorf("the pool has the first one again, as number %d", got.Revision)
+		}
+		third := keep("3")
+		if third.Revision != 4 {
+			t.Errorf("the pool has one again that was number %d, as %d", number, third.Revision)
+		}
+		keep("4")
+		renumber(third)
+		pool.Status.WorkedRevisions = []string{third.Name}
+		if err := c.Delete(t.Context(), third); err != nil {
+			t.Fatal(err)
+		}
+		r.rememberDeleted(third)
+		if r.restoreRevisions(t.Context(), pool, nil); read(third.Name).Revision != 6 {
+			t.Errorf("it is made again, as number %d", read(third.Name).Revision)
+		}
+		for n := range maxRevisions {
+			keep(strconv.Itoa(n + 10))
+		}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &appsv1.ControllerRevision{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the one that is forged as number %d is still there: %v", number, err)
+		}
+		if got := read(pool.Status.UpdateRevision); got.Revision != 6+maxRevisions {
+			t.Errorf("the newest has number %d", got.Revision)
+		}
 	}
 }
