@@ -8,6 +8,7 @@ package bench
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,23 +36,39 @@ func callsDuring(log, userAgent string, do func() error) ([]call, error) {
 		return nil, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(0, io.SeekEnd); err != nil {
+	lines := bufio.NewReader(file)
+	end, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
 		return nil, err
+	}
+	if end > 0 { // the line before, which may not be whole yet, is none of the calls
+		if _, err := file.Seek(-1, io.SeekEnd); err != nil {
+			return nil, err
+		}
 	}
 	if err := do(); err != nil {
 		return nil, err
 	}
+	if end > 0 {
+		if _, err := lines.ReadBytes('\n'); err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+	}
 	var calls []call
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return calls, nil // a line that is being written is of a call that came later
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
 		var c call
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+		if err := json.Unmarshal(line, &c); err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
 		}
 		if strings.HasPrefix(c.UserAgent, userAgent) {
 			calls = append(calls, c)
 		}
 	}
-	return calls, lines.Err()
 }
