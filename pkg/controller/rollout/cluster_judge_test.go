@@ -29,7 +29,12 @@ type bounds struct {
 
 // bounds are those of a pool that should have as many hosts as it has, or as it told a moment ago.
 func (p *simulatedPool) bounds() bounds {
-	size, rolling := max(p.size, int(p.object.Status.DesiredReplicas)), p.object.Spec.UpdateStrategy.RollingUpdate
+	return boundsOf(p.object, max(p.size, int(p.object.Status.DesiredReplicas)))
+}
+
+// boundsOf are those of a pool that should have so many hosts.
+func boundsOf(pool *v1alpha1.WindowsNodePool, size int) bounds {
+	rolling := pool.Spec.UpdateStrategy.RollingUpdate
 	b := bounds{maxUnavailable: 1, canary: -1}
 	if n := rolling.MaxUnavailable; n != nil {
 		b.maxUnavailable = max(1, hostsOf(n, size, false))
@@ -40,7 +45,7 @@ func (p *simulatedPool) bounds() bounds {
 	if n := rolling.MaxFailures; n != nil {
 		b.maxFailures = int(*n)
 	}
-	if r := p.object.Spec.Remediation; r != nil {
+	if r := pool.Spec.Remediation; r != nil {
 		n, least := intstr.FromString("40%"), 1
 		if r.MaxUnhealthy != nil && r.MaxUnhealthy.Type == intstr.Int {
 			least = r.MaxUnhealthy.IntValue()

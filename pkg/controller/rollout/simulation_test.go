@@ -32,6 +32,9 @@ func init() {
 type simulated struct {
 	t     *rapid.T
 	state state
+	// pools are those that the policies are of, and sizes how many hosts they should have.
+	pools map[poolKey]*v1alpha1.WindowsNodePool
+	sizes map[poolKey]int
 	// costs is what the update of each host costs.
 	costs map[types.NamespacedName]v1alpha1.ChangeImpact
 	// ends is when the update of a host that has begun is over.
@@ -124,7 +127,7 @@ func simulate(t *rapid.T) {
 			h := s.any(t)
 			if _, runs := s.ends[h.key]; h.update && !runs && !h.prepares {
 				h.update, h.waits, h.byPerson = false, s.costs[h.key], true
-				if slotOf(h.waits) != slotDisruption {
+				if takes[h.waits] != slotDisruption {
 					h.waits = ""
 					s.ends[h.key] = s.state.now
 				}
@@ -160,10 +163,7 @@ func simulate(t *rapid.T) {
 				}
 			}
 		},
-		"a pool gets another policy": func(t *rapid.T) {
-			h := s.any(t)
-			s.state.pools[h.pool] = policyOf(anyPolicy(t), len(s.state.hosts))
-		},
+		"a pool gets another policy": func(t *rapid.T) { s.givePolicy(t, s.any(t).pool) },
 	})
 	s.settle()
 }
@@ -173,14 +173,15 @@ var impacts = []v1alpha1.ChangeImpact{v1alpha1.ImpactNone, v1alpha1.ImpactRestar
 func newSimulated(t *rapid.T) *simulated {
 	s := &simulated{
 		t: t, costs: map[types.NamespacedName]v1alpha1.ChangeImpact{}, ends: map[types.NamespacedName]time.Time{}, down: sets.New[types.NamespacedName](),
-		undone: sets.New[poolKey](),
+		undone: sets.New[poolKey](), pools: map[poolKey]*v1alpha1.WindowsNodePool{}, sizes: map[poolKey]int{},
 		// On 29 March 2026 the clocks of Europe change.
 		state: state{now: time.Date(2026, 3, 28, 20, 0, 0, 0, time.UTC), pools: map[poolKey]policy{}, disruptions: rapid.IntRange(1, 4).Draw(t, "disruptions")},
 	}
 	for p := range rapid.IntRange(1, 4).Draw(t, "pools") {
 		key := poolKey{fmt.Sprintf("ns%d", p%2), fmt.Sprintf("p%d", p)}
 		size := rapid.IntRange(1, 12).Draw(t, "size")
-		s.state.pools[key] = policyOf(anyPolicy(t), size)
+		s.sizes[key] = size
+		s.givePolicy(t, key)
 		for n := range size {
 			h := host{key: types.NamespacedName{Namespace: key.namespace, Name: fmt.Sprintf("%s-%d", key.name, n)}, pool: key, node: true, ready: true}
 			s.want(&h, rapid.SampledFrom(impacts).Draw(t, "cost"))
@@ -188,6 +189,15 @@ func newSimulated(t *rapid.T) *simulated {
 		}
 	}
 	return s
+}
+
+// takes is what an impact takes of what is shared by all, by what is documented of it.
+var takes = map[v1alpha1.ChangeImpact]slot{v1alpha1.ImpactRestart: slotServiceRestart, v1alpha1.ImpactDrain: slotDisruption, v1alpha1.ImpactReboot: slotDisruption}
+
+// givePolicy has a pool say anything of its hosts.
+func (s *simulated) givePolicy(t *rapid.T, of poolKey) {
+	s.pools[of] = anyPolicy(t)
+	s.state.pools[of] = policyOf(s.pools[of], s.sizes[of])
 }
 
 func anyPolicy(t *rapid.T) *v1alpha1.WindowsNodePool {
@@ -396,16 +406,16 @@ func (s *simulated) pass() decision {
 		s.allowed(h, g)
 		s.ends[g.key] = s.state.now.Add(10 * time.Minute)
 		if h.removes {
-			h.waits, h.busy, h.holds = "", true, slotOf(g.impact)
+			h.waits, h.busy, h.holds = "", true, takes[g.impact]
 			continue
 		}
 		if g.cause != "" {
-			h.holds, h.repairs = slotOf(g.impact), true
+			h.holds, h.repairs = takes[g.impact], true
 			h.prepares, h.waits, h.waitsWith = g.cause == v1alpha1.CauseWindowsUpdates && h.holds == slotNone, "", ""
 			continue
 		}
 		h.update, h.waits, h.impact = false, "", ""
-		h.holds = slotOf(g.impact)
+		h.holds = takes[g.impact]
 	}
 	held, restarting := 0, 0
 	for _, h := range s.state.hosts {
@@ -422,9 +432,16 @@ func (s *simulated) pass() decision {
 	return d
 }
 
+// away says whether a host counts as out of service, by what has happened to it and what is documented of maxUnavailable.
+func (s *simulated) away(h *host) bool {
+	_, runs := s.ends[h.key]
+	return h.lost || h.node && (s.down.Has(h.key) || h.cordoned || h.broken != nil || runs && (h.removes || h.holds == slotDisruption))
+}
+
 // allowed fails the test if a host must not be disturbed. Those that were granted before it count.
 func (s *simulated) allowed(h *host, g grant) {
-	policy := s.state.pools[h.pool]
+	pool := s.pools[h.pool]
+	u, b := &pool.Spec.UpdateStrategy, boundsOf(pool, s.sizes[h.pool])
 	if _, runs := s.ends[h.key]; runs || g.cause != "" && g.cause != h.restart && h.remedy.action == "" && !h.uncordon {
 		s.t.Fatalf("%s gets %+v, which nobody asked for, or while something else runs: %+v", h.key, g, h)
 	}
@@ -443,7 +460,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		if o.pool != h.pool {
 			continue
 		}
-		if o.unavailable() {
+		if s.away(o) {
 			unavailable++
 		}
 		if o.broken != nil && (!h.undoes || !o.keepsRevision) { // those that cannot go back with it are what it is undone for
@@ -461,7 +478,7 @@ func (s *simulated) allowed(h *host, g grant) {
 		}
 	}
 	if h.removes {
-		if !h.confirmed && !h.unavailable() && unavailable >= policy.maxUnavailable {
+		if !h.confirmed && !s.away(h) && unavailable >= b.maxUnavailable {
 			s.t.Fatalf("%s is removed though %d are out of service", h.key, unavailable)
 		}
 		return
@@ -473,58 +490,58 @@ func (s *simulated) allowed(h *host, g grant) {
 		}
 		return
 	case v1alpha1.CauseNodeNotReady:
-		if unready > policy.maxUnhealthy {
+		if unready > b.maxUnhealthy {
 			s.t.Fatalf("%s is repaired while %d are not ready", h.key, unready)
 		}
 		return
 	case "":
 	case v1alpha1.CauseWindowsUpdates:
-		if g.install != h.install || lack > policy.maxFailures && !h.lacksUpdates {
+		if g.install != h.install || lack > b.maxFailures && !h.lacksUpdates {
 			s.t.Fatalf("%s gets %+v while updates have failed on %d", h.key, g, lack)
 		}
-		if h.broken != nil && broken > policy.maxFailures {
+		if h.broken != nil && broken > b.maxFailures {
 			s.t.Fatalf("%s is broken, and gets updates", h.key)
 		}
 		switch {
 		case (g.impact == v1alpha1.ImpactNone) == h.prepares:
 			s.t.Fatalf("%s gets %+v, and prepares for updates: %v", h.key, g, h.prepares)
-		case !h.prepares && (inNamespace >= s.state.disruptions || preparing > 0 && preparing+unavailable >= policy.maxUnavailable):
+		case !h.prepares && (inNamespace >= s.state.disruptions || preparing > 0 && preparing+unavailable >= b.maxUnavailable):
 			s.t.Fatalf("%s prepares for updates, as %d of its pool and %d of its namespace do", h.key, preparing, inNamespace)
 		}
 	default:
-		if h.broken != nil && broken > policy.maxFailures {
+		if h.broken != nil && broken > b.maxFailures {
 			s.t.Fatalf("%s is broken, and restarted", h.key)
 		}
 	}
 	// A Node that went down a moment ago may be back by itself.
 	corrects := h.rollsBack || h.broken != nil && (h.downSince.IsZero() || s.state.now.Sub(h.downSince) >= comesBack)
-	if h.heldBack && !h.hasOwn && !corrects && !h.byPerson && !h.half && g.cause == "" && slotOf(g.impact) != slotNone {
+	if h.heldBack && !h.hasOwn && !corrects && !h.byPerson && !h.half && g.cause == "" && takes[g.impact] != slotNone {
 		s.t.Fatalf("%s is updated, and a rollback keeps it from that", h.key)
 	}
 	if h.byPerson || h.half || corrects && g.cause == "" {
-		if slotOf(g.impact) == slotDisruption && !h.byPerson && !h.unavailable() && unavailable >= policy.maxUnavailable {
-			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, policy.maxUnavailable)
+		if takes[g.impact] == slotDisruption && !h.byPerson && !s.away(h) && unavailable >= b.maxUnavailable {
+			s.t.Fatalf("%s is broken and takes the pool beyond its %d", h.key, b.maxUnavailable)
 		}
 		return
 	}
-	if harmless := slotOf(g.impact) == slotNone && g.cause == ""; !harmless && broken > policy.maxFailures { // a renewed authority must reach those that work
+	if harmless := takes[g.impact] == slotNone && g.cause == ""; !harmless && broken > b.maxFailures { // a renewed authority must reach those that work
 		s.t.Fatalf("%s is updated while %d are broken", h.key, broken)
 	}
-	if slotOf(g.impact) == slotNone && g.cause != v1alpha1.CauseWindowsUpdates {
+	if takes[g.impact] == slotNone && g.cause != v1alpha1.CauseWindowsUpdates {
 		return
 	}
-	if policy.onRequest && g.cause == "" && h.restart == "" && !h.undoes {
+	if u.Type == v1alpha1.OnRequest && g.cause == "" && h.restart == "" && !h.undoes {
 		s.t.Fatalf("%s is updated though nobody asked", h.key)
 	}
-	if policy.window != nil {
-		if open, _ := policy.window.At(s.state.now); !open {
+	if u.Window != nil {
+		if open, _ := windowAt(u.Window, s.state.now); !open {
 			s.t.Fatalf("%s is updated at %s, outside of the window", h.key, s.state.now)
 		}
 	}
-	if policy.canary >= 0 && g.cause == "" && updated >= policy.canary && !h.undoes {
-		s.t.Fatalf("%s is updated beyond the %d canaries", h.key, policy.canary)
+	if b.canary >= 0 && g.cause == "" && updated >= b.canary && !h.undoes {
+		s.t.Fatalf("%s is updated beyond the %d canaries", h.key, b.canary)
 	}
-	if slotOf(g.impact) == slotDisruption && !h.unavailable() && unavailable >= policy.maxUnavailable {
+	if takes[g.impact] == slotDisruption && !s.away(h) && unavailable >= b.maxUnavailable {
 		s.t.Fatalf("%s is updated though %d are out of service", h.key, unavailable)
 	}
 }
@@ -562,15 +579,15 @@ func (s *simulated) settle() {
 			}
 			s.t.Fatalf("%s is not updated, or not removed, and nothing says why: %+v", h.key, h)
 		}
-		policy, down := s.state.pools[h.pool], s.downIn(h.pool)
+		u, down := &s.pools[h.pool].Spec.UpdateStrategy, s.downIn(h.pool)
 		ok := false
 		switch why.kind {
 		case waitsForRequest:
-			ok = policy.onRequest
+			ok = u.Type == v1alpha1.OnRequest
 		case waitsForCanary:
-			ok = policy.canary >= 0
+			ok = u.RollingUpdate.Canary != nil
 		case waitsForWindow:
-			ok = policy.window != nil
+			ok = u.Window != nil
 		case waitsForResume:
 			ok = h.heldBack
 		case waitsForPrograms:
