@@ -436,7 +436,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.clear()
 	p.clear()
 	const line = "\rw1: drain running: Cordon done, [Drain running]"
-	want := line + " (61s)" + line + "; a message (61s)" + line + " (61s)" + strings.Repeat(" ", len("; a message")) +
+	want := line + " (61s)" + line + " (61s); a message" + line + " (61s)" + strings.Repeat(" ", len("; a message")) +
 		"\rw1: drain running: Cordon done, [Dra..." + "\r" + strings.Repeat(" ", 39) + "\r"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

@@ -65,7 +65,7 @@ func (p *progress) tick(op *v1alpha1.Operation) {
 		return
 	}
 	width := p.width()
-	line := cut(visible(p.label+progressLine(op, p.now())), width)
+	line := cut(visible(p.label+progressLine(op, true, p.now())), width)
 	// Consoles of Windows obey escape sequences only if they are told to; spaces erase
 	// everywhere. A line that was drawn before the terminal became narrower stays.
 	over := max(min(p.drawn, width-1)-cells(line), 0)
@@ -91,17 +91,29 @@ func (p *progress) clear() {
 	}
 }
 
-// progressLine is how far an operation is and for how long.
-func progressLine(op *v1alpha1.Operation, now time.Time) string {
-	return fmt.Sprintf("%s (%s)", progressText(op, true), took(&op.RequestedAt, op.FinishedAt, now))
+// progressLine is how far an operation is and for how long. The time comes before the detail, which is often longer than a terminal is wide.
+func progressLine(op *v1alpha1.Operation, allSteps bool, now time.Time) string {
+	head, detail := progressParts(op, allSteps)
+	return withDetail(fmt.Sprintf("%s (%s)", head, took(&op.RequestedAt, op.FinishedAt, now)), detail)
 }
 
 // progressText is how far an operation is, without anything that changes with time.
+func progressText(op *v1alpha1.Operation, allSteps bool) string {
+	return withDetail(progressParts(op, allSteps))
+}
+
+func withDetail(head, detail string) string {
+	if detail == "" {
+		return head
+	}
+	return head + "; " + detail
+}
+
+// progressParts are the steps of an operation, and in detail who cancels it and what keeps it or what it says.
 // allSteps also names those that are done or to come, which need not be said again in
 // each of many lines.
-func progressText(op *v1alpha1.Operation, allSteps bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", nounOf(op.Type), strings.ToLower(string(op.Phase)))
+func progressParts(op *v1alpha1.Operation, allSteps bool) (head, detail string) {
+	head = fmt.Sprintf("%s %s", nounOf(op.Type), strings.ToLower(string(op.Phase)))
 	var steps []string
 	for _, step := range op.Steps {
 		if !allSteps && step.State != v1alpha1.StepRunning && step.State != v1alpha1.StepFailed {
@@ -123,20 +135,22 @@ func progressText(op *v1alpha1.Operation, allSteps bool) string {
 		}
 	}
 	if len(steps) > 0 {
-		b.WriteString(": " + strings.Join(steps, ", "))
+		head += ": " + strings.Join(steps, ", ")
 	}
+	var details []string
 	if op.CancelRequestedBy != "" && op.Active() {
-		b.WriteString("; is being canceled by " + op.CancelRequestedBy)
+		details = append(details, "is being canceled by "+op.CancelRequestedBy)
 	}
 	if len(op.BlockedBy) > 0 && op.Active() {
-		b.WriteString("; blocked by " + op.BlockedBy[0].String())
+		text := "blocked by " + op.BlockedBy[0].String()
 		if more := len(op.BlockedBy) - 1; more > 0 {
-			fmt.Fprintf(&b, " and %d more", more)
+			text += fmt.Sprintf(" and %d more", more)
 		}
+		details = append(details, text)
 	} else if op.Message != "" {
-		b.WriteString("; " + words.OneLine(op.Message))
+		details = append(details, words.OneLine(op.Message))
 	}
-	return b.String()
+	return head, strings.Join(details, "; ")
 }
 
 // nounOf is what an operation is called in a sentence.

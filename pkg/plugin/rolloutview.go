@@ -130,8 +130,8 @@ func viewLines(pool *v1alpha1.WindowsNodePool, hosts []*v1alpha1.WindowsInstance
 	var rows []row
 	for _, host := range hosts {
 		state := stateOf(host, pool, why[host.Name])
-		if op := host.Status.Operation; state.active {
-			state.text += fmt.Sprintf(" (%s)", took(&op.RequestedAt, nil, now))
+		if state.active {
+			state.text = progressLine(host.Status.Operation, false, now)
 		}
 		if state.active || state.outstanding || why[host.Name] != "" || !meta.IsStatusConditionTrue(host.Status.Conditions, v1alpha1.ConditionReady) {
 			rows = append(rows, row{state, host.Name})

@@ -43,7 +43,7 @@ func isChanged(host *v1alpha1.WindowsInstance) {
 	host.Status.Operation = &v1alpha1.Operation{
 		ID: "reconfigure-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationRunning, RequestedAt: metav1.Unix(1_800_000_000, 0),
 		Progress: &v1alpha1.OperationProgress{Done: 1, Total: 3, Unit: "pods"}, Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepDrain, State: v1alpha1.StepRunning}},
-		BlockedBy: []v1alpha1.BlockedPod{{Namespace: "shop", Name: "web-0", Budget: "web"}},
+		BlockedBy: []v1alpha1.BlockedPod{{Namespace: "shop", Name: "web-0", Budget: "web"}}, Message: fmt.Sprintf("Evicting the pods of Node %s: 1 of 3 have left.", host.Name),
 	}
 }
 
@@ -220,17 +220,21 @@ func TestViewLines(t *testing.T) {
 	pool.Status.UpdatedReplicas = 1
 	pool.Status.BlockedBy = "win-2 and 37 more: " + strings.ReplaceAll(noSlot, "win-3", "win-39")
 	const waits = "outdated, waits (at most 1 may be at a time): win-39 is out of service (it is being changed) of pool p"
+	const drained = "  win-39   reconfiguration running: [Drain 1/3 pods] (61s); Evicting the pods of Node win-39: 1 of 3 have left."
 	now := time.Unix(1_800_000_061, 0)
 	for height, want := range map[int][]string{
 		0: {},
 		1: {"p: 1 of 40 hosts are up to date, 40 ready"},
 		2: {"p: 1 of 40 hosts are up to date, 40 ready", "  … and 39 more"},
-		3: {"p: 1 of 40 hosts are up to date, 40 ready", "  win-39   reconfiguration running: [Drain 1/3 pods] (61s)", "  … and 38 more wait"},
-		5: {"p: 1 of 40 hosts are up to date, 40 ready", "  win-39   reconfiguration running: [Drain 1/3 pods] (61s)", "  win-2    " + waits, "  win-3    " + waits, "  … and 36 more wait"},
+		3: {"p: 1 of 40 hosts are up to date, 40 ready", drained, "  … and 38 more wait"},
+		5: {"p: 1 of 40 hosts are up to date, 40 ready", drained, "  win-2    " + waits, "  win-3    " + waits, "  … and 36 more wait"},
 	} {
 		if diff := cmp.Diff(want, viewLines(pool, hosts, height, now)); diff != "" {
 			t.Errorf("in %d lines (-want +got):\n%s", height, diff)
 		}
+	}
+	if got, want := cut(viewLines(pool, hosts, 3, now)[1], 80), "  win-39   reconfiguration running: [Drain 1/3 pods] (61s); Evicting the pod..."; got != want {
+		t.Errorf("80 columns show\n%s\nwant\n%s", got, want)
 	}
 	if got := viewLines(pool, hosts, 50, now); len(got) != 40 || strings.Contains(strings.Join(got, "\n"), "win-1 ") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
@@ -249,7 +253,7 @@ func TestViewOfWaitingOperations(t *testing.T) {
 	hosts[49].Status.Operation.AdmittedImpact = v1alpha1.ImpactDrain
 	pool.Status.BlockedBy = "win-1, win-2, win-3 and 22 more: " + strings.ReplaceAll(removedLater, "win-3", "win-49")
 	want := []string{
-		"p: 0 of 50 hosts are up to date, 50 ready", "  win-49   reconfiguration running: [Drain 1/3 pods] (61s)", "  win-50   removal running: [WaitForSlot running] (61s)",
+		"p: 0 of 50 hosts are up to date, 50 ready", "  win-49   reconfiguration running: [Drain 1/3 pods] (61s); Evicting the pods of Node win-49: 1 of 3 have left.", "  win-50   removal running: [WaitForSlot running] (61s)",
 		"  win-1    removal waits (at most 1 may be at a time): win-49 is out of service (it is being changed) of pool p", "  … and 47 more wait",
 	}
 	if diff := cmp.Diff(want, viewLines(pool, hosts, 5, time.Unix(1_800_000_061, 0))); diff != "" {
