@@ -28,7 +28,10 @@ import (
 // fieldManager owns what this controller applies. It must never change.
 const fieldManager = "windows-controller-pool"
 
-// Reconciler keeps the status of pools. Its requests are pools by namespace and name.
+// Reconciler keeps the status of pools and their ControllerRevisions: it creates them, restores those that somebody has deleted, and deletes
+// the oldest ones that no host has or can go back to, when there are more than [maxRevisions]. It decides whether the newest revision is
+// rolled back, and answers requests to undo it; which host gets which revision follows from the status. Its requests are pools by namespace
+// and name.
 type Reconciler struct {
 	client  client.Client
 	applier *apply.Applier

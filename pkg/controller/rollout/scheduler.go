@@ -37,9 +37,10 @@ type Scheduler struct {
 	client client.Client
 	clock  clock.PassiveClock
 	asker  *asker
-	// changed is called for each pool whose blocked-by text has changed. It must not block for long.
+	// changed is called for each pool whose holdup is another one than after the pass before. It must not block for long.
 	changed func(context.Context, types.NamespacedName)
-	// notify is called for each instance whose blocked-by text has changed, and blockedByChanged has them. It must not block for long.
+	// notify is called for each instance whose condition UpToDate is to tell another kind of wait than after the pass before, or none any more,
+	// and blockedByChanged has them. Not while it is unknown what the update costs. It must not block for long.
 	notify           func(context.Context, types.NamespacedName)
 	blockedByChanged chan event.GenericEvent
 

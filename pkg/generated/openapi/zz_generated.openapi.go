@@ -5152,7 +5152,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"blockedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What hosts wait for that are to be updated, for people: the bound, the window or the failure, the hosts that it is about, and what to do. Empty: none waits.",
+							Description: "What hosts wait for that are to be updated, restarted, repaired or removed, for people: the bound, the window or the failure, the hosts that it is about, and what to do. Empty: none waits.",
 							MaxLength:   ptr.To[int64](4096),
 							Type:        []string{"string"},
 							Format:      "",

@@ -673,8 +673,8 @@ type WindowsNodePoolStatus struct {
 	// +optional
 	// +k8s:optional
 	RolledBack *PoolRollback `json:"rolledBack,omitempty"`
-	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
-	// hosts that it is about, and what to do. Empty: none waits.
+	// What hosts wait for that are to be updated, restarted, repaired or removed, for people: the bound, the window or
+	// the failure, the hosts that it is about, and what to do. Empty: none waits.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxBytes=4096

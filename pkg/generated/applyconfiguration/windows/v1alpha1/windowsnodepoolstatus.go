@@ -44,8 +44,8 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	// Set while updateRevision is not rolled out because it broke hosts, and spec.updateStrategy.rollingUpdate.onFailure
 	// asks for a rollback, or because somebody has undone it. Empty: nothing was rolled back, or that is over.
 	RolledBack *PoolRollbackApplyConfiguration `json:"rolledBack,omitempty"`
-	// What hosts wait for that are to be updated, for people: the bound, the window or the failure, the
-	// hosts that it is about, and what to do. Empty: none waits.
+	// What hosts wait for that are to be updated, restarted, repaired or removed, for people: the bound, the window or
+	// the failure, the hosts that it is about, and what to do. Empty: none waits.
 	BlockedBy *string `json:"blockedBy,omitempty"`
 	// Hosts that were removed lately, because the source no longer has them or somebody deleted
 	// their WindowsInstances. They are counted so that a mistake, which would remove many hosts in
