@@ -64,7 +64,7 @@ func (p *pass) blockedByUpdate(c candidate) reason {
 	case h.due.After(p.now):
 		return reason{kind: waitsForTime, at: h.due, text: updateRetried}
 	case h.impact == "":
-		why = h.waitsForPlan(p.now)
+		why = h.planReason(p.now)
 	default:
 		why = p.blockedBy(candidate{host: h, impact: h.impact, start: true}) // nothing: it goes first
 	}
@@ -136,7 +136,7 @@ func (p *pass) blockedByPolicy(c candidate) reason {
 		return reason{kind: waitsForBroken, most: policy.maxFailures, hosts: broken}
 	}
 	if c.cause == v1alpha1.CauseWindowsUpdates && p.updatesStopped(c.host) {
-		return reason{kind: waitsForUpdates, most: policy.maxFailures, hosts: of.lack}
+		return reason{kind: waitsForFailedUpdates, most: policy.maxFailures, hosts: of.lack}
 	}
 	if slotOf(c.impact) == slotNone {
 		if most := max(policy.maxFailures, harmlessFailures); c.failed == nil && len(of.failed) > most { // those are tried again

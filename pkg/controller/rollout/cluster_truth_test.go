@@ -190,7 +190,7 @@ func (c *cluster) justified(m *member, why reason, s *situation) bool {
 		return why.most == s.bounds.canary && len(s.getting) >= s.bounds.canary
 	case waitsForBroken:
 		return why.most == s.bounds.maxFailures && len(s.troubled) > s.bounds.maxFailures
-	case waitsForFailed, waitsForUpdates:
+	case waitsForFailed, waitsForFailedUpdates:
 		return len(s.troubled) > s.bounds.maxFailures
 	case waitsForPool:
 		return why.most == s.bounds.maxUnavailable && len(s.away) >= s.bounds.maxUnavailable && len(why.hosts) <= len(s.away)
@@ -204,7 +204,7 @@ func (c *cluster) justified(m *member, why reason, s *situation) bool {
 		return why.most > 0 && s.downloads()
 	case waitsForHealth:
 		return !m.ready()
-	case waitsForPerson, waitsForMemory:
+	case waitsForExhausted, waitsForForgotten:
 		return m.node != nil && !m.ready()
 	case waitsForTime:
 		return why.at.After(time.Now())

@@ -224,9 +224,9 @@ func (p *pass) consider(h *host) {
 	}
 	switch r := h.remedy; {
 	case r.tried, r.forgotten:
-		why := reason{kind: waitsForPerson}
+		why := reason{kind: waitsForExhausted}
 		if r.forgotten {
-			why.kind = waitsForMemory
+			why.kind = waitsForForgotten
 		}
 		if p.pools[h.pool].machines {
 			why.text = ". A MachineHealthCheck replaces it, if one selects its Machine. To have it replaced now: kubectl delete machines.machine.openshift.io NAME -n " + h.key.Namespace
@@ -290,7 +290,7 @@ func (p *pass) askOthers() {
 	})
 	asked := map[string]int{}
 	for _, h := range p.unknown {
-		p.wait(h, h.waitsForPlan(p.now))
+		p.wait(h, h.planReason(p.now))
 		switch namespace := h.key.Namespace; {
 		case h.unknown != "":
 			p.decideAgainAt(h.askAgain)
@@ -301,7 +301,7 @@ func (p *pass) askOthers() {
 	}
 }
 
-// waitsForPlan is why a host is not updated that has not said what that costs.
-func (h *host) waitsForPlan(now time.Time) reason {
+// planReason is why a host is not updated that has not said what that costs.
+func (h *host) planReason(now time.Time) reason {
 	return reason{kind: waitsForPlan, text: cmp.Or(h.unknown, h.failing), stuck: h.failing != "" && now.Sub(h.failingSince) >= planPatience}
 }

@@ -16,7 +16,7 @@
 //   - What is outstanding for one host, beside its update: restart.go, annotated.go (its Node asks for it), updates.go (of Windows),
 //     remedy.go (its Node is not ready), cordoned.go (its Node is to be uncordoned).
 //   - What a pool says about updates is in policy.go; what is counted during a pass in pass.go; which host is next in queue.go; what keeps
-//     the others in blocked.go; the kinds of what they wait for in reason.go. What people read of that is in reasontext.go (of
+//     the others in blocked.go; what they wait for in reason.go, and its kinds in waitkinds.go. What people read of that is in reasontext.go (of
 //     one host), waitgroups.go (status.blockedBy of a pool) and uptodate.go (the condition UpToDate of a host).
 //
 // The [Reconciler] decides about one pool: which revision its hosts get, and what its status says.

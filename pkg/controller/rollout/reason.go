@@ -16,47 +16,6 @@ import (
 // maxNamed bounds how many hosts a message names.
 const maxNamed = 5
 
-// waitKind is what hosts wait for.
-type waitKind string
-
-const (
-	waitsForPlan            waitKind = "Plan"
-	waitsForRequest         waitKind = "Request"
-	waitsForWindow          waitKind = "Window"
-	waitsForCanary          waitKind = "Canary"
-	waitsForBroken          waitKind = "Broken"
-	waitsForFailed          waitKind = "Failed"
-	waitsForPool            waitKind = "Pool"
-	waitsForCluster         waitKind = "Cluster"
-	waitsForFirst           waitKind = "First"
-	waitsForServiceRestarts waitKind = "Restarts"
-	waitsForUpdates         waitKind = "Updates"
-	waitsForDownload        waitKind = "Download"
-	waitsForRenewals        waitKind = "Renewals"
-	waitsForHealth          waitKind = "Health"
-	waitsForPerson          waitKind = "Person"
-	waitsForMemory          waitKind = "Memory"
-	waitsForTime            waitKind = "Time"
-	waitsForResume          waitKind = "Resume"
-	waitsForPrograms        waitKind = "Programs"
-	// waitsForConfirmation is for hosts of which nobody knows what they were to have.
-	waitsForConfirmation waitKind = "Confirmation"
-	// waitsForRepair is for hosts that are broken, and that nothing is tried on.
-	waitsForRepair waitKind = "Repair"
-	// The others are for hosts that the pool wants something of that cannot be begun, see [unfit].
-	waitsForUnpause waitKind = "Unpause"
-	waitsForLogin   waitKind = "Login"
-	waitsForFitness waitKind = "Fitness"
-	waitsForInputs  waitKind = "Inputs"
-	// waitsForOperation is for hosts that are drained for long because a person has asked for that.
-	waitsForOperation waitKind = "Operation"
-	// waitsForHost is for instances whose host is that of another one.
-	waitsForHost waitKind = "Host"
-	// waitsForTakeover is for hosts that are left to others, and waitsForPayload for those that are only watched as there is no payload.
-	waitsForTakeover waitKind = "Takeover"
-	waitsForPayload  waitKind = "Payload"
-)
-
 // reason is why a host waits. The kind is empty if it does not.
 type reason struct {
 	kind waitKind
@@ -126,7 +85,7 @@ func sumUp(waits map[types.NamespacedName]reason) holdup {
 	sum := holdup{upkeep: true}
 	kinds := sets.New[waitKind]()
 	for _, why := range waits {
-		sum.updates = sum.updates || why.kind == waitsForUpdates
+		sum.updates = sum.updates || why.kind == waitsForFailedUpdates
 		switch {
 		case why.removal:
 		case why.lasts():
@@ -162,13 +121,4 @@ func (r reason) lasts() bool {
 		return steady > r.most
 	}
 	return r.stuck || r.kind.lasts() || r.kind == waitsForPool && !slices.ContainsFunc(r.hosts, (*host).inHand)
-}
-
-// lasts says whether it is more than the turn of other hosts, so that nobody knows when it is over.
-func (k waitKind) lasts() bool {
-	switch k {
-	case waitsForPlan, waitsForPool, waitsForCluster, waitsForFirst, waitsForServiceRestarts, waitsForDownload, waitsForRenewals:
-		return false
-	}
-	return true
 }

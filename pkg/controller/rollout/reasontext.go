@@ -46,7 +46,7 @@ func (r reason) describe(in poolKey) string {
 		return r.describeBroken(in, pool)
 	case waitsForFailed:
 		return fmt.Sprintf("The update failed on more than %d hosts of %s: %s. Find out why: kubectl windows describe %s -n %s", r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
-	case waitsForUpdates:
+	case waitsForFailedUpdates:
 		return fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts of %s (spec.updateStrategy.rollingUpdate.maxFailures): %s. They are tried again there first. Find out why: kubectl windows describe %s -n %s",
 			r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
 	case waitsForDownload:
@@ -59,9 +59,9 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Waits for a slot: one host of %s is updated first: %s. The others follow when it works.", pool, r.names(in))
 	case waitsForHealth:
 		return fmt.Sprintf("It is not repaired, because so many Nodes are not ready that the cause is probably not this host: %s; at most %d may be. Find out what they have in common: kubectl get nodes -l kubernetes.io/os=windows. Or raise spec.remediation.maxUnhealthy.", r.text, r.most)
-	case waitsForPerson:
+	case waitsForExhausted:
 		return fmt.Sprintf("Its Node is not ready, and spec.remediation of %s has tried everything. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
-	case waitsForMemory:
+	case waitsForForgotten:
 		return fmt.Sprintf("Its Node is not ready. The history of its operations no longer says what spec.remediation of %s has tried, and nothing is tried twice. Find out why: kubectl windows describe NAME -n %s%s", pool, in.namespace, r.text)
 	case waitsForTime:
 		text := fmt.Sprintf("%s at %s.", r.text, r.at.UTC().Format(time.RFC3339))
@@ -87,7 +87,7 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Somebody has asked for a drain or a reboot, its pods have not left for long, and it is updated or restarted when that has ended. Find out which: kubectl windows describe NAME -n %[1]s. To end it: kubectl windows cancel NAME -n %[1]s", in.namespace)
 	case waitsForInputs:
 		return "It stays as it is. " + r.text
-	case waitsForHost:
+	case waitsForDuplicate:
 		return "It has no host, so that it is never updated: another instance has the host that it names, or another namespace, as its condition Resolved says. Remove one of the two, or correct its address. Find out which: kubectl windows describe NAME -n " + in.namespace
 	case waitsForTakeover:
 		return "Others manage the host, or it was released to them, so that it is only watched, and never updated or restarted. To whom it is left, and how to take it over: kubectl windows describe NAME -n " + in.namespace

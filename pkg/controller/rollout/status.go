@@ -122,7 +122,7 @@ func updatedCondition(pool *v1alpha1.WindowsNodePool, current, of int32, back *v
 // or nobody has refused it, so that the next attempt is likely to succeed.
 func describeUnkept(pool *v1alpha1.WindowsNodePool, err error) string {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsAlreadyExists(err) && status.ErrStatus.Details != nil {
-		return fmt.Sprintf("ControllerRevision %[1]s, of the present spec.template and payload, is not as windows-controller has made it: somebody has changed its data, its labels or its owner. "+
+		return fmt.Sprintf("ControllerRevision %[1]s, of the present spec.template and payload, is not as windows-controller has made it: somebody has changed its data or its owner. "+
 			"Until it is deleted, this template ends no rollback and no undo, and no host can go back to it: kubectl delete controllerrevisions.apps %[1]s -n %[2]s. It is made again by itself.", status.ErrStatus.Details.Name, pool.Namespace)
 	}
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsInternalError(err) { // quotas and admission; webhooks that do not answer

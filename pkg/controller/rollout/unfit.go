@@ -38,7 +38,7 @@ func unfit(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time
 	configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
 	switch {
 	case outstanding && status.KeptOff() != nil:
-		return waitsForHost, time.Time{}
+		return waitsForDuplicate, time.Time{}
 	case outstanding && (status.ReleaseBegunBy() != nil || leftToOthers(configured)):
 		return waitsForTakeover, time.Time{}
 	case status.KeptOff() != nil, status.ReleaseBegunBy() != nil, configured == nil,

@@ -20,19 +20,6 @@ func isChanged(i *v1alpha1.WindowsInstance, held holdup) bool {
 	return held.text == "" || newHost(i).waits == ""
 }
 
-// lasting says, of what keeps all hosts that are left, the reason of the condition Updating and what it is in words.
-var lasting = map[waitKind]struct{ reason, text string }{
-	waitsForWindow:       {v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool (spec.updateStrategy.window)"},
-	waitsForRequest:      {v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it (spec.updateStrategy.type)"},
-	waitsForCanary:       {v1alpha1.ReasonCanariesUpdated, "As many hosts are updated as spec.updateStrategy.rollingUpdate.canary says, and the others wait until it is raised or removed"},
-	waitsForBroken:       {v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts, and the others wait for that"},
-	waitsForRepair:       {v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts"},
-	waitsForFailed:       {v1alpha1.ReasonUpdatesStopped, "The update failed on hosts, and the others wait for that"},
-	waitsForUpdates:      {v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on hosts, and the others wait for that"},
-	waitsForResume:       {v1alpha1.ReasonRolledBack, "Hosts are kept from the revision of the pool, which was rolled back"},
-	waitsForConfirmation: {v1alpha1.ReasonConfirmationNeeded, "Hosts wait until somebody confirms what they are to have"},
-}
-
 // updatingCondition says whether hosts are being changed, or will be without anybody's doing, and else what all of them wait for.
 func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition, changing []string, held holdup) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionUpdating, Status: metav1.ConditionFalse}
@@ -47,7 +34,7 @@ func updatingCondition(pool *v1alpha1.WindowsNodePool, updated metav1.Condition,
 	case held.settles && (!held.stays || held.upkeep) && updated.Status != metav1.ConditionTrue:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonUpdateInProgress, updated.Message
 	case held.stays:
-		why := lasting[held.kind]
+		why := waitKinds[held.kind].updating
 		if why.reason == "" {
 			why.reason, why.text = v1alpha1.ReasonUpdateBlocked, "Hosts wait for somebody or for a time"
 		}

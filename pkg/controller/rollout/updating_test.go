@@ -85,7 +85,7 @@ func TestUpdatingSettles(t *testing.T) {
 		want metav1.ConditionStatus
 	}{
 		{"nothing waits", holdup{settles: true}, metav1.ConditionTrue},
-		{"updates of Windows do", holdup{settles: true, stays: true, upkeep: true, kind: waitsForUpdates}, metav1.ConditionTrue},
+		{"updates of Windows do", holdup{settles: true, stays: true, upkeep: true, kind: waitsForFailedUpdates}, metav1.ConditionTrue},
 		{"the update before does", holdup{settles: true, stays: true, kind: waitsForWindow}, metav1.ConditionFalse},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

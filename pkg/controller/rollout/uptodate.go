@@ -13,20 +13,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// inCondition says whether the condition UpToDate of an instance tells that kind of wait. All others are over when it is the turn of the host, or their conditions
-// say it anyway. None is about certain hosts or times: each is written once, however many hosts come before, or how often a window opens.
-func (k waitKind) inCondition() bool {
-	switch k {
-	case waitsForRequest, waitsForWindow, waitsForCanary, waitsForBroken, waitsForFailed, waitsForResume:
-		return true
-	}
-	return false
-}
-
 // conditionKind is what the condition UpToDate of the instance of a host tells that waits. In a pool with a window also the turn of a host comes in that only.
 func (p *pass) conditionKind(key types.NamespacedName, why reason) waitKind {
 	switch {
-	case why.kind.inCondition():
+	case waitKinds[why.kind].upToDate != "":
 		return why.kind
 	case why.kind == waitsForPlan && (why.text == "" || why.text == desiredChanges): // what else it waits for is not known before
 		return why.kind
@@ -48,20 +38,8 @@ func (s *Scheduler) UpdateBlockedBy(i *v1alpha1.WindowsInstance) (text string, k
 	if kind == waitsForPlan {
 		return "", false
 	}
-	pool := in.String()
-	switch kind {
-	case waitsForRequest:
-		text = fmt.Sprintf("It is updated when somebody asks for it (spec.updateStrategy.type of %s): kubectl windows reconfigure %s -n %s", pool, i.Name, i.Namespace)
-	case waitsForWindow:
-		text = fmt.Sprintf("It is updated when it gets a disruption slot in the window of %s (spec.updateStrategy.window).", pool)
-	case waitsForCanary:
-		text = fmt.Sprintf("As many hosts of %s as spec.updateStrategy.rollingUpdate.canary says are updated first. It follows when that is raised or removed.", pool)
-	case waitsForBroken:
-		text = fmt.Sprintf("It is not updated while hosts of %s are broken by an update or a restart.", pool)
-	case waitsForFailed:
-		text = fmt.Sprintf("It is not updated because the update failed on others of %s.", pool)
-	case waitsForResume:
-		text = fmt.Sprintf("It is not updated because the revision of %s was rolled back (status.rolledBack).", pool)
+	if told := waitKinds[kind].upToDate; told != "" {
+		text = fmt.Sprintf(told, in.String(), i.Name, i.Namespace)
 	}
 	return text, known
 }
