@@ -79,8 +79,8 @@ func (r *Reconciler) takeDeleted(pool types.NamespacedName) map[string]*appsv1.C
 	return deleted
 }
 
-// restoreRevisions makes those ControllerRevisions of a pool again that somebody has deleted: that of now, and those that hosts have or can go back to. It
-// says after what time those are tried again that could not be made. Zero: there are none.
+// restoreRevisions makes those ControllerRevisions of a pool again that somebody has deleted: that of now, and those that hosts have, are given or
+// can go back to. It says after what time those are tried again that could not be made. Zero: there are none.
 func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) (again time.Duration) {
 	byNumber := func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) }
 	for _, lost := range slices.SortedFunc(maps.Values(r.takeDeleted(client.ObjectKeyFromObject(pool))), byNumber) {

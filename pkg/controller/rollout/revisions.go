@@ -215,11 +215,14 @@ func newRevision(pool *v1alpha1.WindowsNodePool, name string, data []byte, numbe
 	}
 }
 
-// inUse says whether hosts of a pool have a revision, or can go back to it.
+// inUse says whether hosts of a pool have a revision, are given it, or can go back to it. Hosts may still be given one after the template has
+// changed again, and what they work with is known only later.
 func inUse(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, name string) bool {
 	back := pool.Status.RolledBack
 	return name == pool.Status.CurrentRevision || back != nil && name == back.To || slices.Contains(pool.Status.Worked(), name) ||
 		slices.ContainsFunc(instances, func(i *v1alpha1.WindowsInstance) bool {
-			return i.Status.PoolRevision == name || i.Status.PreviousPoolRevision == name
+			op := i.Status.Operation
+			return i.Status.PoolRevision == name || i.Status.PreviousPoolRevision == name || i.Status.DesiredPoolRevision == name ||
+				op.Active() && op.PoolRevision == name
 		})
 }

@@ -461,3 +461,74 @@ func TestImplausibleNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestRevisionsInUse: what a host has, is given or can go back to is neither deleted nor stays deleted. What it was given once is.
+func TestRevisionsInUse(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	operation := func(phase v1alpha1.OperationPhase) func(*v1alpha1.WindowsInstanceStatus, string) {
+		return func(s *v1alpha1.WindowsInstanceStatus, name string) {
+			s.Operation = &v1alpha1.Operation{Phase: phase, PoolRevision: name}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		set  func(*v1alpha1.WindowsInstanceStatus, string)
+		used bool
+	}{
+		{"it has it", func(s *v1alpha1.WindowsInstanceStatus, name string) { s.PoolRevision = name }, true},
+		{"it had it before", func(s *v1alpha1.WindowsInstanceStatus, name string) { s.PreviousPoolRevision = name }, true},
+		{"it is to get it", func(s *v1alpha1.WindowsInstanceStatus, name string) { s.DesiredPoolRevision = name }, true},
+		{"an operation waits", operation(v1alpha1.OperationPending), true},
+		{"an operation runs", operation(v1alpha1.OperationRunning), true},
+		{"an operation failed", operation(v1alpha1.OperationFailed), false},
+		{"it has nothing to do with it", func(*v1alpha1.WindowsInstanceStatus, string) {}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+			c := fake.NewClientBuilder().WithScheme(scheme).Build()
+			r := &Reconciler{
+				client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+			}
+			host := &v1alpha1.WindowsInstance{}
+			keep := func(rack int) {
+				t.Helper()
+				pool.Spec.Template.NodeLabels = map[string]string{"rack": strconv.Itoa(rack)}
+				name, err := r.keepRevision(t.Context(), pool, []*v1alpha1.WindowsInstance{host})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pool.Status.UpdateRevision = name
+			}
+			keep(0)
+			first := &appsv1.ControllerRevision{}
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: pool.Status.UpdateRevision}, first); err != nil {
+				t.Fatal(err)
+			}
+			tt.set(&host.Status, first.Name)
+			exists := func() bool {
+				t.Helper()
+				err := c.Get(t.Context(), client.ObjectKeyFromObject(first), &appsv1.ControllerRevision{})
+				if client.IgnoreNotFound(err) != nil {
+					t.Fatal(err)
+				}
+				return err == nil
+			}
+			for n := range maxRevisions {
+				keep(n + 1)
+			}
+			if exists() != tt.used {
+				t.Errorf("after %d others it exists: %t", maxRevisions, exists())
+			}
+			if err := client.IgnoreNotFound(c.Delete(t.Context(), first)); err != nil {
+				t.Fatal(err)
+			}
+			r.rememberDeleted(first)
+			if r.restoreRevisions(t.Context(), pool, []*v1alpha1.WindowsInstance{host}); exists() != tt.used {
+				t.Errorf("it was deleted, and exists again: %t", exists())
+			}
+		})
+	}
+}
