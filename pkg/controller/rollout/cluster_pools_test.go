@@ -25,6 +25,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
@@ -76,7 +77,7 @@ func (c *cluster) startReconciler() {
 	cl := clusterClient{c: c}
 	c.reconciler = &Reconciler{
 		client: cl, applier: &apply.Applier{Client: cl, Live: cl, FieldManager: fieldManager}, now: time.Now, blockedBy: c.scheduler.blockedBy,
-		recorder: &record.FakeRecorder{}, seen: map[types.NamespacedName]revisionSeen{},
+		recorder: &record.FakeRecorder{}, reporter: message.NewReporter(&record.FakeRecorder{}, runtime.NewScheme()), seen: map[types.NamespacedName]revisionSeen{},
 	}
 	c.scheduler.changed = func(_ context.Context, key types.NamespacedName) {
 		if p := c.pool(key); c.pace.rest > 0 {

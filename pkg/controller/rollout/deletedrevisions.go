@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +33,8 @@ const (
 	maxDeleted = 32
 	// restoreAgain is after what time one is tried again that could not be made.
 	restoreAgain = time.Minute
+	// eventNotRestored is the reason of the event that one is refused.
+	eventNotRestored = "RevisionNotRestored"
 )
 
 // remembersDeleted has a handler tell the reconciler first what a ControllerRevision had that was deleted. Its hosts may have or get what is in it, and
@@ -80,29 +84,89 @@ func (r *Reconciler) takeDeleted(pool types.NamespacedName) map[string]*appsv1.C
 }
 
 // restoreRevisions makes those ControllerRevisions of a pool again that somebody has deleted: that of now, and those that hosts have, are given or
-// can go back to. It says after what time those are tried again that could not be made. Zero: there are none.
+// can go back to. It says after what time those are tried again that could not be made. Zero: there are none. Those that
+// somebody refuses are told as an event.
 func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) (again time.Duration) {
-	byNumber := func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) }
-	for _, lost := range slices.SortedFunc(maps.Values(r.takeDeleted(client.ObjectKeyFromObject(pool))), byNumber) {
-		name := lost.Name
+	deleted := r.takeDeleted(client.ObjectKeyFromObject(pool))
+	if len(deleted) == 0 {
+		return 0
+	}
+	byNumber := func(a, b *appsv1.ControllerRevision) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Name, b.Name))
+	}
+	var refused []string
+	for _, lost := range slices.SortedFunc(maps.Values(deleted), byNumber) {
 		content, ok := revision.Kept(pool, lost)
-		if !ok || name != pool.Status.UpdateRevision && !inUse(pool, instances, name) {
+		if !ok || lost.Name != pool.Status.UpdateRevision && !inUse(pool, instances, lost.Name) {
 			continue
 		}
 		err := r.restore(ctx, pool, lost, content)
 		if apierrors.IsAlreadyExists(err) {
-			if kept, readErr := r.kept(ctx, pool, name); kept != nil || readErr != nil {
-				err = readErr
+			// For the cache one without its label is deleted too.
+			if _, ok, relabelErr := r.relabel(ctx, pool, lost.Name); ok || relabelErr != nil {
+				err = relabelErr
 			}
 		}
-		if err != nil {
-			log.FromContext(ctx).Error(err, "A ControllerRevision that was deleted, and that hosts have or can go back to, cannot be made again. It is tried again. "+
-				"If one exists that somebody has changed, delete that", "ControllerRevision", name)
-			r.rememberDeleted(lost)
-			again = restoreAgain
+		if err == nil {
+			continue
 		}
+		log.FromContext(ctx).Error(err, "A ControllerRevision that was deleted, and that hosts have, are given or can go back to, cannot be made again. It is tried again",
+			"ControllerRevision", lost.Name)
+		if text := describeLost(pool, lost.Name, err); text != "" {
+			refused = append(refused, text)
+		}
+		r.rememberDeleted(lost)
+		again = restoreAgain
 	}
+	problems := map[string]string{}
+	if len(refused) > 0 {
+		problems[""] = strings.Join(refused, " ")
+	}
+	r.reporter.Report(pool, eventNotRestored, problems)
 	return again
+}
+
+// describeLost says that a ControllerRevision that was deleted is not made again, and what to do. Empty: nobody has refused it, so that the next
+// attempt is likely to succeed.
+func describeLost(pool *v1alpha1.WindowsNodePool, name string, err error) string {
+	lost := fmt.Sprintf("ControllerRevision %s, which hosts have, are given or can go back to, was deleted, and ", name)
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return lost + fmt.Sprintf("one of its name exists that is not as windows-controller has made it: somebody has changed its data or its owner, or made another one. Until it is deleted, no host can go back to it: "+
+			"kubectl delete controllerrevisions.apps %s -n %s. It is made again by itself.", name, pool.Namespace)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsInternalError(err): // quotas and admission; webhooks that do not answer
+		return lost + fmt.Sprintf("the API server does not accept it again: %v. Until it does, no host can go back to it. Let windows-controller write it, for example with room in a quota (kubectl describe resourcequota -n %s); "+
+			"it is tried again by itself.", err, pool.Namespace)
+	}
+	return ""
+}
+
+// relabel reads the ControllerRevision of a name from the API server, which has it whatever its labels are, and gives it those of its pool if
+// somebody has removed or changed them: without them nobody finds it. It reports false for one that is not as the controller has made it.
+func (r *Reconciler) relabel(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (kept *appsv1.ControllerRevision, ok bool, err error) {
+	var list appsv1.ControllerRevisionList // the controller may not get one
+	if err := r.applier.Live.List(ctx, &list, client.InNamespace(pool.Namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+		return nil, false, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
+	}
+	if len(list.Items) == 0 {
+		return nil, false, fmt.Errorf("ControllerRevision %s existed a moment ago, and was deleted", name)
+	}
+	kept = &list.Items[0]
+	if _, ok := revision.Kept(pool, trimmed(kept)); !ok {
+		return nil, false, nil
+	}
+	want := pool.RevisionLabels()
+	if labels.SelectorFromSet(want).Matches(labels.Set(kept.Labels)) {
+		return kept, true, nil
+	}
+	if kept.Labels == nil {
+		kept.Labels = map[string]string{}
+	}
+	maps.Copy(kept.Labels, want)
+	if err := r.client.Update(ctx, kept); err != nil {
+		return nil, false, fmt.Errorf("labeling ControllerRevision %s again: %w", name, err)
+	}
+	return kept, true, nil
 }
 
 // restore makes a ControllerRevision again, encoded as the controller does: what was deleted may have come from a backup. It keeps its number, unless

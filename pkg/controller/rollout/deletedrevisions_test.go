@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -25,6 +27,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
 
@@ -43,9 +46,22 @@ func TestDeletedRevisions(t *testing.T) {
 			}
 			return c.Create(ctx, o, opts...)
 		},
-	}).Build()
+	}).WithIndex(&appsv1.ControllerRevision{}, metav1.ObjectNameField, byName).Build()
+	events := record.NewFakeRecorder(10)
 	r := &Reconciler{
 		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+		reporter: message.NewReporter(events, scheme),
+	}
+	told := func(want ...string) {
+		t.Helper()
+		if len(events.Events) != len(want) {
+			t.Errorf("it tells %d times, want %q", len(events.Events), want)
+		}
+		for len(events.Events) > 0 {
+			if event := <-events.Events; len(want) == 0 || !strings.HasPrefix(event, "Warning "+eventNotRestored+" ") || !strings.Contains(event, want[0]) {
+				t.Errorf("it tells %q, want %q", event, want)
+			}
+		}
 	}
 	keep := func(rack string) string {
 		t.Helper()
@@ -105,6 +121,16 @@ func TestDeletedRevisions(t *testing.T) {
 	if again := r.restoreRevisions(t.Context(), pool, instances); again != restoreAgain {
 		t.Errorf("it is refused, and tried again after %s", again)
 	}
+	told("exceeded quota")
+	if again := r.restoreRevisions(t.Context(), pool, instances); again != restoreAgain {
+		t.Errorf("it is refused again, and tried again after %s", again)
+	}
+	told() // once
+	refused = apierrors.NewServerTimeout(appsv1.Resource("controllerrevisions"), "create", 1)
+	if again := r.restoreRevisions(t.Context(), pool, instances); again != restoreAgain {
+		t.Errorf("nobody answers, and it is tried again after %s", again)
+	}
+	told()
 	refused = nil
 	restored := func() {
 		t.Helper()
@@ -134,6 +160,21 @@ func TestDeletedRevisions(t *testing.T) {
 	// It may be there again already.
 	watched.Delete(t.Context(), event.DeleteEvent{Object: read(newest)}, queue)
 	restored()
+	// Somebody has removed its label, or given it that of another pool, with which it is deleted for those who watch it.
+	for _, labels := range []map[string]string{nil, {v1alpha1.PoolLabel: "other", "theirs": "x"}} {
+		unlabeled := read(worked)
+		unlabeled.Labels = labels
+		if err := c.Update(t.Context(), unlabeled); err != nil {
+			t.Fatal(err)
+		}
+		unlabeled.Labels = pool.RevisionLabels()
+		watched.Delete(t.Context(), event.DeleteEvent{Object: unlabeled}, queue)
+		restored()
+		if got := read(worked); got.Labels[v1alpha1.PoolLabel] != "p" || got.Labels["theirs"] != labels["theirs"] || got.Revision != 3 || got.Annotations[v1alpha1.UndoOverAnnotation] == "" {
+			t.Errorf("it had the labels %v, and is %+v", labels, got)
+		}
+	}
+	told()
 	// Somebody has made another one of its name.
 	kept := read(worked)
 	remove(read(worked))
@@ -144,6 +185,7 @@ func TestDeletedRevisions(t *testing.T) {
 	if again := r.restoreRevisions(t.Context(), pool, instances); again != restoreAgain {
 		t.Errorf("there is another one, and it is tried again after %s", again)
 	}
+	told("kubectl delete controllerrevisions.apps " + worked + " -n ns")
 	if err := c.Delete(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,8 @@ type Reconciler struct {
 	payload  func() (document.Payload, bool)
 	goesBack func(document.Payload) (why string, ships, ok bool)
 	recorder record.EventRecorder
+	// reporter tells which ControllerRevisions are not made again.
+	reporter *message.Reporter
 
 	mu   sync.Mutex // guards what follows
 	seen map[types.NamespacedName]revisionSeen
@@ -69,6 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil || pool == nil || !pool.DeletionTimestamp.IsZero() {
 		if err == nil {
 			r.forget(req.NamespacedName)
+			r.reporter.Forget(req.NamespacedName)
 		}
 		return reconcile.Result{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 )
@@ -65,6 +67,7 @@ func TestReconcile(t *testing.T) {
 		applier:   &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
 		now:       func() time.Time { return now },
 		blockedBy: func(poolKey) holdup { return blocked }, seen: map[types.NamespacedName]revisionSeen{},
+		reporter: message.NewReporter(&record.FakeRecorder{}, scheme),
 	}
 	key := client.ObjectKeyFromObject(pool)
 	pass := func() v1alpha1.WindowsNodePoolStatus {
@@ -255,7 +258,7 @@ func TestReconcileSaysWhatIsNotKept(t *testing.T) {
 		}).Build()
 	r := &Reconciler{
 		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, now: time.Now,
-		blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{},
+		blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{}, reporter: message.NewReporter(&record.FakeRecorder{}, scheme),
 	}
 	for _, full = range []bool{true, false} {
 		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pool)})

@@ -74,17 +74,18 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	case at >= 0 && at == len(revisions)-1 && revisions[at].Revision > 0:
 		return name, nil
 	case at >= 0: // somebody went back to it, or has changed its number
-		again := &revisions[at]
-		again.Revision = next
-		noteOver(pool, again)
-		if err := r.client.Update(ctx, again); err != nil {
-			return "", fmt.Errorf("making ControllerRevision %s the newest: %w", name, err)
-		}
-		return name, nil
+		return name, r.makeNewest(ctx, pool, &revisions[at], next)
 	}
 	made := newRevision(pool, name, data, next)
 	noteOver(pool, made)
 	if err := r.client.Create(ctx, made); err != nil {
+		if apierrors.IsAlreadyExists(err) { // perhaps without its label
+			if found, ok, err := r.relabel(ctx, pool, name); err != nil {
+				return "", err
+			} else if ok {
+				return name, r.makeNewest(ctx, pool, found, next)
+			}
+		}
 		return "", fmt.Errorf("keeping the template of the pool as ControllerRevision %s: %w", name, err)
 	}
 	for i := range revisions[:max(0, len(revisions)+1-maxRevisions)] {
@@ -96,6 +97,16 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 		}
 	}
 	return name, nil
+}
+
+// makeNewest gives a ControllerRevision, which has all that the API server has of it, the next number of its pool.
+func (r *Reconciler) makeNewest(ctx context.Context, pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision, next int64) error {
+	kept.Revision = next
+	noteOver(pool, kept)
+	if err := r.client.Update(ctx, kept); err != nil {
+		return fmt.Errorf("making ControllerRevision %s the newest: %w", kept.Name, err)
+	}
+	return nil
 }
 
 // revisionsOf returns the templates that a pool had, the newest one last, without their data. What somebody else has made in its name is none.

@@ -22,12 +22,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
@@ -77,7 +79,7 @@ func TestRevisions(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
 	// One of a pool that had the name before.
 	former := newRevision(&v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "former"}}, "p-former", []byte("{}"), 70)
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pool, former).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&appsv1.ControllerRevision{}, metav1.ObjectNameField, byName).WithObjects(pool, former).Build()
 	r := &Reconciler{client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}}
 	var instances []*v1alpha1.WindowsInstance
 	keep := func(rack string) string {
@@ -157,6 +159,14 @@ func TestRevisions(t *testing.T) {
 	if err := c.Update(t.Context(), &changed); err != nil {
 		t.Fatal(err)
 	}
+	// Somebody has removed its label while the controller did not run.
+	changed.Labels, pool.Status.UpdateRevision = nil, ""
+	if err := c.Update(t.Context(), &changed); err != nil {
+		t.Fatal(err)
+	}
+	if name := keep("24"); name != changed.Name || list()[maxRevisions-1].Name != name {
+		t.Errorf("%s has no label, and the newest is %s", changed.Name, list()[maxRevisions-1].Name)
+	}
 	// Hosts can go back to what they have, however long ago that was.
 	has, hadBefore := list()[1].Name, list()[0].Name
 	instances = []*v1alpha1.WindowsInstance{{Status: v1alpha1.WindowsInstanceStatus{PoolRevision: has, PreviousPoolRevision: hadBefore}}}
@@ -189,6 +199,9 @@ func TestRevisions(t *testing.T) {
 		t.Errorf("%s is %s: %s", after, newest.Name, newest.Data.Raw)
 	}
 }
+
+// byName is what the API server finds objects by, and the fake client only with an index.
+func byName(o client.Object) []string { return []string{o.GetName()} }
 
 // TestForeignRevisions: what somebody makes in the name of a pool does not take its numbers.
 func TestForeignRevisions(t *testing.T) {
@@ -324,7 +337,8 @@ func TestRevisionsFromBackup(t *testing.T) {
 	programs := document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, SHA256: "12"}}}
 	r := &Reconciler{
 		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, payload: func() (document.Payload, bool) { return programs, true },
-		deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+		deleted:  map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+		reporter: message.NewReporter(record.NewFakeRecorder(10), scheme),
 	}
 	keep := func(rack string) *appsv1.ControllerRevision {
 		t.Helper()
@@ -387,6 +401,7 @@ func TestImplausibleNumbers(t *testing.T) {
 		c := fake.NewClientBuilder().WithScheme(scheme).Build()
 		r := &Reconciler{
 			client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+			reporter: message.NewReporter(record.NewFakeRecorder(10), scheme),
 		}
 		read := func(name string) *appsv1.ControllerRevision {
 			t.Helper()
@@ -491,6 +506,7 @@ func TestRevisionsInUse(t *testing.T) {
 			c := fake.NewClientBuilder().WithScheme(scheme).Build()
 			r := &Reconciler{
 				client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
+				reporter: message.NewReporter(record.NewFakeRecorder(10), scheme),
 			}
 			host := &v1alpha1.WindowsInstance{}
 			keep := func(rack int) {

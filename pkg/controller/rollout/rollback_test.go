@@ -29,6 +29,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
@@ -665,7 +666,7 @@ func newRollbackPool(t *testing.T, hosts ...string) *rollbackPool {
 		Build()
 	f := &rollbackPool{T: t, time: rollbackStart, events: record.NewFakeRecorder(10)}
 	f.Reconciler = &Reconciler{
-		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, recorder: f.events,
+		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, recorder: f.events, reporter: message.NewReporter(f.events, scheme),
 		now: func() time.Time { return f.time }, blockedBy: func(poolKey) holdup { return holdup{} }, seen: map[types.NamespacedName]revisionSeen{},
 	}
 	return f

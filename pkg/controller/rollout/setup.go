@@ -30,6 +30,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
@@ -94,7 +95,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
-		keys: s.Keys, payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder,
+		keys: s.Keys, payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder, reporter: message.NewReporter(s.Recorder, mgr.GetScheme()),
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
