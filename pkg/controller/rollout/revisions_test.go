@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -362,7 +363,7 @@ func TestRevisionsFromBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if backup.Data.Raw, err = json.Marshal(keys); err != nil || string(backup.Data.Raw) == string(made) {
+	if backup.Data.Raw, err = json.Marshal(keys); err != nil || bytes.Equal(backup.Data.Raw, made) {
 		t.Fatalf("%s has the same order: %v", backup.Data.Raw, err)
 	}
 	asked := metav1.NewTime(rollbackStart)
@@ -384,7 +385,7 @@ func TestRevisionsFromBackup(t *testing.T) {
 	}
 	r.rememberDeleted(backup)
 	r.restoreRevisions(t.Context(), pool, nil)
-	if got := keep("2"); string(got.Data.Raw) != string(made) {
+	if got := keep("2"); !bytes.Equal(got.Data.Raw, made) {
 		t.Errorf("it is made again as %s", got.Data.Raw)
 	}
 }
