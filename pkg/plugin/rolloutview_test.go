@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	noSlot       = "Waits for a slot: win-3 is out of service (it is being changed) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)."
-	removedLater = "Waits for a slot to be removed: win-3 is out of service (it is being changed) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)."
+	noSlot       = "Waits for a slot: win-3 of pool p is out of service (it is being changed); at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)."
+	removedLater = "Waits for a slot to be removed: win-3 of pool p is out of service (it is being changed); at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)."
 	noSlotOfAll  = "Waits for a slot: another host is being changed, in another namespace; at most 1 of all pools may be at a time (--max-disruptive-operations)."
 )
 
@@ -93,9 +93,9 @@ func TestPoolTree(t *testing.T) {
 			pool.Status.BlockedBy = "win-2, win-4: " + noSlot
 		}, `p: 1 of 4 hosts are up to date, 4 ready
 ├─ win-1   up to date
-├─ win-2   outdated, waits (at most 1 may be at a time): win-3 is out of service (it is being changed) of pool p
+├─ win-2   outdated, waits (at most 1 may be at a time): win-3 of pool p is out of service (it is being changed)
 ├─ win-3   reconfiguration running: [Drain 1/3 pods]; blocked by shop/web-0 (PodDisruptionBudget web)
-└─ win-4   outdated, waits (at most 1 may be at a time): win-3 is out of service (it is being changed) of pool p
+└─ win-4   outdated, waits (at most 1 may be at a time): win-3 of pool p is out of service (it is being changed)
 
 Waiting:
   win-2, win-4: ` + noSlot + "\n"},
@@ -114,7 +114,7 @@ Waiting:
 			pool.Status.BlockedBy = "win-1 and 1 more: " + noSlotOfAll + "\nwin-2 and 1 more: " + noSlot
 		}, `p: 0 of 4 hosts are up to date, 4 ready
 ├─ win-1   outdated, waits (at most 1 of all pools may be at a time): another host is being changed, in another namespace
-├─ win-2   outdated, waits (at most 1 may be at a time): win-3 is out of service (it is being changed) of pool p
+├─ win-2   outdated, waits (at most 1 may be at a time): win-3 of pool p is out of service (it is being changed)
 ├─ win-3   outdated
 └─ win-4   outdated
 
@@ -141,8 +141,8 @@ Waiting:
 			hosts[1].Status.Operation = nil
 			pool.Status.BlockedBy = "win-4 and 1 more: " + noSlotOfAll + "\nwin-1 and 1 more: " + removedLater
 		}, `p: 0 of 4 hosts are up to date, 4 ready
-├─ win-1   removal waits (at most 1 may be at a time): win-3 is out of service (it is being changed) of pool p
-├─ win-2   is going to be removed, waits (at most 1 may be at a time): win-3 is out of service (it is being changed) of pool p
+├─ win-1   removal waits (at most 1 may be at a time): win-3 of pool p is out of service (it is being changed)
+├─ win-2   is going to be removed, waits (at most 1 may be at a time): win-3 of pool p is out of service (it is being changed)
 ├─ win-3   outdated, waits (at most 1 of all pools may be at a time): another host is being changed, in another namespace
 └─ win-4   outdated, waits (at most 1 of all pools may be at a time): another host is being changed, in another namespace
 
@@ -219,7 +219,7 @@ func TestViewLines(t *testing.T) {
 	hosts[38].Status.Operation.BlockedBy = nil
 	pool.Status.UpdatedReplicas = 1
 	pool.Status.BlockedBy = "win-2 and 37 more: " + strings.ReplaceAll(noSlot, "win-3", "win-39")
-	const waits = "outdated, waits (at most 1 may be at a time): win-39 is out of service (it is being changed) of pool p"
+	const waits = "outdated, waits (at most 1 may be at a time): win-39 of pool p is out of service (it is being changed)"
 	const drained = "  win-39   reconfiguration running: [Drain 1/3 pods] (61s); Evicting the pods of Node win-39: 1 of 3 have left."
 	now := time.Unix(1_800_000_061, 0)
 	for height, want := range map[int][]string{
@@ -254,7 +254,7 @@ func TestViewOfWaitingOperations(t *testing.T) {
 	pool.Status.BlockedBy = "win-1, win-2, win-3 and 22 more: " + strings.ReplaceAll(removedLater, "win-3", "win-49")
 	want := []string{
 		"p: 0 of 50 hosts are up to date, 50 ready", "  win-49   reconfiguration running: [Drain 1/3 pods] (61s); Evicting the pods of Node win-49: 1 of 3 have left.", "  win-50   removal running: [WaitForSlot running] (61s)",
-		"  win-1    removal waits (at most 1 may be at a time): win-49 is out of service (it is being changed) of pool p", "  … and 47 more wait",
+		"  win-1    removal waits (at most 1 may be at a time): win-49 of pool p is out of service (it is being changed)", "  … and 47 more wait",
 	}
 	if diff := cmp.Diff(want, viewLines(pool, hosts, 5, time.Unix(1_800_000_061, 0))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -409,7 +409,7 @@ func TestRolloutLines(t *testing.T) {
 	}
 	pool.Status.BlockedBy = waits("win-1", "it is being changed")
 	f.show()
-	if got := out.String(); !strings.Contains(got, "\np: 0 of 100 hosts are up to date\nwin-1, win-2, win-3, win-4, win-5 and 95 more: Waits for a slot: win-1 is out of service") || strings.Count(got, "\n") != 102 {
+	if got := out.String(); !strings.Contains(got, "\np: 0 of 100 hosts are up to date\nwin-1, win-2, win-3, win-4, win-5 and 95 more: Waits for a slot: win-1 of pool p is out of service") || strings.Count(got, "\n") != 102 {
 		t.Errorf("it begins with\n%s", got)
 	}
 	says("")

@@ -90,7 +90,7 @@ func TestScheduleACordonedNode(t *testing.T) {
 			t.Errorf("b has %+v while a is cordoned", op)
 		}
 		if got := f.blockedBy(poolKey{"ns", "p"}).text; got != "a: Its Node was left cordoned by a restart that failed, and is uncordoned if it is still ready at 2026-11-21T12:00:50Z.\n"+
-			"b: Waits for a slot: a is out of service (its Node is cordoned) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)." {
+			"b: Waits for a slot: a of pool p is out of service (its Node is cordoned); at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable)." {
 			t.Errorf("blocked by %s", got)
 		}
 		now.SetTime(testNow.Add(time.Minute))

@@ -122,21 +122,21 @@ func TestDecide(t *testing.T) {
 		{name: "many may not", hosts: []host{outdated("a", none), outdated("b", "", isUpToDate, fails), outdated("c", "", isUpToDate, fails), outdated("d", "", isUpToDate, fails), outdated("e", "", isUpToDate, fails)}, waits: map[string]string{"a": "failed on more than 3 hosts of pool p: b, c, d, e."}},
 
 		{name: "but those are tried again", hosts: []host{outdated("a", none, fails), outdated("b", none, fails), outdated("c", none, fails), outdated("d", none, fails), outdated("e", none)}, start: "a b c d", waits: map[string]string{"e": "failed on more than 3 hosts"}},
-		{name: "one is drained at a time", hosts: []host{outdated("b", drains), outdated("a", drains)}, start: "a", waits: map[string]string{"b": "a is out of service (it is being changed) of pool p; at most 1 may be at a time"}},
+		{name: "one is drained at a time", hosts: []host{outdated("b", drains), outdated("a", drains)}, start: "a", waits: map[string]string{"b": "a of pool p is out of service (it is being changed); at most 1 may be at a time"}},
 		{name: "the oldest first", hosts: []host{outdated("a", drains, func(h *host) { h.created = testNow }), outdated("b", drains)}, start: "b"},
 		{name: "the flag bounds all pools", pool: two, hosts: []host{outdated("a", drains), outdated("b", drains)}, start: "a", waits: map[string]string{"b": "another host is being changed: a; at most 1 of all pools"}},
-		{name: "the pool bounds itself", pool: two, most: 5, hosts: []host{outdated("a", drains), outdated("b", drains), outdated("c", drains)}, start: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
-		{name: "a Node that is not ready counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b is out of service (its Node is not ready)"}},
+		{name: "the pool bounds itself", pool: two, most: 5, hosts: []host{outdated("a", drains), outdated("b", drains), outdated("c", drains)}, start: "a b", waits: map[string]string{"c": "2 hosts of pool p are out of service (a, b); at most 2"}},
+		{name: "a Node that is not ready counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b of pool p is out of service (its Node is not ready)"}},
 		{name: "and is itself updated", hosts: []host{outdated("a", drains), outdated("b", drains, isDown)}, start: "b"},
-		{name: "a Node that is cordoned counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.cordoned = true })}, waits: map[string]string{"a": "b is out of service (its Node is cordoned)"}},
+		{name: "a Node that is cordoned counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.cordoned = true })}, waits: map[string]string{"a": "b of pool p is out of service (its Node is cordoned)"}},
 		{name: "and is itself updated when it is cordoned", hosts: []host{outdated("a", drains), outdated("b", drains, func(h *host) { h.cordoned = true })}, start: "b"},
-		{name: "a host whose Node is gone counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.node, h.lost = false, true })}, waits: map[string]string{"a": "b is out of service (its Node is gone)"}},
+		{name: "a host whose Node is gone counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.node, h.lost = false, true })}, waits: map[string]string{"a": "b of pool p is out of service (its Node is gone)"}},
 		{name: "one thing at a time", hosts: []host{outdated("a", none, func(h *host) { h.cordoned, h.uncordon = true, true })}, start: "a"},
-		{name: "a broken host that somebody has uncordoned waits for those that are away", hosts: []host{outdated("a", drains, breaks), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b is out of service (its Node is not ready)"}},
-		{name: "and not for others like it", hosts: []host{outdated("a", drains, breaks), outdated("b", drains, breaks)}, start: "a", waits: map[string]string{"b": "a is out of service"}},
+		{name: "a broken host that somebody has uncordoned waits for those that are away", hosts: []host{outdated("a", drains, breaks), outdated("b", "", isUpToDate, isDown)}, waits: map[string]string{"a": "b of pool p is out of service (its Node is not ready)"}},
+		{name: "and not for others like it", hosts: []host{outdated("a", drains, breaks), outdated("b", drains, breaks)}, start: "a", waits: map[string]string{"b": "a of pool p is out of service"}},
 		{name: "nor does one that is cordoned wait", hosts: []host{outdated("a", drains, breaks, func(h *host) { h.cordoned = true }), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "a host that is no Node does not count", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, isDown, func(h *host) { h.node = false })}, start: "a"},
-		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b is out of service (it is being drained or restarted)"}},
+		{name: "what others do counts", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.busy = true })}, waits: map[string]string{"a": "b of pool p is out of service (it is being drained or restarted)"}},
 		{name: "another pool is another bound", most: 2, hosts: []host{outdated("a", drains), outdated("b", drains, in("ns", "q"))}, start: "a b"},
 		{name: "namespaces take turns", hosts: []host{outdated("a", drains, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
 		{name: "what people ask for takes turns as well", hosts: []host{outdated("a", drains, operationWaits, asked, func(h *host) { h.lastServed[slotDisruption] = testNow }), outdated("z", drains, in("other", "p"))}, start: "z"},
@@ -158,7 +158,7 @@ func TestDecide(t *testing.T) {
 		{name: "and is tried again after those that failed before it", hosts: []host{outdated("a", drains, func(h *host) { h.lastFailed = testNow }), outdated("b", drains, missed)}, start: "b"},
 		{name: "unless it is broken", hosts: []host{outdated("a", drains, missed, breaks), outdated("b", drains)}, start: "a"},
 		{name: "what has begun is completed", hosts: []host{outdated("a", drains, operationWaits, func(h *host) { h.begun, h.lastServed[slotDisruption] = true, testNow }), outdated("z", drains, in("other", "p"))}, admit: "a"},
-		{name: "what was changed half, and has to be drained, waits for its pool", pool: two, most: 5, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", drains, operationWaits, isHalf), outdated("c", drains, operationWaits, isHalf)}, admit: "a b", waits: map[string]string{"c": "2 hosts are out of service (a, b) of pool p; at most 2"}},
+		{name: "what was changed half, and has to be drained, waits for its pool", pool: two, most: 5, hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("b", drains, operationWaits, isHalf), outdated("c", drains, operationWaits, isHalf)}, admit: "a b", waits: map[string]string{"c": "2 hosts of pool p are out of service (a, b); at most 2"}},
 		{name: "and for all pools", hosts: []host{outdated("a", drains, operationWaits, isHalf), outdated("z", drains, in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
 		{name: "and for no policy", pool: onRequest, hosts: []host{outdated("a", drains, operationWaits, isHalf)}, admit: "a"},
 		{name: "nor for a window", pool: window("0 14 * * *"), hosts: []host{outdated("a", drains, operationWaits, isHalf)}, admit: "a"},
@@ -166,18 +166,18 @@ func TestDecide(t *testing.T) {
 		{name: "names of other namespaces are nobody's business", hosts: []host{outdated("a", drains, in("other", "p"), changing(slotDisruption)), outdated("b", drains)}, waits: map[string]string{"b": "another host is being changed, in another namespace"}},
 
 		{name: "a host that is to be removed counts when that begins", hosts: []host{outdated("a", drains), outdated("b", "", isUpToDate, func(h *host) { h.leaving = true })}, start: "a"},
-		{name: "a removal takes a slot", hosts: []host{outdated("a", drains), toRemove("b")}, admit: "b", waits: map[string]string{"a": "b is out of service (it is being removed) of pool p; at most 1"}},
+		{name: "a removal takes a slot", hosts: []host{outdated("a", drains), toRemove("b")}, admit: "b", waits: map[string]string{"a": "b of pool p is out of service (it is being removed); at most 1"}},
 		{name: "also of the cluster", hosts: []host{outdated("a", drains, in("ns", "q")), toRemove("b")}, admit: "b", waits: map[string]string{"a": "another host is being changed or removed: b; at most 1 of all pools"}},
-		{name: "and waits for one of its pool", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b")}, waits: map[string]string{"b": "Waits for a slot to be removed: a is out of service (it is being changed) of pool p; at most 1"}},
+		{name: "and waits for one of its pool", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b")}, waits: map[string]string{"b": "Waits for a slot to be removed: a of pool p is out of service (it is being changed); at most 1"}},
 		{name: "and of the cluster", hosts: []host{outdated("a", drains, in("other", "q"), changing(slotDisruption)), toRemove("b")}, waits: map[string]string{"b": "--max-disruptive-operations"}},
-		{name: "hosts are removed one after the other", hosts: []host{toRemove("b"), toRemove("a")}, admit: "a", waits: map[string]string{"b": "a is out of service (it is being removed)"}},
-		{name: "of two that wait none has a slot", hosts: []host{toRemove("a"), toRemove("b"), outdated("c", "", isUpToDate, isDown)}, waits: map[string]string{"a": "c is out of service", "b": "c is out of service"}},
+		{name: "hosts are removed one after the other", hosts: []host{toRemove("b"), toRemove("a")}, admit: "a", waits: map[string]string{"b": "a of pool p is out of service (it is being removed)"}},
+		{name: "of two that wait none has a slot", hosts: []host{toRemove("a"), toRemove("b"), outdated("c", "", isUpToDate, isDown)}, waits: map[string]string{"a": "c of pool p is out of service", "b": "c of pool p is out of service"}},
 		{name: "what is out of service waits for the cluster only", hosts: []host{toRemove("a", isDown)}, admit: "a"},
 		{name: "nor does one wait for its pool whose Node is gone", hosts: []host{outdated("a", "", isUpToDate, isDown), toRemove("b", func(h *host) { h.node = false })}, admit: "b"},
 		{name: "neither policy nor failures keep it", pool: onRequest, hosts: []host{toRemove("a"), outdated("b", restart)}, admit: "a", waits: map[string]string{"b": "when somebody asks"}},
 		{name: "nor does a window", pool: window("0 14 * * *"), hosts: []host{toRemove("a")}, admit: "a"},
 		{name: "who confirms a removal waits for nobody", hosts: []host{outdated("a", drains, changing(slotDisruption)), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c"},
-		{name: "and has others wait", pool: two, most: 2, hosts: []host{outdated("a", drains), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c", waits: map[string]string{"a": "2 hosts are out of service (b, c)"}},
+		{name: "and has others wait", pool: two, most: 2, hosts: []host{outdated("a", drains), toRemove("b", isConfirmed), toRemove("c", isConfirmed)}, admit: "b c", waits: map[string]string{"a": "2 hosts of pool p are out of service (b, c)"}},
 		{name: "but not other pools", hosts: []host{outdated("a", drains, in("ns", "q")), toRemove("b", isConfirmed)}, admit: "b", start: "a"},
 		{name: "what was canceled half way goes on outside of the window", pool: window("0 4 * * *"), hosts: []host{outdated("a", drains, operationWaits, interrupted)}, admit: "a"},
 		{name: "and without a request", pool: onRequest, hosts: []host{outdated("a", drains, interrupted)}, start: "a"},
@@ -209,7 +209,7 @@ func TestDecide(t *testing.T) {
 		{name: "a window that cannot be read", pool: window("whenever"), hosts: []host{outdated("a", drains)}, waits: map[string]string{"a": "The window of pool p does not open: must have five fields"}},
 		{name: "the canaries first", pool: canary, hosts: []host{outdated("a", restart, proven(-time.Minute)), outdated("b", restart), outdated("c", restart)}, start: "b", waits: map[string]string{"c": "2 hosts of pool p were updated first. To update the others, raise or remove"}},
 
-		{name: "Windows is restarted on one after the other", hosts: []host{toRestart("a"), toRestart("b")}, start: "a", waits: map[string]string{"b": "a is out of service (it is being restarted)"}},
+		{name: "Windows is restarted on one after the other", hosts: []host{toRestart("a"), toRestart("b")}, start: "a", waits: map[string]string{"b": "a of pool p is out of service (it is being restarted)"}},
 		{name: "within the bound of the cluster", hosts: []host{toRestart("a"), outdated("b", "", in("other", "p"), changing(slotDisruption))}, waits: map[string]string{"a": "--max-disruptive-operations"}},
 		{name: "an update goes before a restart", hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, drains })}, start: "a"},
 		{name: "one thing at a time", hosts: []host{toRestart("a", func(h *host) { h.update, h.impact = true, none })}, start: "a"},
@@ -224,8 +224,8 @@ func TestDecide(t *testing.T) {
 		{name: "a restart is not due", hosts: []host{toRestart("a", inAnHour)}, waits: map[string]string{"a": "Windows waits for a restart, and is restarted at 2026-11-21T13:00:00Z."}, again: time.Hour},
 		{name: "one that somebody asked for is not", hosts: []host{toRestart("a", inAnHour, func(h *host) { h.restart = v1alpha1.CauseRestartRequested })}, waits: map[string]string{"a": "(spec.restarts.after), and Windows is restarted at 2026-11-21T13:00:00Z."}, again: time.Hour},
 		{name: "nor one for updates that failed", hosts: []host{toRestart("a", inAnHour, func(h *host) { h.restart, h.lacksUpdates = v1alpha1.CauseWindowsUpdates, true })}, again: time.Hour},
-		{name: "what an update waits for is said before", hosts: []host{outdated("a", drains), toRestart("b", inAnHour, func(h *host) { h.update, h.impact = true, drains })}, start: "a", waits: map[string]string{"b": "a is out of service"}, again: time.Hour},
-		{name: "restarted hosts are no canaries", pool: canary, hosts: []host{toRestart("a"), toRestart("b"), toRestart("c")}, start: "a", waits: map[string]string{"b": "a is out of service", "c": "a is out of service"}},
+		{name: "what an update waits for is said before", hosts: []host{outdated("a", drains), toRestart("b", inAnHour, func(h *host) { h.update, h.impact = true, drains })}, start: "a", waits: map[string]string{"b": "a of pool p is out of service"}, again: time.Hour},
+		{name: "restarted hosts are no canaries", pool: canary, hosts: []host{toRestart("a"), toRestart("b"), toRestart("c")}, start: "a", waits: map[string]string{"b": "a of pool p is out of service", "c": "a of pool p is out of service"}},
 
 		{name: "a host is repaired", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a"},
 		{name: "before the update of the same host, which would drain it", pool: openRemediation, hosts: []host{sick("a", v1alpha1.RemediateRestartServices, func(h *host) { h.update, h.impact = true, drains }), outdated("b", "", isUpToDate), outdated("c", "", isUpToDate)}, start: "a", impact: restart},
@@ -385,7 +385,7 @@ func TestHostsThatWaitAreNamed(t *testing.T) {
 // TestDescribeWaits: hosts that wait for the same are named together, those that are most first.
 func TestDescribeWaits(t *testing.T) {
 	got := decide(state{disruptions: 1, now: testNow, hosts: append(many(8, v1alpha1.ImpactDrain), outdated("a", "")), pools: map[poolKey]policy{}})
-	want := "h01, h02, h03, h04, h05, h06, h07: Waits for a slot: h00 is out of service (it is being changed) of pool p; at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).\n" +
+	want := "h01, h02, h03, h04, h05, h06, h07: Waits for a slot: h00 of pool p is out of service (it is being changed); at most 1 may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).\n" +
 		"a: The host is asked what its update costs."
 	if diff := cmp.Diff(want, describeWaits(poolKey{"ns", "p"}, got.waits)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

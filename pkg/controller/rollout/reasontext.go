@@ -52,7 +52,7 @@ func (r reason) describe(in poolKey) string {
 	case waitsForDownload:
 		return fmt.Sprintf("Updates of Windows are downloaded on, or wait for a slot on, %s; at most %d at a time (%s).", r.names(in), r.most, r.text)
 	case waitsForPool:
-		return fmt.Sprintf("%s: %s of %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).%s", waits, r.outOfService(in), pool, r.most, r.advice(in))
+		return fmt.Sprintf("%s: %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).%s", waits, r.outOfService(in), r.most, r.advice(in))
 	case waitsForCluster:
 		return fmt.Sprintf("%s: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", waits, r.beingChanged(in), r.most)
 	case waitsForFirst:
@@ -179,9 +179,9 @@ func (r reason) beingChanged(in poolKey) string {
 
 func (r reason) outOfService(in poolKey) string {
 	if len(r.hosts) == 1 {
-		return r.hosts[0].key.Name + " is out of service (" + r.hosts[0].why() + ")"
+		return fmt.Sprintf("%s of %s is out of service (%s)", r.hosts[0].key.Name, in, r.hosts[0].why())
 	}
-	return fmt.Sprintf("%d hosts are out of service (%s)", len(r.hosts), r.names(in))
+	return fmt.Sprintf("%d hosts of %s are out of service (%s)", len(r.hosts), in, r.names(in))
 }
 
 // advice says what can be done about hosts that are out of service, which nobody does anything to. Empty: something is done to one of them.

@@ -199,7 +199,7 @@ func TestSchedule(t *testing.T) {
 		if got := <-f.events.Events; !strings.HasPrefix(got, "Normal RevisionChanged Configuring the host, which has revision r1, with revision r2.") {
 			t.Errorf("event %q", got)
 		}
-		const want = "b: Waits for a slot: a is out of service (it is being changed) of pool p"
+		const want = "b: Waits for a slot: a of pool p is out of service (it is being changed)"
 		if got := f.blockedBy(poolKey{"ns", "p"}); !strings.HasPrefix(got.text, want) || !strings.HasPrefix("b: "+f.WaitsFor(types.NamespacedName{Namespace: "ns", Name: "b"}), want) {
 			t.Errorf("blocked by %q", got.text)
 		}
@@ -238,10 +238,10 @@ func TestScheduleWhileANodeIsDown(t *testing.T) {
 		waits string
 	}{
 		"it is ready":                {newNode("b", "", corev1.ConditionTrue), stays, ""},
-		"it is not ready":            {newNode("b", "", corev1.ConditionUnknown), stays, "b is out of service (its Node is not ready)"},
-		"it does not say it":         {&corev1.Node{ObjectMeta: newNode("b", "", "").ObjectMeta}, stays, "b is out of service (its Node is not ready)"},
-		"another one has taken over": {newNode("b", "another", corev1.ConditionTrue), stays, "b is out of service (its Node is gone)"},
-		"it leaves and is not ready": {newNode("b", "", corev1.ConditionUnknown), deleting, "b is out of service (its Node is not ready)"},
+		"it is not ready":            {newNode("b", "", corev1.ConditionUnknown), stays, "b of pool p is out of service (its Node is not ready)"},
+		"it does not say it":         {&corev1.Node{ObjectMeta: newNode("b", "", "").ObjectMeta}, stays, "b of pool p is out of service (its Node is not ready)"},
+		"another one has taken over": {newNode("b", "another", corev1.ConditionTrue), stays, "b of pool p is out of service (its Node is gone)"},
+		"it leaves and is not ready": {newNode("b", "", corev1.ConditionUnknown), deleting, "b of pool p is out of service (its Node is not ready)"},
 		// However long its removal fails, or waits for somebody who confirms it.
 		"it leaves and is gone": {newNode("b", "another", corev1.ConditionTrue), deleting, ""},
 	} {
