@@ -63,6 +63,10 @@ func TestManagerOptions(t *testing.T) {
 			if by.Transform == nil {
 				t.Error("all of a Node is kept")
 			}
+		case *v1alpha1.WindowsInstance:
+			if by.Transform == nil || by.Label != nil || by.Field != nil || by.Namespaces != nil {
+				t.Errorf("WindowsInstances %+v", by)
+			}
 		case *corev1.ConfigMap:
 			if _, ours := by.Namespaces["ours"]; !ours || len(by.Namespaces) != 1 || by.Field.String() != "metadata.name=list" {
 				t.Errorf("ConfigMaps %+v", by)
@@ -76,7 +80,7 @@ func TestManagerOptions(t *testing.T) {
 			t.Errorf("%T is restricted", object)
 		}
 	}
-	if len(got.Cache.ByObject) != 4 {
+	if len(got.Cache.ByObject) != 5 {
 		t.Errorf("restricted are %d kinds", len(got.Cache.ByObject))
 	}
 	o.LeaderElect = false
