@@ -62,12 +62,13 @@ func groupWaits(waits map[types.NamespacedName]reason) (groups []*waitGroup) {
 	found := map[alike][]*waitGroup{} // thousands may wait for a time of their own each, so that not all are compared
 	for _, key := range slices.SortedFunc(maps.Keys(waits), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
 		why := waits[key]
-		same := found[why.alike()]
+		part := why.alike()
+		same := found[part]
 		at := slices.IndexFunc(same, func(g *waitGroup) bool { return slices.Equal(g.hosts, why.hosts) })
 		if at < 0 {
 			at = len(same)
 			same = append(same, &waitGroup{reason: why})
-			found[why.alike()] = same
+			found[part] = same
 			groups = append(groups, same[at])
 		}
 		same[at].names = append(same[at].names, key.Name)

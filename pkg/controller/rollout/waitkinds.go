@@ -46,13 +46,16 @@ const (
 	waitsForPayload  waitKind = "Payload"
 )
 
+// waitTold is the reason and the text of a condition.
+type waitTold struct{ reason, text string }
+
 // waitKinds says of each kind of wait what conditions tell of it. What status.blockedBy does is in [reason.describe], as it is about hosts and bounds.
 var waitKinds = map[waitKind]struct {
 	// passes: it is over when it is the turn of the host. Else nobody knows when it is.
 	passes bool
 	// updating is the reason and the text of the condition Updating of a pool of which all hosts that are left wait for it. Empty: they wait for
 	// somebody or for a time.
-	updating struct{ reason, text string }
+	updating waitTold
 	// upToDate is what the condition UpToDate of an instance tells, with [1] the pool, [2] the instance and [3] its namespace. Empty: nothing. All others
 	// are over when it is the turn of the host, or their conditions say it anyway. None is about certain hosts or times: each is written once,
 	// however many hosts come before, or how often a window opens.
@@ -60,23 +63,23 @@ var waitKinds = map[waitKind]struct {
 }{
 	waitsForPlan: {passes: true},
 	waitsForRequest: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it (spec.updateStrategy.type)"},
+		updating: waitTold{v1alpha1.ReasonUpdatesOnRequest, "Hosts are updated when somebody asks for it (spec.updateStrategy.type)"},
 		upToDate: "It is updated when somebody asks for it (spec.updateStrategy.type of %[1]s): kubectl windows reconfigure %[2]s -n %[3]s",
 	},
 	waitsForWindow: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool (spec.updateStrategy.window)"},
+		updating: waitTold{v1alpha1.ReasonWindowClosed, "Hosts wait for the window of the pool (spec.updateStrategy.window)"},
 		upToDate: "It is updated when it gets a disruption slot in the window of %[1]s (spec.updateStrategy.window).",
 	},
 	waitsForCanary: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonCanariesUpdated, "As many hosts are updated as spec.updateStrategy.rollingUpdate.canary says, and the others wait until it is raised or removed"},
+		updating: waitTold{v1alpha1.ReasonCanariesUpdated, "As many hosts are updated as spec.updateStrategy.rollingUpdate.canary says, and the others wait until it is raised or removed"},
 		upToDate: "As many hosts of %[1]s as spec.updateStrategy.rollingUpdate.canary says are updated first. It follows when that is raised or removed.",
 	},
 	waitsForBroken: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts, and the others wait for that"},
+		updating: waitTold{v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts, and the others wait for that"},
 		upToDate: "It is not updated while hosts of %[1]s are broken by an update or a restart.",
 	},
 	waitsForFailed: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonUpdatesStopped, "The update failed on hosts, and the others wait for that"},
+		updating: waitTold{v1alpha1.ReasonUpdatesStopped, "The update failed on hosts, and the others wait for that"},
 		upToDate: "It is not updated because the update failed on others of %[1]s.",
 	},
 	waitsForPool:            {passes: true},
@@ -84,7 +87,7 @@ var waitKinds = map[waitKind]struct {
 	waitsForFirst:           {passes: true},
 	waitsForServiceRestarts: {passes: true},
 	waitsForFailedUpdates: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on hosts, and the others wait for that"},
+		updating: waitTold{v1alpha1.ReasonUpdatesStopped, "Updates of Windows could not be installed on hosts, and the others wait for that"},
 	},
 	waitsForDownload:  {passes: true},
 	waitsForRenewals:  {passes: true},
@@ -93,15 +96,15 @@ var waitKinds = map[waitKind]struct {
 	waitsForForgotten: {},
 	waitsForTime:      {},
 	waitsForResume: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonRolledBack, "Hosts are kept from the revision of the pool, which was rolled back"},
+		updating: waitTold{v1alpha1.ReasonRolledBack, "Hosts are kept from the revision of the pool, which was rolled back"},
 		upToDate: "It is not updated because the revision of %[1]s was rolled back (status.rolledBack).",
 	},
 	waitsForPrograms: {},
 	waitsForConfirmation: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonConfirmationNeeded, "Hosts wait until somebody confirms what they are to have"},
+		updating: waitTold{v1alpha1.ReasonConfirmationNeeded, "Hosts wait until somebody confirms what they are to have"},
 	},
 	waitsForRepair: {
-		updating: struct{ reason, text string }{v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts"},
+		updating: waitTold{v1alpha1.ReasonHostsBroken, "An update or a restart broke hosts"},
 	},
 	waitsForUnpause:   {},
 	waitsForLogin:     {},
