@@ -34,8 +34,6 @@ const (
 	RetryInterval = 5 * time.Second
 	// parallel bounds how many pods of a Node are asked to leave at the same time.
 	parallel = 10
-	// listChunk is how many pods are listed at a time.
-	listChunk = 500
 	// nodeNameField selects the pods of a Node.
 	nodeNameField = "spec.nodeName"
 )
@@ -134,8 +132,8 @@ func (d *Drainer) selectPods(ctx context.Context, node string, o Options) ([]cor
 	// The helper is told to allow everything: what is not allowed is found out below,
 	// all of it at once and in the words of our options.
 	helper := &kubectldrain.Helper{
-		Ctx: ctx, Client: d.client, Force: true, DeleteEmptyDirData: true, IgnoreAllDaemonSets: true,
-		PodSelector: o.PodSelector, ChunkSize: listChunk,
+		Ctx: ctx, Client: lean{d.client}, Force: true, DeleteEmptyDirData: true, IgnoreAllDaemonSets: true,
+		PodSelector: o.PodSelector, ChunkSize: podsPage,
 		SkipWaitForDeleteTimeoutSeconds: int(o.SkipWaitForDelete / time.Second),
 		Out:                             io.Discard, ErrOut: io.Discard,
 	}
@@ -159,15 +157,13 @@ func (d *Drainer) selectPods(ctx context.Context, node string, o Options) ([]cor
 
 // daemonPods returns the pods of DaemonSets that the helper passes over.
 func (d *Drainer) daemonPods(ctx context.Context, node string, o Options, evictable []corev1.Pod) ([]corev1.Pod, error) {
-	all, err := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector(nodeNameField, node).String(), LabelSelector: o.PodSelector,
+	var daemons []corev1.Pod
+	err := EachPod(ctx, d.client, node, o.PodSelector, func(pod *corev1.Pod) {
+		if ofDaemonSet(pod) && !slices.ContainsFunc(evictable, func(e corev1.Pod) bool { return e.UID == pod.UID }) {
+			daemons = append(daemons, *trimmed(pod))
+		}
 	})
-	if err != nil {
-		return nil, fmt.Errorf("finding the pods of DaemonSets: %w", err)
-	}
-	return slices.DeleteFunc(all.Items, func(pod corev1.Pod) bool {
-		return !ofDaemonSet(&pod) || slices.ContainsFunc(evictable, func(e corev1.Pod) bool { return e.UID == pod.UID })
-	}), nil
+	return daemons, err
 }
 
 // answer is what came of asking a pod to leave.

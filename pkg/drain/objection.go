@@ -62,11 +62,14 @@ func unmanaged(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil
 
 // toleratesCordon says whether the scheduler puts a pod on a cordoned Node.
 func toleratesCordon(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, isOfCordon)
+}
+
+// isOfCordon says whether a toleration is, also, of the taint of cordoned Nodes.
+func isOfCordon(t corev1.Toleration) bool {
 	taint := &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-		// The taint has no value that a number could be compared with, and nothing else is logged.
-		return t.ToleratesTaint(klog.Logger{}, taint, false)
-	})
+	// The taint has no value that a number could be compared with, and nothing else is logged.
+	return t.ToleratesTaint(klog.Logger{}, taint, false)
 }
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -431,13 +431,16 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.tick(op)
 	op.Message = ""
 	p.tick(op)
+	width = 50
+	p.tick(op)
 	width = 40
 	p.tick(op)
 	p.clear()
 	p.clear()
 	const line = "\rw1: drain running: Cordon done, [Drain running]"
+	const current = "\rw1: drain running: [Drain running] (61s)" // where there is no room for the others, so that the time is seen
 	want := line + " (61s)" + line + " (61s); a message" + line + " (61s)" + strings.Repeat(" ", len("; a message")) +
-		"\rw1: drain running: Cordon done, [Dra..." + "\r" + strings.Repeat(" ", 39) + "\r"
+		current + strings.Repeat(" ", 49-len(current)+1) + "\rw1: drain running: [Drain running] (..." + "\r" + strings.Repeat(" ", 39) + "\r"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}

@@ -5,7 +5,6 @@ package plugin
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,8 +54,8 @@ func (p *progress) show(op *v1alpha1.Operation) {
 // between says whether the operation has begun and is between two steps, about which
 // there is nothing to say that the lines before and after do not say.
 func (p *progress) between(op *v1alpha1.Operation) bool {
-	return op.Phase == v1alpha1.OperationRunning && op.CancelRequestedBy == "" &&
-		!slices.ContainsFunc(op.Steps, func(s v1alpha1.OperationStep) bool { return s.State == v1alpha1.StepRunning })
+	step, _ := op.Runs()
+	return op.Phase == v1alpha1.OperationRunning && op.CancelRequestedBy == "" && step == nil
 }
 
 // tick redraws the line, because time has passed.
@@ -65,7 +64,11 @@ func (p *progress) tick(op *v1alpha1.Operation) {
 		return
 	}
 	width := p.width()
-	line := cut(visible(p.label+progressLine(op, true, p.now())), width)
+	line := visible(p.label + progressLine(op, true, p.now()))
+	if head, _ := progressParts(op, true); cells(visible(p.label+head)) > width-len(" (23h59m)")-len("...") { // the time is shown, and what comes after it
+		line = visible(p.label + progressLine(op, false, p.now()))
+	}
+	line = cut(line, width)
 	// Consoles of Windows obey escape sequences only if they are told to; spaces erase
 	// everywhere. A line that was drawn before the terminal became narrower stays.
 	over := max(min(p.drawn, width-1)-cells(line), 0)

@@ -428,11 +428,7 @@ func stateOf(host *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, why
 
 // waitsForSlot says whether an operation only waits until its host may be disrupted or removed.
 func waitsForSlot(op *v1alpha1.Operation) bool {
-	if !op.Active() || op.Admitted() || op.CancelRequestedBy != "" {
-		return false
-	}
-	step := op.FindStep(v1alpha1.StepWaitForSlot)
-	return step != nil && step.State == v1alpha1.StepRunning
+	return op.Active() && !op.Admitted() && op.CancelRequestedBy == "" && op.At(v1alpha1.StepWaitForSlot)
 }
 
 // attemptOf is what an operation by which the controller restarts a host was to do.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/blockedby"
 )
 
 const (
@@ -310,8 +311,8 @@ func TestCut(t *testing.T) {
 func TestWaitGroups(t *testing.T) {
 	_, hosts := fleet(2)
 	got := waitGroups("win-1: "+noSlotOfAll+"\nwin-7: Gone.\nwin-2, win-7 and 3 more: The window opens.", hosts)
-	want := []waitGroup{{names: []string{"win-1"}, why: noSlotOfAll}, {why: "win-7: Gone."}, {names: []string{"win-2", "win-7"}, more: 3, why: "The window opens."}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(waitGroup{})); diff != "" {
+	want := []waitGroup{{blockedby.Line{Names: []string{"win-1"}, Why: noSlotOfAll}}, {blockedby.Line{Why: "win-7: Gone."}}, {blockedby.Line{Names: []string{"win-2", "win-7"}, More: 3, Why: "The window opens."}}}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -53,6 +53,8 @@ var layers = map[string][]string{
 	"pkg/generated": {"pkg/apis"},
 	"pkg/agent":     {}, // and its own api
 	"pkg/drain":     {"pkg/apis", "pkg/words"},
+	// What windows-controller writes for people, and the plugin reads.
+	"pkg/blockedby": {"pkg/words"},
 	// Where in the cluster our API is served, and by whom.
 	"pkg/apiservice": {"pkg/apis", "pkg/notfound"},
 	// A server's way to a host, for the API server and the controller alike.
@@ -78,7 +80,7 @@ var layers = map[string][]string{
 	"pkg/controller/csr":       {"pkg/apis", "pkg/desired/cluster", "pkg/controller/internal"},
 	"pkg/controller/keys":      {"pkg/apis", "pkg/controller/internal", "pkg/host", "pkg/wmco", "pkg/words"},
 	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
-	"pkg/controller/rollout":   {"pkg/apis", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
+	"pkg/controller/rollout":   {"pkg/apis", "pkg/blockedby", "pkg/generated", "pkg/controller/internal", "pkg/desired/document", "pkg/desired/revision", "pkg/drain", "pkg/wmco", "pkg/words"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/drain", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal", "pkg/desired/revision"},
 	"pkg/controller/policies":  {},
 	"pkg/controller/trustedca": {"pkg/desired/cluster", "pkg/controller/internal"},
@@ -87,7 +89,7 @@ var layers = map[string][]string{
 	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/desired/document", "pkg/wmco", "pkg/words"},
 	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	// The plugin is a client as any other.
-	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version", "pkg/words"},
+	"pkg/plugin": {"pkg/apis", "pkg/blockedby", "pkg/generated", "pkg/version", "pkg/words"},
 	// Wiring.
 	"cmd/apiserver":       {"pkg"},
 	"cmd/controller":      {"pkg"},

@@ -11,11 +11,17 @@ import (
 
 // compactInstance keeps of an instance no memory that it does not use: lists that were decoded have room for more, and each word of the API, such
 // as the type of a condition, would be there once for each of thousands of hosts. The cache is most of what the controller has in memory,
-// and the less that is, the less often garbage is collected.
-func compactInstance(object any) (any, error) {
-	decoded, ok := object.(*v1alpha1.WindowsInstance)
+// and the less that is, the less often garbage is collected. Of the managed fields of the status it keeps who manages some, and not
+// which: the controllers ask only which they have applied besides, and send none ([object.UpdateStatus]).
+func compactInstance(cached any) (any, error) {
+	decoded, ok := cached.(*v1alpha1.WindowsInstance)
 	if !ok {
-		return object, nil
+		return cached, nil
+	}
+	for n := range decoded.ManagedFields {
+		if m := &decoded.ManagedFields[n]; m.Subresource != "" {
+			m.FieldsV1 = nil
+		}
 	}
 	i := decoded.DeepCopy() // whose lists are as long as they are
 	for n := range i.Status.Conditions {

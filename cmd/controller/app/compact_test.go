@@ -14,9 +14,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// TestCompactInstance: what the cache keeps of instances says the same, has no room that is not used, and each word once.
+// TestCompactInstance: what the cache keeps of instances says the same but which fields of the status are managed, has no room that is not used, and each word once.
 func TestCompactInstance(t *testing.T) {
-	stored := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply}}}}
+	stored := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)},
+		{Manager: "windows-controller", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status"},
+	}}}
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionNodeReady, v1alpha1.ConditionUpToDate} {
 		stored.Status.Conditions = append(stored.Status.Conditions, metav1.Condition{Type: kind, Reason: "Fine", Status: metav1.ConditionTrue, Message: "It is."})
 	}
@@ -38,6 +41,7 @@ func TestCompactInstance(t *testing.T) {
 		if err := json.Unmarshal(text, decoded); err != nil {
 			t.Fatal(err)
 		}
+		decoded.ManagedFields[1].FieldsV1 = metav1.NewFieldsV1(`{"f:status":{}}`)
 		got, err := compactInstance(decoded)
 		if err != nil {
 			t.Fatal(err)

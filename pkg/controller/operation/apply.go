@@ -371,7 +371,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 				sent, until = p.Sent, e.clock.Now().Add(silence)
 			}
 			if recordErr = e.sending(ctx, p, over); recordErr == nil && p.Sent < p.Total {
-				recordErr = e.sendingAwaited()
+				recordErr = e.sendingContested()
 			}
 			return recordErr
 		})
@@ -392,14 +392,14 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 	}
 }
 
-// sendingAwaited is why no more files are sent to a host that nothing was done to: as long as it has its slot, which may be the only one of the
+// sendingContested is why no more files are sent to a host that nothing was done to: as long as it has its slot, which may be the only one of the
 // cluster, a connection on which bytes trickle would keep hosts of other pools from theirs. Nil: it goes on.
-func (e *execution) sendingAwaited() error {
-	if e.current != v1alpha1.StepTransfer || e.touched() || e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, awaitedDrain)) || !e.Policy.Awaited(e.key) {
+func (e *execution) sendingContested() error {
+	if e.current != v1alpha1.StepTransfer || e.touched() || e.clock.Now().Before(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, contestedDrain)) || !e.Policy.Contested(e.key) {
 		return nil
 	}
 	return fmt.Errorf("hosts of other pools wait for the slot of this one, so that sending its files ended after %s: look at its connection; what was sent stays, and the next attempt goes on from there",
-		duration.HumanDuration(awaitedDrain))
+		duration.HumanDuration(contestedDrain))
 }
 
 // sending records how far the transfer of files is.

@@ -180,17 +180,17 @@ func TestWhoNoLongerLeadsLeavesTheRecord(t *testing.T) {
 // an hour otherwise. It was not disturbed by then.
 func TestFilesThatTrickle(t *testing.T) {
 	t.Parallel()
-	for name, awaited := range map[string]bool{"nobody waits": false, "others wait": true} {
+	for name, contested := range map[string]bool{"nobody waits": false, "others wait": true} {
 		inBubble(t, name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool")))
 			f.configure()
 			f.host.impact, f.host.needsFiles, f.host.trickles = config.ImpactDrain, true, 150
 			r, _ := f.process()
-			f.policy.awaited.Store(awaited)
+			f.policy.contested.Store(contested)
 			began := time.Now()
 			f.reconcile(r)
 			op := f.waitForEnd()
-			if !awaited {
+			if !contested {
 				if op.Phase != v1alpha1.OperationSucceeded || time.Since(began) < 150*time.Minute {
 					t.Errorf("it is %s after %s: %s", op.Phase, time.Since(began), op.Message)
 				}
@@ -199,7 +199,7 @@ func TestFilesThatTrickle(t *testing.T) {
 			if op.Phase != v1alpha1.OperationFailed || !strings.HasPrefix(op.Message, "Hosts of other pools wait for the slot of this one") || !strings.HasSuffix(op.Message, "The host was not changed.") {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
 			}
-			if took := time.Since(began); took < awaitedDrain || took > awaitedDrain+5*time.Minute || f.node().Spec.Unschedulable || f.drain.runs > 0 {
+			if took := time.Since(began); took < contestedDrain || took > contestedDrain+5*time.Minute || f.node().Spec.Unschedulable || f.drain.runs > 0 {
 				t.Errorf("it ended after %s; cordoned: %t", took, f.node().Spec.Unschedulable)
 			}
 		})

@@ -23,11 +23,11 @@ import (
 const skipWaitForDead = time.Minute
 
 const (
-	// awaitedDrain is how long a drain, or sending files before it, may take while hosts of other pools wait for its slot,
+	// contestedDrain is how long a drain, or sending files before it, may take while hosts of other pools wait for its slot,
 	// whatever its pool says: an hour is what the Machine Config Operator gives a drain before it alerts.
-	awaitedDrain = time.Hour
-	// awaitedInterval is how often a drain that has taken so long learns whether they do.
-	awaitedInterval = time.Minute
+	contestedDrain = time.Hour
+	// contestedInterval is how often a drain that has taken so long learns whether they do.
+	contestedInterval = time.Minute
 )
 
 // requestedOptions are those of a drain, or of a reboot, that somebody requested, and its
@@ -122,11 +122,11 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		before = *op.Progress
 	}
 	latest := drain.Progress{}
-	awaited := false
+	contested := false
 	stopWaiting := e.yieldLater(ctx)
 	err = follow(ctx, e.clock, &e.pace, firstAtOnce, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o, func(o drain.Options) error {
-			return e.drainer.Run(ctx, op.Node.Name, e.untilAwaited(o, &awaited), report)
+			return e.drainer.Run(ctx, op.Node.Name, e.untilContested(o, &contested), report)
 		})
 	}, func(p drain.Progress, _ bool) error {
 		latest = p
@@ -135,8 +135,8 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	stopWaiting()
 	var timeout *drain.TimeoutError
 	switch {
-	case awaited && errors.As(err, &timeout):
-		return result{}, fmt.Errorf("hosts of other pools wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(awaitedDrain), err)
+	case contested && errors.As(err, &timeout):
+		return result{}, fmt.Errorf("hosts of other pools wait for the slot of this one, so that its drain ended after %s: %w", duration.HumanDuration(contestedDrain), err)
 	case err != nil:
 		return result{}, err
 	}
@@ -157,10 +157,10 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	return result{message: message}, nil
 }
 
-// untilAwaited are the options of a drain that ends at its own deadline or, when it has taken awaitedDrain, as
-// soon as hosts of other pools wait for the slot of this one: then it sets awaited. What needs no slot
+// untilContested are the options of a drain that ends at its own deadline or, when it has taken contestedDrain, as
+// soon as hosts of other pools wait for the slot of this one: then it sets contested. What needs no slot
 // has its own deadline only.
-func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
+func (e *execution) untilContested(o drain.Options, contested *bool) drain.Options {
 	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure && op.Type != v1alpha1.OperationRemove && op.Cause == "" {
 		return o
 	}
@@ -171,15 +171,15 @@ func (e *execution) untilAwaited(o drain.Options, awaited *bool) drain.Options {
 		}
 		return t
 	}
-	o.Deadline = sooner(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, awaitedDrain))
+	o.Deadline = sooner(e.deadline(e.operation().FindStep(e.current).StartedAt.Time, contestedDrain))
 	o.Extend = func() time.Time {
 		now := e.clock.Now()
 		if own.IsZero() || now.Before(own) {
-			if *awaited = e.Policy.Awaited(e.key); *awaited {
+			if *contested = e.Policy.Contested(e.key); *contested {
 				return now
 			}
 		}
-		return sooner(now.Add(awaitedInterval))
+		return sooner(now.Add(contestedInterval))
 	}
 	return o
 }

@@ -573,8 +573,8 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 // passes is the real policy, which makes a pass when it is asked.
 type passes struct {
 	*rollout.Scheduler
-	// awaited has other pools wait.
-	awaited atomic.Bool
+	// contested has other pools wait.
+	contested atomic.Bool
 	// yields has something else be done first. Nil: nothing is.
 	yields atomic.Pointer[string]
 }
@@ -593,8 +593,8 @@ func (p *passes) Yields(key types.NamespacedName) string {
 	return p.Scheduler.Yields(key)
 }
 
-func (p *passes) Awaited(key types.NamespacedName) bool {
-	return p.awaited.Load() || p.Scheduler.Awaited(key)
+func (p *passes) Contested(key types.NamespacedName) bool {
+	return p.contested.Load() || p.Scheduler.Contested(key)
 }
 
 // readyNode is a Node whose kubelet reports from the future, so that it has always spoken

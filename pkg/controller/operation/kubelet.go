@@ -25,9 +25,9 @@ import (
 // answer makes a Node not ready after as long.
 const DefaultSettle = 30 * time.Second
 
-// awaitedSettle is for how long a Node is watched at most while hosts of other pools wait for the slot of its host, whatever its pool says: one pool must
+// contestedSettle is for how long a Node is watched at most while hosts of other pools wait for the slot of its host, whatever its pool says: one pool must
 // not keep all others from theirs for the day that spec.updateStrategy.rollingUpdate.settleSeconds may last.
-const awaitedSettle = 10 * time.Minute
+const contestedSettle = 10 * time.Minute
 
 // kubeletSilence is after which time without a report a kubelet is taken for dead. It renews
 // the Lease of its Node every ten seconds.
@@ -55,8 +55,8 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	shortened := false
 	lacks := func(settle time.Duration) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
-			if settle > awaitedSettle && r.readyFor(e.clock.Now()) >= awaitedSettle && e.Policy.Awaited(e.key) {
-				settle, shortened = awaitedSettle, true
+			if settle > contestedSettle && r.readyFor(e.clock.Now()) >= contestedSettle && e.Policy.Contested(e.key) {
+				settle, shortened = contestedSettle, true
 			}
 			return r.lacks(ctx, e, settle)
 		}
@@ -85,7 +85,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	}
 	if shortened {
 		return result{message: fmt.Sprintf("Node %s is ready. It was watched for %s in place of %s (spec.updateStrategy.rollingUpdate.settleSeconds), because hosts of other pools wait for the slot.",
-			op.Node.Name, awaitedSettle, settle)}, nil
+			op.Node.Name, contestedSettle, settle)}, nil
 	}
 	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
 }

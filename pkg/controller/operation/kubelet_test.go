@@ -313,9 +313,9 @@ func TestServiceStopsWhileItIsWatched(t *testing.T) {
 func TestSettleThatOthersWaitFor(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		awaited bool
-		want    time.Duration
-	}{"nobody waits": {false, 30 * time.Minute}, "others wait": {true, awaitedSettle}} {
+		contested bool
+		want      time.Duration
+	}{"nobody waits": {false, 30 * time.Minute}, "others wait": {true, contestedSettle}} {
 		inBubble(t, name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "p"}}
 			pool.Spec.UpdateStrategy.RollingUpdate.SettleSeconds = new(int32(1800))
@@ -323,14 +323,14 @@ func TestSettleThatOthersWaitFor(t *testing.T) {
 			f.configure()
 			f.host.impact = config.ImpactRestart
 			r, _ := f.process()
-			f.policy.awaited.Store(tt.awaited)
+			f.policy.contested.Store(tt.contested)
 			f.reconcile(r)
 			op := f.waitForEnd()
 			step := op.FindStep(v1alpha1.StepNodeReady)
 			if took := step.FinishedAt.Sub(step.StartedAt.Time); op.Phase != v1alpha1.OperationSucceeded || took < tt.want || took > tt.want+5*time.Minute {
 				t.Errorf("it is %s after %s: %s", op.Phase, took, op.Message)
 			}
-			if told := strings.Contains(step.Message, "It was watched for 10m0s in place of 30m0s"); told != tt.awaited {
+			if told := strings.Contains(step.Message, "It was watched for 10m0s in place of 30m0s"); told != tt.contested {
 				t.Errorf("the step says %q", step.Message)
 			}
 		})

@@ -11,13 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -54,13 +54,8 @@ func (t admitter) admission(ctx context.Context, instance *v1alpha1.WindowsInsta
 		return a, fmt.Errorf("finding out which labels Node %s is to have: %w", node.Name, err)
 	}
 	becomes := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Labels: labels}}
-	pods, err := t.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String()})
-	if err != nil {
-		return a, fmt.Errorf("listing the pods of Node %s: %w", node.Name, err)
-	}
 	a.most = limitOf(document, node)
-	for i := range pods.Items {
-		pod := &pods.Items[i]
+	if err := drain.EachPod(ctx, t.kube, node.Name, "", func(pod *corev1.Pod) {
 		switch owner := metav1.GetControllerOf(pod); {
 		case pod.Spec.NodeName != node.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 		case owner != nil && owner.Kind == "DaemonSet", pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
@@ -68,6 +63,8 @@ func (t admitter) admission(ctx context.Context, instance *v1alpha1.WindowsInsta
 		case !selects(pod, node) || !selects(pod, becomes):
 			a.rejects = append(a.rejects, pod.Namespace+"/"+pod.Name)
 		}
+	}); err != nil {
+		return a, err
 	}
 	slices.Sort(a.rejects)
 	return a, nil

@@ -74,8 +74,7 @@ var preparingSteps = []string{
 // process if it has disturbed nothing yet: the window has closed since, for example while no controller ran. Empty: it is not too late, or
 // the operation is none that waits for windows. What the scheduler records outside of the window, as for a broken host, it means so.
 func (e *execution) tooLate(ctx context.Context) (string, error) {
-	wait := e.operation().FindStep(v1alpha1.StepWaitForSlot)
-	return e.windowClosed(ctx, wait != nil && wait.State == v1alpha1.StepRunning && e.operation().Admitted())
+	return e.windowClosed(ctx, e.operation().At(v1alpha1.StepWaitForSlot) && e.operation().Admitted())
 }
 
 // windowClosed is tooLate for an operation that was admitted in the window after it was recorded, or was not.

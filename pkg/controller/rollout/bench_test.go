@@ -17,6 +17,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
+// nobody is told what hosts wait for.
+func nobody(context.Context, types.NamespacedName) {}
+
 // BenchmarkDecide makes a pass over fleets whose hosts are all outdated, in twenty pools, with as many at a time as stands
 // in the name, and says what each host of it takes.
 func BenchmarkDecide(b *testing.B) {
@@ -54,7 +57,7 @@ func BenchmarkDecide(b *testing.B) {
 					if len(d.start) != atOnce {
 						b.Fatalf("%d are started", len(d.start))
 					}
-					(&Scheduler{changed: func(context.Context, types.NamespacedName) {}}).publish(b.Context(), d)
+					(&Scheduler{notifyPool: nobody, notifyInstance: nobody}).publish(b.Context(), d)
 				}
 				runtime.ReadMemStats(&after)
 				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N*count), "B/host")

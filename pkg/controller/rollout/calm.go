@@ -15,7 +15,7 @@ import (
 // also while the API server is away, and right after that no kubelet may have reported yet. With an election of leaders such a process ends;
 // without one nothing but a question tells.
 func (s *Scheduler) calmSince(ctx context.Context, now time.Time) time.Time {
-	if err := leading.Ensure(ctx, s.Leads); err != nil && !errors.Is(err, leading.ErrNotLeading) {
+	if err := leading.Ensure(ctx, s.options.Leads); err != nil && !errors.Is(err, leading.ErrNotLeading) {
 		s.calm = now
 	}
 	return s.calm

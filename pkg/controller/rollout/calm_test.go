@@ -26,7 +26,7 @@ func TestNoRepairAfterAnOutage(t *testing.T) {
 		now := clocktesting.NewFakePassiveClock(testNow)
 		f.clock = now
 		var away error
-		f.Leads = func(context.Context) (bool, error) { return true, away }
+		f.options.Leads = func(context.Context) (bool, error) { return true, away }
 		pass := func(after time.Duration, repaired bool) {
 			t.Helper()
 			now.SetTime(testNow.Add(after))

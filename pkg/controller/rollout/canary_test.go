@@ -139,7 +139,7 @@ func TestCanary(t *testing.T) {
 				}
 				says := map[string]v1alpha1.ChangeImpact{}
 				f := newScheduled(t, says, of)
-				f.Disruptions, f.clock = hosts, clocktesting.NewFakePassiveClock(testNow)
+				f.options.Disruptions, f.clock = hosts, clocktesting.NewFakePassiveClock(testNow)
 				for n, edit := range tt.hosts {
 					i := works(edit)
 					i.Name = string(rune('a' + n))

@@ -48,7 +48,7 @@ func (c *cluster) proceed(m *member) bool {
 		return true
 	case !op.Active():
 		return false
-	case runs(op, v1alpha1.StepWaitForSlot):
+	case op.At(v1alpha1.StepWaitForSlot):
 		return c.waitForSlot(m, op)
 	case m.next.IsZero() || m.next.After(time.Now()):
 		return false

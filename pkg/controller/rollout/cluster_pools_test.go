@@ -79,7 +79,7 @@ func (c *cluster) startReconciler() {
 		client: cl, applier: &apply.Applier{Client: cl, Live: cl, FieldManager: fieldManager}, now: time.Now, blockedBy: c.scheduler.blockedBy,
 		recorder: &record.FakeRecorder{}, reporter: message.NewReporter(&record.FakeRecorder{}, runtime.NewScheme()), seen: map[types.NamespacedName]revisionSeen{},
 	}
-	c.scheduler.changed = func(_ context.Context, key types.NamespacedName) {
+	c.scheduler.notifyPool = func(_ context.Context, key types.NamespacedName) {
 		if p := c.pool(key); c.pace.rest > 0 {
 			c.gather(p)
 		} else {

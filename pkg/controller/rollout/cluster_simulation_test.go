@@ -500,7 +500,7 @@ func (c *cluster) over() bool {
 			continue
 		}
 		op := m.instance.Status.Operation
-		if goesOn := op.Active() && !runs(op, v1alpha1.StepWaitForSlot); goesOn || !c.done(m) && !c.isUpToPeople(m) {
+		if goesOn := op.Active() && !op.At(v1alpha1.StepWaitForSlot); goesOn || !c.done(m) && !c.isUpToPeople(m) {
 			return false
 		}
 	}

@@ -76,7 +76,7 @@ func (c *cluster) situationOf(p *simulatedPool) situation {
 		if m.ready() {
 			s.Ready++
 		}
-		waits := s.BlockedBy != "" && op.Active() && runs(op, v1alpha1.StepWaitForSlot) && !op.Admitted()
+		waits := s.BlockedBy != "" && op.Active() && op.At(v1alpha1.StepWaitForSlot) && !op.Admitted()
 		if op.Active() && (op.Type == v1alpha1.OperationReconfigure && m.node != nil || op.Cause != "") && !waits {
 			s.active = append(s.active, name)
 		}

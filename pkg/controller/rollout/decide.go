@@ -40,7 +40,7 @@ type state struct {
 	served map[poolKey]servedUntil
 }
 
-// servedUntil is until when hosts of a pool had slots, by their kind.
+// servedUntil is until when hosts of a pool had slots, by their kind, later by as much as they had them.
 type servedUntil [slotDisruption + 1]time.Time
 
 // servedFor is for how long it is remembered that a pool had a slot.
@@ -73,8 +73,8 @@ type decision struct {
 	inConditions map[types.NamespacedName]waitKind
 	// ready are hosts that wait for a slot with updates of Windows that they have downloaded.
 	ready sets.Set[types.NamespacedName]
-	// awaited are hosts that have a slot which hosts of other pools wait for.
-	awaited sets.Set[types.NamespacedName]
+	// contested are hosts that have a slot which hosts of other pools wait for.
+	contested sets.Set[types.NamespacedName]
 	// yields are hosts whose operation ends, as it waits or prepares for something that may take hours, and why.
 	yields map[types.NamespacedName]string
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
@@ -88,7 +88,7 @@ type decision struct {
 // decide says which hosts are next. It depends on s alone: what was granted before is in the records of operations, so that another
 // process continues where the last one stopped. It changes the hosts of s.
 //
-// Operations that have begun come first. Then comes the namespace with the fewest slots, and of equal ones the one that has waited longest. In a
+// Operations that have begun come first. Then comes the namespace with the fewest slots, and of equal ones the one that has waited longest, for as long as it had a slot before. In a
 // namespace, what people asked for and repairs come first; then its pools are chosen in the same way, as the Machines of all pools may be in one
 // namespace. Slots of one kind do not wait for those of another. In a pool, whatever slots they need, the order is: corrections of broken hosts, hosts whose last attempt did not fail, operations that wait already, as with
 // downloaded updates of Windows, removals, the oldest host. What people asked for waits for the bound of the cluster only. An update that costs the
@@ -134,7 +134,7 @@ func decide(s state) decision {
 			p.inConditions[key] = kind
 		}
 	}
-	p.findAwaited()
+	p.findContested()
 	return p.decision
 }
 

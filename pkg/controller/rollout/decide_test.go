@@ -333,15 +333,15 @@ func names(grants []grant) string {
 	return strings.Join(out, " ")
 }
 
-// TestAwaited: a host whose slot others wait for knows it, if they are of other pools.
-func TestAwaited(t *testing.T) {
+// TestContested: a host whose slot others wait for knows it, if they are of other pools.
+func TestContested(t *testing.T) {
 	two := policyOf(strategy(func(s *v1alpha1.PoolUpdateStrategy) { s.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(2)) }), 2)
 	for pool, want := range map[poolKey]bool{{"ns", "p"}: false, {"ns", "q"}: true, {"other", "p"}: true} {
 		got := decide(state{disruptions: 1, now: testNow, pools: map[poolKey]policy{{"ns", "p"}: two}, hosts: []host{
 			outdated("a", "", changing(slotDisruption)), outdated("b", v1alpha1.ImpactDrain, in(pool.namespace, pool.name)),
 		}})
-		if got.awaited.Has(types.NamespacedName{Namespace: "ns", Name: "a"}) != want || got.held != 1 || got.waiting != 1 {
-			t.Errorf("one of %v waits: %v, %d held, %d waiting", pool, got.awaited, got.held, got.waiting)
+		if got.contested.Has(types.NamespacedName{Namespace: "ns", Name: "a"}) != want || got.held != 1 || got.waiting != 1 {
+			t.Errorf("one of %v waits: %v, %d held, %d waiting", pool, got.contested, got.held, got.waiting)
 		}
 	}
 }

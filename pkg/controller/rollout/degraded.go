@@ -54,14 +54,24 @@ func degradedCondition(troubles []trouble, outdated, lacking []string) metav1.Co
 	return condition
 }
 
-// troublesOfPool are those of a pool itself. The parameters are as in [computeStatus].
-func troublesOfPool(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, back *v1alpha1.PoolRollback, refused, unkept string) (list []trouble) {
+// troublesOfRevisions are those of the revisions of a pool: why it is refused to undo the newest one, the error of keeping that, and the name of the
+// one to go back to that is gone. Each may be empty.
+func troublesOfRevisions(pool *v1alpha1.WindowsNodePool, refused string, unkept error, lost string) (list []trouble) {
 	if refused != "" { // first, as somebody waits for the answer
 		list = append(list, trouble{v1alpha1.ReasonUndoRefused, refused})
 	}
-	if unkept != "" {
-		list = append(list, trouble{v1alpha1.ReasonRevisionNotKept, unkept})
+	if text := describeUnkept(pool, unkept); text != "" {
+		list = append(list, trouble{v1alpha1.ReasonRevisionNotKept, text})
 	}
+	if lost != "" {
+		list = append(list, trouble{v1alpha1.ReasonRevisionLost, fmt.Sprintf("ControllerRevision %s, with which all hosts worked last, does not exist any more, or somebody has changed it: hosts that the present revision breaks stay as they are, although spec.updateStrategy.rollingUpdate.onFailure is Rollback. "+
+			"Restore it from a backup: kubectl create -n %s -f FILE. Or wait until all hosts work with the present one.", lost, pool.Namespace)})
+	}
+	return list
+}
+
+// troublesOfPool are those of a pool itself. The parameters are as in [computeStatus].
+func troublesOfPool(pool *v1alpha1.WindowsNodePool, synced *metav1.Condition, back *v1alpha1.PoolRollback) (list []trouble) {
 	if synced != nil && synced.Status == metav1.ConditionFalse {
 		list = append(list, trouble{synced.Reason, synced.Message})
 	}

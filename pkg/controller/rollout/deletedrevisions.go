@@ -48,28 +48,40 @@ type remembersDeleted struct {
 // Delete implements [handler.EventHandler].
 func (h remembersDeleted) Delete(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	if deleted, ok := e.Object.(*appsv1.ControllerRevision); ok {
-		h.r.rememberDeleted(deleted)
+		h.r.rememberDeleted(ctx, deleted)
 	}
 	h.EventHandler.Delete(ctx, e, queue)
 }
 
+// Update implements [handler.EventHandler]. One that has the label of another pool is as good as deleted.
+func (h remembersDeleted) Update(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	if changed, ok := e.ObjectNew.(*appsv1.ControllerRevision); ok && changed.Labels[v1alpha1.PoolLabel] != e.ObjectOld.GetLabels()[v1alpha1.PoolLabel] {
+		h.r.rememberDeleted(ctx, changed)
+	}
+	h.EventHandler.Update(ctx, e, queue)
+}
+
 // rememberDeleted remembers a ControllerRevision until its pool is looked at. One that no pool owns is never looked at.
-func (r *Reconciler) rememberDeleted(deleted *appsv1.ControllerRevision) {
+func (r *Reconciler) rememberDeleted(ctx context.Context, deleted *appsv1.ControllerRevision) {
 	owner := metav1.GetControllerOf(deleted)
 	if !ownedByPool(owner) {
 		return
 	}
-	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: deleted.Namespace, Name: owner.Name, UID: owner.UID}}
+	pool := &v1alpha1.WindowsNodePool{}
+	key := client.ObjectKey{Namespace: deleted.Namespace, Name: owner.Name}
+	if err := r.client.Get(ctx, key, pool); err != nil { // of the cache: only that there is none
+		return
+	}
 	if _, ok := revision.Kept(pool, deleted); !ok {
 		return // somebody else has made it
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := client.ObjectKey{Namespace: deleted.Namespace, Name: owner.Name}
 	if r.deleted[key] == nil {
 		r.deleted[key] = map[string]*appsv1.ControllerRevision{}
 	}
-	if len(r.deleted[key]) < maxDeleted {
+	// Those of other programs may be made and deleted in any number.
+	if len(r.deleted[key]) < maxDeleted || deleted.Name == pool.Status.UpdateRevision || inUse(pool, nil, deleted.Name) {
 		r.deleted[key][deleted.Name] = deleted.DeepCopy()
 	}
 }
@@ -115,7 +127,7 @@ func (r *Reconciler) restoreRevisions(ctx context.Context, pool *v1alpha1.Window
 		if text := describeLost(pool, lost.Name, err); text != "" {
 			refused = append(refused, text)
 		}
-		r.rememberDeleted(lost)
+		r.rememberDeleted(ctx, lost)
 		again = restoreAgain
 	}
 	problems := map[string]string{}
@@ -132,8 +144,8 @@ func describeLost(pool *v1alpha1.WindowsNodePool, name string, err error) string
 	lost := fmt.Sprintf("ControllerRevision %s, which hosts have, are given or can go back to, was deleted, and ", name)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return lost + fmt.Sprintf("one of its name exists that is not as windows-controller has made it: somebody has changed its data or its owner, or made another one. Until it is deleted, no host can go back to it: "+
-			"kubectl delete controllerrevisions.apps %s -n %s. It is made again by itself.", name, pool.Namespace)
+		return lost + fmt.Sprintf("one of its name exists that is not as windows-controller has made it: somebody has changed its data or its owner, or made another one. Until it is deleted, no host can go back to it. "+
+			"If it has what you need, save it first: kubectl get controllerrevisions.apps %[1]s -n %[2]s -o yaml. Then: kubectl delete controllerrevisions.apps %[1]s -n %[2]s. windows-controller makes it again, unless it is restarted before.", name, pool.Namespace)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsInternalError(err): // quotas and admission; webhooks that do not answer
 		return lost + fmt.Sprintf("the API server does not accept it again: %v. Until it does, no host can go back to it. Let windows-controller write it, for example with room in a quota (kubectl describe resourcequota -n %s); "+
 			"it is tried again by itself.", err, pool.Namespace)
@@ -141,18 +153,30 @@ func describeLost(pool *v1alpha1.WindowsNodePool, name string, err error) string
 	return ""
 }
 
-// relabel reads the ControllerRevision of a name from the API server, which has it whatever its labels are, and gives it those of its pool if
-// somebody has removed or changed them: without them nobody finds it. It reports false for one that is not as the controller has made it.
-func (r *Reconciler) relabel(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (kept *appsv1.ControllerRevision, ok bool, err error) {
+// keptLive reads the ControllerRevision of a name from the API server, which has it whatever its labels are. Nil: there is none. It reports false
+// for one that is not as the controller has made it.
+func (r *Reconciler) keptLive(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (found *appsv1.ControllerRevision, ok bool, err error) {
 	var list appsv1.ControllerRevisionList // the controller may not get one
 	if err := r.applier.Live.List(ctx, &list, client.InNamespace(pool.Namespace), client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
 		return nil, false, fmt.Errorf("reading ControllerRevision %s: %w", name, err)
 	}
 	if len(list.Items) == 0 {
-		return nil, false, fmt.Errorf("ControllerRevision %s existed a moment ago, and was deleted", name)
+		return nil, false, nil
 	}
-	kept = &list.Items[0]
-	if _, ok := revision.Kept(pool, trimmed(kept)); !ok {
+	_, ok = revision.Kept(pool, &list.Items[0])
+	return &list.Items[0], ok, nil
+}
+
+// relabel gives the ControllerRevision of a name the labels of its pool if somebody has removed or changed them: without them nobody finds it. It
+// reports false for one that is not as the controller has made it.
+func (r *Reconciler) relabel(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (kept *appsv1.ControllerRevision, ok bool, err error) {
+	kept, ok, err = r.keptLive(ctx, pool, name)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case kept == nil:
+		return nil, false, fmt.Errorf("ControllerRevision %s existed a moment ago, and was deleted", name)
+	case !ok:
 		return nil, false, nil
 	}
 	want := pool.RevisionLabels()
@@ -170,26 +194,36 @@ func (r *Reconciler) relabel(ctx context.Context, pool *v1alpha1.WindowsNodePool
 }
 
 // restore makes a ControllerRevision again, encoded as the controller does: what was deleted may have come from a backup. It keeps its number, unless
-// somebody has given it one that does not follow those of the pool.
+// somebody has given it one that does not follow those of the pool, or another one has got it since.
 func (r *Reconciler) restore(ctx context.Context, pool *v1alpha1.WindowsNodePool, lost *appsv1.ControllerRevision, content *revision.Revision) error {
 	data, err := content.Encode()
 	if err != nil {
 		return err
 	}
-	number := lost.Revision
-	if number > maxGap {
-		revisions, err := r.revisionsOf(ctx, pool)
-		if err != nil {
-			return err
-		}
-		if newest := newestNumber(revisions); number-newest > maxGap {
-			number = newest + 1
-		}
+	revisions, err := r.revisionsOf(ctx, pool)
+	if err != nil {
+		return err
 	}
-	restored := newRevision(pool, lost.Name, data, number)
+	restored := newRevision(pool, lost.Name, data, freeNumber(revisions, lost.Revision))
 	restored.Annotations = lost.Annotations
 	if err := r.client.Create(ctx, restored); err != nil {
 		return fmt.Errorf("making ControllerRevision %s again: %w", lost.Name, err)
 	}
 	return nil
+}
+
+// freeNumber is the number nearest to one, and not above it, that none of the revisions of a pool has. Where there is none, or that does not follow
+// theirs, it is the next one.
+func freeNumber(revisions []appsv1.ControllerRevision, number int64) int64 {
+	newest := newestNumber(revisions)
+	if number-newest > maxGap {
+		return newest + 1
+	}
+	for slices.ContainsFunc(revisions, func(o appsv1.ControllerRevision) bool { return o.Revision == number }) {
+		number--
+	}
+	if number < 1 {
+		return newest + 1
+	}
+	return number
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -14,17 +15,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// gatherTime is for how long the changes of the hosts of a pool are gathered before its status tells of them. A pass goes over all of its hosts, and each change
-// of a host asks for one. What the next hosts are is decided without it, see [Scheduler].
-const gatherTime = 500 * time.Millisecond
+const (
+	// gatherTime is for how long the changes of the hosts of a pool are gathered before its status tells of them. A pass goes over all of its hosts, and each change
+	// of a host asks for one. What the next hosts are is decided without it, see [Scheduler].
+	gatherTime = 500 * time.Millisecond
+	// gathersPerPass is for how many times as long as the last pass over a pool took they are gathered, if that is longer, and maxGatherTime for
+	// how long at most: thousands of hosts, of which some always change, must not take a processor for the status of their pool.
+	gathersPerPass = 10
+	maxGatherTime  = 5 * time.Second
+)
 
-// gathered has what is asked for done after gatherTime: what is asked for again until then is done once.
-func gathered(requests handler.MapFunc) handler.EventHandler {
+// gatherFor is for how long changes are gathered if the last pass took so long.
+func gatherFor(took time.Duration) time.Duration {
+	return min(max(gatherTime, gathersPerPass*took), maxGatherTime)
+}
+
+// gathered has what is asked for done in a while, by how long the last pass over the pool took: what is asked for again until then is done once.
+func gathered(requests handler.MapFunc, took func(pool types.NamespacedName) time.Duration) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, q queue, objects ...client.Object) {
 		for _, object := range objects {
 			for _, request := range requests(ctx, object) {
-				q.AddAfter(request, gatherTime)
+				q.AddAfter(request, gatherFor(took(request.NamespacedName)))
 			}
 		}
 	}

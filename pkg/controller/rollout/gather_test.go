@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,7 +27,8 @@ func TestChangesAreGathered(t *testing.T) {
 			i.Spec.PoolRef = &v1alpha1.PoolReference{Name: pool}
 			return i
 		}
-		h := gathered(poolOf)
+		took := time.Duration(0)
+		h := gathered(poolOf, func(types.NamespacedName) time.Duration { return took })
 		passes := func(want int) {
 			t.Helper()
 			synctest.Wait()
@@ -58,5 +60,14 @@ func TestChangesAreGathered(t *testing.T) {
 		passes(2)
 		wait(time.Minute)
 		passes(0)
+		// A pass over thousands of hosts takes long, and there are fewer of them.
+		for last, want := range map[time.Duration]time.Duration{gatherTime / 100: gatherTime, gatherTime / 5: 2 * gatherTime, time.Minute: maxGatherTime} {
+			took = last
+			h.Create(t.Context(), event.CreateEvent{Object: of("a")}, q)
+			wait(want - 1)
+			passes(0)
+			wait(1)
+			passes(1)
+		}
 	})
 }

@@ -88,6 +88,8 @@ type host struct {
 
 	// holds is the slot that it has according to the record of its operation.
 	holds slot
+	// heldSince is since when, as far as that is known.
+	heldSince time.Time
 	// repairs: it has that for a restart or a repair, and not for an update.
 	repairs bool
 	// waits is the impact that its operation waits for to be admitted. Empty: it does not wait. waitsWith is the cause of that
@@ -176,7 +178,7 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 		}
 	}
 	if h.prepares = prepares(op); h.prepares {
-		if runs(op, v1alpha1.StepWaitForSlot) && op.Node != nil {
+		if op.At(v1alpha1.StepWaitForSlot) && op.Node != nil {
 			h.waits, h.waitsWith = v1alpha1.ImpactReboot, op.Cause
 		}
 	}
@@ -186,13 +188,16 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 	if op.Active() && op.Type == v1alpha1.OperationReconfigure {
 		h.byPerson = !op.ByController()
 		if waiting(op) && !op.Admitted() {
-			h.waits, h.half = op.Impact, op.HostChanged && runs(op, v1alpha1.StepWaitForSlot)
-			h.begun = op.MayHaveChangedHost() || !runs(op, v1alpha1.StepWaitForSlot) || ended(op, v1alpha1.StepCordon)
+			h.waits, h.half = op.Impact, op.HostChanged && op.At(v1alpha1.StepWaitForSlot)
+			h.begun = op.MayHaveChangedHost() || !op.At(v1alpha1.StepWaitForSlot) || ended(op, v1alpha1.StepCordon)
 			if op.Cause == v1alpha1.CauseVersionChanged && op.Revision == status.CurrentRevision && op.Revision == status.DesiredRevision { // else it became an update
 				h.waitsWith = op.Cause
 			}
 		}
 		h.renews = op.Cause == v1alpha1.CauseVersionChanged && h.waits == ""
+	}
+	if h.holds != slotNone {
+		h.heldSince = heldSince(op)
 	}
 	h.downSince, _ = downSince(status)
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {

@@ -46,7 +46,8 @@ type pass struct {
 	granted sets.Set[types.NamespacedName]
 }
 
-// share is what a namespace or a pool has had of the slots of one kind: how many it has, and when one of its hosts last gave one back.
+// share is what a namespace or a pool has had of the slots of one kind: how many it has, and when one of its hosts last gave one back, later by
+// as much as it had it.
 type share struct {
 	slots      int
 	lastServed time.Time
@@ -58,7 +59,7 @@ type turns [slotDisruption + 1]share
 // serve notes that a host had a slot until a time.
 func (t *turns) serve(s slot, until time.Time) { t[s].lastServed = later(t[s].lastServed, until) }
 
-// compare says which of two comes first: the one with the fewest slots, and then the one that has waited longest.
+// compare says which of two comes first: the one with the fewest slots, and then the one that has waited longest, for as long as it had the slot before.
 func (s share) compare(other share) int {
 	return cmp.Or(cmp.Compare(s.slots, other.slots), s.lastServed.Compare(other.lastServed))
 }
@@ -89,14 +90,14 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]turns{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, awaited: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, contested: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
-		p.noteServed(key.namespace, slotDisruption, policy.removed)
+		p.noteServed(key.namespace, slotDisruption, p.past(policy.removed))
 	}
 	for key, at := range p.state.served {
 		for kind, until := range at {
-			p.noteServed(key.namespace, slot(kind), until)
+			p.noteServed(key.namespace, slot(kind), p.pastOrCharged(until))
 		}
 	}
 	for i := range p.hosts {
@@ -106,7 +107,7 @@ func newPass(s state) *pass {
 			of = &sum{window: sync.OnceValues(func() (bool, time.Time) { return p.policy(h.pool).window.At(p.now) })}
 			of.serve(slotDisruption, p.past(p.policy(h.pool).removed))
 			for kind, until := range p.state.served[h.pool] {
-				of.serve(slot(kind), p.past(until))
+				of.serve(slot(kind), p.pastOrCharged(until))
 			}
 			p.sums[h.pool] = of
 		}
@@ -135,7 +136,7 @@ func newPass(s state) *pass {
 		of.proves = later(of.proves, h.proves)
 		for kind, until := range h.lastServed {
 			of.serve(slot(kind), p.past(until))
-			p.noteServed(h.pool.namespace, slot(kind), until)
+			p.noteServed(h.pool.namespace, slot(kind), p.past(until))
 		}
 		if h.unavailable() {
 			p.unavailable[h.pool] = append(p.unavailable[h.pool], h)
@@ -160,7 +161,7 @@ func newPass(s state) *pass {
 // noteServed notes that a host of a namespace had a slot until a time.
 func (p *pass) noteServed(namespace string, s slot, until time.Time) {
 	of := p.shares[namespace]
-	of.serve(s, p.past(until))
+	of.serve(s, until)
 	p.shares[namespace] = of
 }
 
@@ -176,13 +177,33 @@ func (p *pass) past(until time.Time) time.Time {
 	return until
 }
 
+// maxCharge is the longest time that a slot is charged with: more than an operation takes with whose end all is well.
+const maxCharge = 6 * time.Hour
+
+// charged is until when a host that has a slot has had it, and by as much more as it has had it: a pool whose hosts take hours, with updates of
+// Windows or pods that do not leave, is next again when the others that wait have had the slot for as long.
+func (p *pass) charged(h *host) time.Time {
+	if h.heldSince.IsZero() {
+		return p.now
+	}
+	return p.now.Add(min(max(0, p.now.Sub(h.heldSince)), maxCharge))
+}
+
+// pastOrCharged is [pass.past] for what passes before remember, which may be charged.
+func (p *pass) pastOrCharged(until time.Time) time.Time {
+	if until.After(p.now.Add(maxAhead + maxCharge)) {
+		return time.Time{}
+	}
+	return until
+}
+
 // rememberServed returns until when each pool had slots, as far as that is worth remembering: hosts forget it with their histories, and those that are
-// removed with everything. Those that hosts have now count until now. Of pools that do not exist, which hosts can name without end, only their namespaces
+// removed with everything. Those that hosts have now are charged. Of pools that do not exist, which hosts can name without end, only their namespaces
 // are remembered.
 func (p *pass) rememberServed() map[poolKey]servedUntil {
 	served := map[poolKey]servedUntil{}
 	note := func(key poolKey, s slot, until time.Time) {
-		if p.now.Sub(p.past(until)) >= servedFor {
+		if p.now.Sub(p.pastOrCharged(until)) >= servedFor {
 			return
 		}
 		if _, exists := p.pools[key]; !exists {
@@ -203,10 +224,10 @@ func (p *pass) rememberServed() map[poolKey]servedUntil {
 		}
 	}
 	for _, h := range p.held {
-		note(h.pool, slotDisruption, p.now)
+		note(h.pool, slotDisruption, p.charged(h))
 	}
 	for _, h := range p.restarting {
-		note(h.pool, slotServiceRestart, p.now)
+		note(h.pool, slotServiceRestart, p.charged(h))
 	}
 	return served
 }
@@ -299,8 +320,8 @@ func (p *pass) grant(c candidate) {
 	}
 }
 
-// findAwaited finds the hosts that have slots which hosts of other pools wait for.
-func (p *pass) findAwaited() {
+// findContested finds the hosts that have slots which hosts of other pools wait for.
+func (p *pass) findContested() {
 	for kind, have := range map[waitKind][]*host{waitsForCluster: p.held, waitsForServiceRestarts: p.restarting} {
 		waiting := sets.New[poolKey]()
 		for key, why := range p.waits {
@@ -310,7 +331,7 @@ func (p *pass) findAwaited() {
 		}
 		for _, h := range have {
 			if waiting.Len() > 1 || waiting.Len() == 1 && !waiting.Has(h.pool) {
-				p.awaited.Insert(h.key)
+				p.contested.Insert(h.key)
 			}
 		}
 	}

@@ -9,15 +9,12 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/blockedby"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // describe says what is waited for, and what can be done, to those who may read what is in a namespace.
 func (r reason) describe(in poolKey) string {
-	waits := "Waits for a slot"
-	if r.removal {
-		waits = "Waits for a slot to be removed"
-	}
 	pool := in.String()
 	switch r.kind {
 	case waitsForPlan:
@@ -50,11 +47,11 @@ func (r reason) describe(in poolKey) string {
 		return fmt.Sprintf("Updates of Windows could not be installed on more than %d hosts of %s (spec.updateStrategy.rollingUpdate.maxFailures): %s. They are tried again there first. Find out why: kubectl windows describe %s -n %s",
 			r.most, pool, r.names(in), r.hosts[0].key.Name, in.namespace)
 	case waitsForDownload:
-		return fmt.Sprintf("Updates of Windows are downloaded on, or wait for a slot on, %s; at most %d at a time (%s).", r.names(in), r.most, r.text)
+		return r.slot("updates of Windows are downloaded on, or wait for a slot on, "+r.names(in), "at most %d at a time", r.text)
 	case waitsForPool:
-		return fmt.Sprintf("%s: %s; at most %d may be at a time (spec.updateStrategy.rollingUpdate.maxUnavailable).%s", waits, r.outOfService(in), r.most, r.advice(in))
+		return r.slot(r.outOfService(in), "at most %d may be at a time", "spec.updateStrategy.rollingUpdate.maxUnavailable") + r.advice(in)
 	case waitsForCluster:
-		return fmt.Sprintf("%s: %s; at most %d of all pools may be at a time (--max-disruptive-operations).", waits, r.beingChanged(in), r.most)
+		return r.slot(r.beingChanged(in), "at most %d of all pools may be at a time", "--max-disruptive-operations")
 	case waitsForFirst:
 		return fmt.Sprintf("Waits for a slot: one host of %s is updated first: %s. The others follow when it works.", pool, r.names(in))
 	case waitsForHealth:
@@ -94,11 +91,16 @@ func (r reason) describe(in poolKey) string {
 	case waitsForPayload:
 		return "It is only watched, and neither updated nor restarted, because windows-controller has no payload. Give it one (--payload)."
 	case waitsForServiceRestarts:
-		return fmt.Sprintf("Waits for a slot: %s; services are restarted on at most %d hosts of all pools at a time (%d, or --max-disruptive-operations if that is more).", r.beingChanged(in), r.most, maxServiceRestarts)
+		return r.slot(r.beingChanged(in), "services are restarted on at most %d hosts of all pools at a time", fmt.Sprintf("%d, or --max-disruptive-operations if that is more", maxServiceRestarts))
 	case waitsForRenewals:
-		return fmt.Sprintf("Waits for a slot: %s; at most %d of a namespace are configured again at a time because annotations of their Nodes ask for it.", r.beingChanged(in), r.most)
+		return r.slot(r.beingChanged(in), "at most %d of a namespace are configured again at a time because annotations of their Nodes ask for it", "")
 	}
 	return ""
+}
+
+// slot says that a slot is waited for. bound has one %d, for how many have one at a time.
+func (r reason) slot(inTheWay, bound, setBy string) string {
+	return blockedby.Slot{Removal: r.removal, InTheWay: inTheWay, Bound: fmt.Sprintf(bound, r.most), SetBy: setBy}.String()
 }
 
 // describeUnconfirmed says why hosts are left as they are, and how somebody decides what they get.

@@ -50,6 +50,8 @@ type Reconciler struct {
 	seen map[types.NamespacedName]revisionSeen
 	// deleted has the ControllerRevisions of a pool, by name, that were deleted since its last pass.
 	deleted map[types.NamespacedName]map[string]*appsv1.ControllerRevision
+	// took is how long the last pass over a pool took.
+	took map[types.NamespacedName]time.Duration
 }
 
 // revisionSeen is since when a pool has a template, or has it again that was undone or rolled back.
@@ -67,6 +69,8 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // Reconcile makes one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	began := r.now()
+	defer func() { r.noteTook(req.NamespacedName, r.now().Sub(began)) }()
 	pool, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil || !pool.DeletionTimestamp.IsZero() {
 		if err == nil {
@@ -86,14 +90,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	restore := r.restoreRevisions(ctx, pool, instances) // before a new one gets a number
 	revision, revisionErr := r.keepRevision(ctx, pool, instances)
-	unkept := describeUnkept(pool, revisionErr)
+	unkept := revisionErr
 	if revisionErr != nil {
 		revision = pool.Status.UpdateRevision // the rest is told all the same
 	}
 	settles, changed := r.settles(pool, revision)
-	to := ""
+	to, lost := "", ""
 	if settles == 0 {
-		if to, err = r.goesBackTo(ctx, pool, revision); err != nil {
+		if to, lost, err = r.goesBackTo(ctx, pool, revision); err != nil {
 			revisionErr = errors.Join(revisionErr, err)
 		}
 	}
@@ -107,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	held := r.blockedBy(poolKey{pool.Namespace, pool.Name})
 	held.settles = changed && settles > 0
-	status := computeStatus(pool, instances, held, back, refused, unkept, r.now())
+	status := computeStatus(pool, instances, held, back, troublesOfRevisions(pool, refused, unkept, lost), r.now())
 	for _, i := range instances {
 		_, searched := cannotSearch(i, pool, r.now())
 		again = sooner(sooner(again, settlesIn(i, r.now())), searched)
@@ -139,11 +143,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: sooner(sooner(settles, again), restore)}, nil
 }
 
+// noteTook notes how long the last pass over a pool took that is known.
+func (r *Reconciler) noteTook(pool types.NamespacedName, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.seen[pool]; !known {
+		return
+	}
+	if r.took == nil {
+		r.took = map[types.NamespacedName]time.Duration{}
+	}
+	r.took[pool] = took
+}
+
+// passTook is how long it took.
+func (r *Reconciler) passTook(pool types.NamespacedName) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.took[pool]
+}
+
 // forget drops what is remembered of a pool that is gone.
 func (r *Reconciler) forget(pool types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.seen, pool)
+	delete(r.took, pool)
 	delete(r.deleted, pool)
 }
 

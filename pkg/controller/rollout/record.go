@@ -89,5 +89,5 @@ func (s *Scheduler) announce(i *v1alpha1.WindowsInstance, op *v1alpha1.Operation
 		reason, note = eventUpdate, fmt.Sprintf("Configuring the host, which has revision %s, with revision %s.",
 			v1alpha1.ShortRevision(i.Status.CurrentRevision), v1alpha1.ShortRevision(i.Status.DesiredRevision))
 	}
-	s.Recorder.Event(i, kind, reason, message.EventNote(note))
+	s.options.Recorder.Event(i, kind, reason, message.EventNote(note))
 }

@@ -47,7 +47,7 @@ func TestOneThatCannotBeWritten(t *testing.T) {
 				other.Namespace = "other"
 				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain, "b": v1alpha1.ImpactDrain}, needsUpdate("a"), other)
 				now := clocktesting.NewFakePassiveClock(time.Now())
-				f.clock, f.Disruptions = now, tt.slots
+				f.clock, f.options.Disruptions = now, tt.slots
 				f.failing = map[string]error{"a": tt.fails}
 				f.pass()
 				if _, err := f.Reconcile(t.Context(), reconcile.Request{}); err == nil || !errors.Is(err, tt.fails) {
@@ -74,7 +74,7 @@ func TestOneThatCannotBeWritten(t *testing.T) {
 					t.Fatal("b waits for good")
 				}
 				f.failing = nil
-				f.Disruptions = 2
+				f.options.Disruptions = 2
 				now.SetTime(now.Now().Add(refusedBackoff.Cap))
 				f.pass()
 				if f.pass(); f.operation("a") == nil || len(f.refused) > 0 {
@@ -101,7 +101,7 @@ func TestSeveralThatCannotBeWritten(t *testing.T) {
 			failing[name] = apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.com": EOF`))
 		}
 		f := newScheduled(t, impacts, hosts...)
-		f.clock, f.Disruptions, f.failing = clocktesting.NewFakePassiveClock(time.Now()), 1, failing
+		f.clock, f.options.Disruptions, f.failing = clocktesting.NewFakePassiveClock(time.Now()), 1, failing
 		f.pass()
 		for range len(failing) + 1 {
 			_, _ = f.Reconcile(t.Context(), reconcile.Request{}) // says that one cannot be written

@@ -23,9 +23,6 @@ import (
 const (
 	// maxRevisions is how many templates of a pool are kept, as of Deployments by default.
 	maxRevisions = 10
-	// maxRevisionBytes is how long the data of a ControllerRevision may be that is kept. The longest template that the API takes is
-	// 40 KiB, nearly all of it labels and taints, and the programs of a payload are 4 KiB.
-	maxRevisionBytes = 64 << 10
 	// maxOwner is how long the name and the UID of a pool may be together, which the API server does not bound in owner references.
 	maxOwner = 512
 	// maxGap is by how much the number of a revision may exceed that of the one before it. The controller counts by one, and those between
@@ -51,8 +48,8 @@ func (r *Reconciler) keepRevision(ctx context.Context, pool *v1alpha1.WindowsNod
 	if err != nil {
 		return "", err
 	}
-	if len(data) > maxRevisionBytes {
-		return "", fmt.Errorf("the template of the pool and its programs are %d bytes, which is more than the %d that are kept as a ControllerRevision", len(data), maxRevisionBytes)
+	if len(data) > revision.MaxBytes {
+		return "", fmt.Errorf("the template of the pool and its programs are %d bytes, which is more than the %d that are kept as a ControllerRevision", len(data), revision.MaxBytes)
 	}
 	if name = revision.Name(pool, data); name == pool.Status.UpdateRevision {
 		// Somebody may have deleted or changed it.
@@ -127,7 +124,7 @@ func (r *Reconciler) revisionsWith(ctx context.Context, pool *v1alpha1.WindowsNo
 		}
 		for i := range list.Items {
 			kept := &list.Items[i]
-			if len(kept.Data.Raw) > maxRevisionBytes || !revision.Made(pool, kept) {
+			if !revision.Made(pool, kept) {
 				continue
 			}
 			if kept.Name != name {
@@ -202,9 +199,6 @@ func trimmed(kept *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 		return out
 	}
 	out.OwnerReferences = []metav1.OwnerReference{*owner}
-	if len(kept.Data.Raw) > maxRevisionBytes {
-		return out
-	}
 	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: kept.Namespace, Name: owner.Name, UID: owner.UID}}
 	if content, ok := revision.Kept(pool, kept); ok {
 		if data, err := content.Encode(); err == nil {

@@ -17,20 +17,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/revision"
 )
@@ -201,9 +198,6 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// byName is what the API server finds objects by, and the fake client only with an index.
-func byName(o client.Object) []string { return []string{o.GetName()} }
-
 // TestForeignRevisions: what somebody makes in the name of a pool does not take its numbers.
 func TestForeignRevisions(t *testing.T) {
 	scheme := runtime.NewScheme()
@@ -249,6 +243,7 @@ func TestCachedRevisions(t *testing.T) {
 		o.OwnerReferences = append(o.OwnerReferences, metav1.OwnerReference{Name: strings.Repeat("o", much)})
 		o.Labels["large"], o.Annotations["large"] = strings.Repeat("l", much), strings.Repeat("a", much)
 	}
+	expandedName := ""
 	junk := func(length int) []byte {
 		return []byte(strings.Replace(string(data), "{", `{"junk":"`+strings.Repeat("j", length)+`",`, 1))
 	}
@@ -259,8 +254,23 @@ func TestCachedRevisions(t *testing.T) {
 		want func(*appsv1.ControllerRevision)
 	}{
 		{"our own", func(*appsv1.ControllerRevision) {}, func(*appsv1.ControllerRevision) {}},
-		{"our own, which somebody has filled", func(o *appsv1.ControllerRevision) { o.Data.Raw = junk(maxRevisionBytes / 2) }, func(*appsv1.ControllerRevision) {}},
-		{"longer than ours are", func(o *appsv1.ControllerRevision) { o.Data.Raw = junk(maxRevisionBytes) }, func(o *appsv1.ControllerRevision) { o.Data.Raw = nil }},
+		{"our own, which somebody has filled", func(o *appsv1.ControllerRevision) { o.Data.Raw = junk(revision.MaxBytes / 2) }, func(*appsv1.ControllerRevision) {}},
+		{"longer than ours are", func(o *appsv1.ControllerRevision) { o.Data.Raw = junk(revision.MaxBytes) }, func(o *appsv1.ControllerRevision) { o.Data.Raw = nil }},
+		{"much longer than ours once it is encoded", func(o *appsv1.ControllerRevision) {
+			*o = *newRevision(pool, o.Name, []byte(`{"spec":{"template":{}},"programs":[`+strings.Repeat("{},", 2000)+`{}]}`), 3)
+			expanded, err := revision.Decode(o.Data.Raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			encoded, err := expanded.Encode()
+			if err != nil || len(encoded) <= revision.MaxBytes {
+				t.Fatalf("%d bytes, %v", len(encoded), err)
+			}
+			o.Name = revision.Name(pool, encoded)
+			o.UID, o.ResourceVersion, o.CreationTimestamp, o.DeletionTimestamp = "of-object", "7", metav1.NewTime(rollbackStart), new(metav1.NewTime(rollbackStart))
+			o.Annotations = map[string]string{}
+			expandedName = o.Name
+		}, func(o *appsv1.ControllerRevision) { o.Name, o.Data.Raw, o.Annotations = expandedName, nil, nil }},
 		{"of nobody", func(o *appsv1.ControllerRevision) { o.OwnerReferences = nil }, func(o *appsv1.ControllerRevision) { o.OwnerReferences, o.Data.Raw = nil, nil }},
 		{"of another kind", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].Kind = "DaemonSet" }, func(o *appsv1.ControllerRevision) { o.OwnerReferences, o.Data.Raw = nil, nil }},
 		{"of a pool with a name that none has", func(o *appsv1.ControllerRevision) { o.OwnerReferences[0].Name = strings.Repeat("p", much) }, func(o *appsv1.ControllerRevision) { o.OwnerReferences, o.Data.Raw = nil, nil }},
@@ -329,34 +339,11 @@ func TestLongestRevision(t *testing.T) {
 // TestRevisionsFromBackup: a revision that somebody has restored from a manifest, whose keys are sorted, is one of the pool as before: the
 // numbers go on after it, the pool can have its template again, and what was noted in it counts.
 func TestRevisionsFromBackup(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).Build()
+	k := newKeeper(t)
 	programs := document.Payload{Files: []document.PayloadFile{{Name: "kubelet.exe", Path: `C:\k\kubelet.exe`, SHA256: "12"}}}
-	r := &Reconciler{
-		client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, payload: func() (document.Payload, bool) { return programs, true },
-		deleted:  map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
-		reporter: message.NewReporter(record.NewFakeRecorder(10), scheme),
-	}
-	keep := func(rack string) *appsv1.ControllerRevision {
-		t.Helper()
-		pool.Spec.Template.NodeLabels = map[string]string{"rack": rack}
-		name, err := r.keepRevision(t.Context(), pool, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pool.Status.UpdateRevision = name
-		kept := &appsv1.ControllerRevision{}
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, kept); err != nil {
-			t.Fatal(err)
-		}
-		return kept
-	}
-	keep("1")
-	backup := keep("2")
+	k.payload = func() (document.Payload, bool) { return programs, true }
+	k.keep("1")
+	backup := k.keep("2")
 	made := backup.Data.Raw
 	var keys map[string]any
 	err := json.Unmarshal(made, &keys)
@@ -368,24 +355,21 @@ func TestRevisionsFromBackup(t *testing.T) {
 	}
 	asked := metav1.NewTime(rollbackStart)
 	backup.Annotations = map[string]string{v1alpha1.UndoOverAnnotation: asked.UTC().Format(time.RFC3339)}
-	if err := c.Update(t.Context(), backup); err != nil {
+	if err := k.c.Update(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
-	if over, err := r.isOver(t.Context(), pool, &v1alpha1.PoolUndo{Revision: backup.Name, RequestedAt: &asked}); err != nil || !over {
+	if over, err := k.isOver(t.Context(), k.pool, &v1alpha1.PoolUndo{Revision: backup.Name, RequestedAt: &asked}); err != nil || !over {
 		t.Errorf("what was noted in it does not count: %v", err)
 	}
-	if got := keep("3"); got.Revision != 3 {
+	if got := k.keep("3"); got.Revision != 3 {
 		t.Errorf("the next one has number %d", got.Revision)
 	}
-	if got := keep("2"); got.Name != backup.Name || got.Revision != 4 {
+	if got := k.keep("2"); got.Name != backup.Name || got.Revision != 4 {
 		t.Errorf("the pool has it again: %+v", got)
 	}
-	if err := c.Delete(t.Context(), backup); err != nil {
-		t.Fatal(err)
-	}
-	r.rememberDeleted(backup)
-	r.restoreRevisions(t.Context(), pool, nil)
-	if got := keep("2"); !bytes.Equal(got.Data.Raw, made) {
+	k.delete(backup)
+	k.restore()
+	if got := k.keep("2"); !bytes.Equal(got.Data.Raw, made) {
 		t.Errorf("it is made again as %s", got.Data.Raw)
 	}
 }
@@ -393,47 +377,20 @@ func TestRevisionsFromBackup(t *testing.T) {
 // TestImplausibleNumbers: somebody gives a revision of a pool, or one that they have made in its name, a number that none can follow. The
 // pool counts on as before, can have that template again, and such revisions are deleted in time.
 func TestImplausibleNumbers(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	for _, number := range []int64{maxGap + 100, 1<<40 - 1, math.MaxInt64} {
-		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
-		c := fake.NewClientBuilder().WithScheme(scheme).Build()
-		r := &Reconciler{
-			client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
-			reporter: message.NewReporter(record.NewFakeRecorder(10), scheme),
-		}
-		read := func(name string) *appsv1.ControllerRevision {
-			t.Helper()
-			kept := &appsv1.ControllerRevision{}
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, kept); err != nil {
-				t.Fatalf("number %d: %v", number, err)
-			}
-			return kept
-		}
-		keep := func(rack string) *appsv1.ControllerRevision {
-			t.Helper()
-			pool.Spec.Template.NodeLabels = map[string]string{"rack": rack}
-			name, err := r.keepRevision(t.Context(), pool, nil)
-			if err != nil {
-				t.Fatalf("number %d: %v", number, err)
-			}
-			pool.Status.UpdateRevision = name
-			return read(name)
-		}
+		k := newKeeper(t)
 		// As somebody does who deletes it and makes it with another number.
 		renumber := func(kept *appsv1.ControllerRevision) {
 			t.Helper()
 			kept.Revision = number
-			if err := c.Update(t.Context(), kept); err != nil {
+			if err := k.c.Update(t.Context(), kept); err != nil {
 				t.Fatal(err)
 			}
 		}
-		only := keep("1")
+		only := k.keep("1")
 		renumber(only)
-		pool.Status.UpdateRevision = ""
-		if got := keep("1"); got.Revision != 1 {
+		k.pool.Status.UpdateRevision = ""
+		if got := k.keep("1"); got.Revision != 1 {
 			t.Errorf("the only one has number %d, want 1 in place of %d", got.Revision, number)
 		}
 		forged := revision.Revision{Template: v1alpha1.PoolTemplate{NodeLabels: map[string]string{"rack": "forged"}}}
@@ -441,38 +398,35 @@ func TestImplausibleNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := revision.Name(pool, data)
-		if err := c.Create(t.Context(), newRevision(pool, name, data, number)); err != nil {
+		name := revision.Name(k.pool, data)
+		if err := k.c.Create(t.Context(), newRevision(k.pool, name, data, number)); err != nil {
 			t.Fatal(err)
 		}
-		if got := keep("2"); got.Revision != 2 {
+		if got := k.keep("2"); got.Revision != 2 {
 			t.Errorf("one is forged as number %d, and the next one has %d", number, got.Revision)
 		}
-		renumber(keep("3"))
-		if got := keep("1"); got.Revision != 3 {
+		renumber(k.keep("3"))
+		if got := k.keep("1"); got.Revision != 3 {
 			t.Errorf("the pool has the first one again, as number %d", got.Revision)
 		}
-		third := keep("3")
+		third := k.keep("3")
 		if third.Revision != 4 {
 			t.Errorf("the pool has one again that was number %d, as %d", number, third.Revision)
 		}
-		keep("4")
+		k.keep("4")
 		renumber(third)
-		pool.Status.WorkedRevisions = []string{third.Name}
-		if err := c.Delete(t.Context(), third); err != nil {
-			t.Fatal(err)
-		}
-		r.rememberDeleted(third)
-		if r.restoreRevisions(t.Context(), pool, nil); read(third.Name).Revision != 6 {
-			t.Errorf("it is made again, as number %d", read(third.Name).Revision)
+		k.pool.Status.WorkedRevisions = []string{third.Name}
+		k.delete(third)
+		if k.restore(); k.read(third.Name).Revision != 6 {
+			t.Errorf("it is made again, as number %d", k.read(third.Name).Revision)
 		}
 		for n := range maxRevisions {
-			keep(strconv.Itoa(n + 10))
+			k.keep(strconv.Itoa(n + 10))
 		}
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &appsv1.ControllerRevision{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the one that is forged as number %d is still there: %v", number, err)
+		if got := k.read(name); got != nil {
+			t.Errorf("the one that is forged as number %d is still there: %v", number, got)
 		}
-		if got := read(pool.Status.UpdateRevision); got.Revision != 6+maxRevisions {
+		if got := k.read(k.pool.Status.UpdateRevision); got.Revision != 6+maxRevisions {
 			t.Errorf("the newest has number %d", got.Revision)
 		}
 	}
@@ -480,10 +434,6 @@ func TestImplausibleNumbers(t *testing.T) {
 
 // TestRevisionsInUse: what a host has, is given or can go back to is neither deleted nor stays deleted. What it was given once is.
 func TestRevisionsInUse(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	operation := func(phase v1alpha1.OperationPhase) func(*v1alpha1.WindowsInstanceStatus, string) {
 		return func(s *v1alpha1.WindowsInstanceStatus, name string) {
 			s.Operation = &v1alpha1.Operation{Phase: phase, PoolRevision: name}
@@ -503,47 +453,19 @@ func TestRevisionsInUse(t *testing.T) {
 		{"it has nothing to do with it", func(*v1alpha1.WindowsInstanceStatus, string) {}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
-			c := fake.NewClientBuilder().WithScheme(scheme).Build()
-			r := &Reconciler{
-				client: c, applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
-				reporter: message.NewReporter(record.NewFakeRecorder(10), scheme),
-			}
-			host := &v1alpha1.WindowsInstance{}
-			keep := func(rack int) {
-				t.Helper()
-				pool.Spec.Template.NodeLabels = map[string]string{"rack": strconv.Itoa(rack)}
-				name, err := r.keepRevision(t.Context(), pool, []*v1alpha1.WindowsInstance{host})
-				if err != nil {
-					t.Fatal(err)
-				}
-				pool.Status.UpdateRevision = name
-			}
-			keep(0)
-			first := &appsv1.ControllerRevision{}
-			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: pool.Status.UpdateRevision}, first); err != nil {
-				t.Fatal(err)
-			}
+			k, host := newKeeper(t), &v1alpha1.WindowsInstance{}
+			k.instances = []*v1alpha1.WindowsInstance{host}
+			first := k.keep("0")
 			tt.set(&host.Status, first.Name)
-			exists := func() bool {
-				t.Helper()
-				err := c.Get(t.Context(), client.ObjectKeyFromObject(first), &appsv1.ControllerRevision{})
-				if client.IgnoreNotFound(err) != nil {
-					t.Fatal(err)
-				}
-				return err == nil
-			}
+			exists := func() bool { return k.read(first.Name) != nil }
 			for n := range maxRevisions {
-				keep(n + 1)
+				k.keep(strconv.Itoa(n + 1))
 			}
 			if exists() != tt.used {
 				t.Errorf("after %d others it exists: %t", maxRevisions, exists())
 			}
-			if err := client.IgnoreNotFound(c.Delete(t.Context(), first)); err != nil {
-				t.Fatal(err)
-			}
-			r.rememberDeleted(first)
-			if r.restoreRevisions(t.Context(), pool, []*v1alpha1.WindowsInstance{host}); exists() != tt.used {
+			k.delete(first)
+			if k.restore(); exists() != tt.used {
 				t.Errorf("it was deleted, and exists again: %t", exists())
 			}
 		})

@@ -236,21 +236,27 @@ func rollback(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInsta
 }
 
 // goesBackTo is the revision that the hosts of a pool can go back to from its newest one: the last that all of them worked
-// with. Empty: there is none, or it is not kept as it was, or it differs in nothing that is known.
-func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodePool, newest string) (string, error) {
-	to := pool.Status.CurrentRevision
+// with. Empty: there is none, or it is not kept as it was, which lost says then, or it differs in nothing that is known.
+func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodePool, newest string) (to, lost string, err error) {
+	to = pool.Status.CurrentRevision
 	if to == "" || to == newest || pool.Spec.UpdateStrategy.RollingUpdate.OnFailure != v1alpha1.FailureRollback {
-		return "", nil
+		return "", "", nil
 	}
 	kept, err := r.kept(ctx, pool, to)
-	if kept == nil || err != nil {
-		return "", err
+	switch {
+	case err != nil:
+		return "", "", err
+	case kept == nil: // or the cache does not have yet what was made again a moment ago
+		if _, ok, err := r.keptLive(ctx, pool, to); ok || err != nil {
+			return "", "", err
+		}
+		return "", to, nil
 	}
 	if of, err := r.kept(ctx, pool, newest); of == nil || err != nil ||
 		len(kept.Programs) == 0 && equality.Semantic.DeepEqual(of.Template, kept.Template) {
-		return "", err
+		return "", "", err
 	}
-	return to, nil
+	return to, "", nil
 }
 
 // kept is a revision of a pool, nil if there is none of that name.

@@ -427,8 +427,8 @@ func TestScheduleAfterARollback(t *testing.T) {
 				}
 				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{tt.host: v1alpha1.ImpactDrain}, objects...)
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
-				update := f.Update
-				f.Update = func(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (time.Time, bool) { // as the controller of instances says it
+				update := f.options.Update
+				f.options.Update = func(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, now time.Time) (time.Time, bool) { // as the controller of instances says it
 					if i.Spec.Paused || noLogin(&i.Status) != nil {
 						return time.Time{}, false
 					}
@@ -659,6 +659,7 @@ func newRollbackPool(t *testing.T, hosts ...string) *rollbackPool {
 	c := fake.NewClientBuilder().
 		WithScheme(scheme).
 		WithIndex(&v1alpha1.WindowsInstance{}, object.PoolIndex, object.IndexPool).
+		WithIndex(&appsv1.ControllerRevision{}, metav1.ObjectNameField, byName).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
 		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().
@@ -902,7 +903,7 @@ func TestReconcileRollsBack(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: worked}, kept); err != nil {
 			t.Fatal(err)
 		}
-		if to, err := r.goesBackTo(t.Context(), got, back.Revision); err != nil || to != worked {
+		if to, lost, err := r.goesBackTo(t.Context(), got, back.Revision); err != nil || to != worked || lost != "" {
 			t.Fatalf("it goes back to %q: %v", to, err)
 		}
 		forged := kept.DeepCopy()
@@ -910,8 +911,8 @@ func TestReconcileRollsBack(t *testing.T) {
 		if err := c.Update(t.Context(), forged); err != nil {
 			t.Fatal(err)
 		}
-		if to, err := r.goesBackTo(t.Context(), got, back.Revision); err != nil || to != "" {
-			t.Errorf("%s: it goes back to %q: %v", tt.name, to, err)
+		if to, lost, err := r.goesBackTo(t.Context(), got, back.Revision); err != nil || to != "" || lost != worked {
+			t.Errorf("%s: it goes back to %q, %q is lost: %v", tt.name, to, lost, err)
 		}
 		kept.ResourceVersion = ""
 		if err := errors.Join(c.Delete(t.Context(), forged), c.Create(t.Context(), kept)); err != nil {

@@ -32,16 +32,15 @@ const conflictDelay = 200 * time.Millisecond
 // pools together, one pass after the other, as they share bounds. It remembers nothing but what hosts said that
 // their updates cost, what of its own writes the cache does not have yet, which of them were refused, and whose turn it was.
 type Scheduler struct {
-	Options
-
-	client client.Client
-	clock  clock.PassiveClock
-	asker  *asker
-	// changed is called for each pool whose holdup is another one than after the pass before. It must not block for long.
-	changed func(context.Context, types.NamespacedName)
-	// notify is called for each instance whose condition UpToDate is to tell another kind of wait than after the pass before, or none any more,
+	options Options
+	client  client.Client
+	clock   clock.PassiveClock
+	asker   *asker
+	// notifyPool is called for each pool whose holdup is another one than after the pass before. It must not block for long.
+	notifyPool func(context.Context, types.NamespacedName)
+	// notifyInstance is called for each instance whose condition UpToDate is to tell another kind of wait than after the pass before, or none any more,
 	// and blockedByChanged has them. Not while it is unknown what the update costs. It must not block for long.
-	notify           func(context.Context, types.NamespacedName)
+	notifyInstance   func(context.Context, types.NamespacedName)
 	blockedByChanged chan event.GenericEvent
 
 	mu sync.Mutex // guards what follows
@@ -86,8 +85,8 @@ var _ reconcile.Reconciler = (*Scheduler)(nil)
 // NewScheduler returns one that is not part of a manager yet; see [SetupWithManager].
 func NewScheduler(c client.Client, o Options) *Scheduler {
 	return &Scheduler{
-		Options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), changed: func(context.Context, types.NamespacedName) {},
-		notify: func(context.Context, types.NamespacedName) {}, blockedByChanged: make(chan event.GenericEvent),
+		options: o, client: c, clock: clock.RealClock{}, asker: newAsker(o.Impact), notifyPool: func(context.Context, types.NamespacedName) {},
+		notifyInstance: func(context.Context, types.NamespacedName) {}, blockedByChanged: make(chan event.GenericEvent),
 		written: map[types.NamespacedName]grantWritten{}, refused: map[types.NamespacedName]unwritable{}, blocked: map[poolKey]holdup{},
 	}
 }
@@ -118,11 +117,11 @@ func (s *Scheduler) Yields(key types.NamespacedName) string {
 	return s.last.yields[key]
 }
 
-// Awaited says whether the host of an instance has a slot that hosts of other pools wait for.
-func (s *Scheduler) Awaited(key types.NamespacedName) bool {
+// Contested says whether the host of an instance has a slot that hosts of other pools wait for.
+func (s *Scheduler) Contested(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last.awaited.Has(key)
+	return s.last.contested.Has(key)
 }
 
 // load says how many hosts have a slot for disruptions, and how many wait for one.
@@ -155,7 +154,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ reconcile.Request) (reconci
 		s.asker.ask(instances[key]) //nolint:contextcheck // hosts answer when they do, not within this pass
 	}
 	if len(decided.start)+len(decided.admit) > 0 {
-		switch err := leading.Ensure(ctx, s.Leads); {
+		switch err := leading.Ensure(ctx, s.options.Leads); {
 		case errors.Is(err, leading.ErrNotLeading):
 			return reconcile.Result{RequeueAfter: leading.AgainAfter}, nil
 		case err != nil:
@@ -202,7 +201,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	for i := range list.Items {
 		sizes[poolKey{list.Items[i].Namespace, object.PoolName(&list.Items[i])}]++
 	}
-	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.Disruptions, now: now, served: s.served}
+	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.options.Disruptions, now: now, served: s.served}
 	byName := map[poolKey]*v1alpha1.WindowsNodePool{}
 	for i := range pools.Items {
 		pool := &pools.Items[i]
@@ -257,7 +256,7 @@ func (s *Scheduler) hostNow(instance *v1alpha1.WindowsInstance, pool *v1alpha1.W
 // findOutstanding says what is outstanding for the host of an instance, except its repair, and from when on each of it is due.
 func (s *Scheduler) findOutstanding(h *host, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node, now time.Time) {
 	h.confirmed = h.removes && s.confirmed(instance, pool)
-	if due, ok := s.Update(instance, pool, now); ok {
+	if due, ok := s.options.Update(instance, pool, now); ok {
 		h.update, h.due = true, due
 		h.impact, h.unknown, h.askAgain = s.asker.answer(instance, now)
 		if cost := outgrown(&instance.Status); h.impact != "" && slotOf(cost) > slotOf(h.impact) {
@@ -275,14 +274,14 @@ func (s *Scheduler) findOutstanding(h *host, instance *v1alpha1.WindowsInstance,
 		h.renew, h.renewDue = true, due
 	}
 	h.uncordon, h.uncordonDue = cameBack(instance, pool, node)
-	h.retried = s.Retried != nil && s.Retried(instance, pool, now)
+	h.retried = s.options.Retried != nil && s.options.Retried(instance, pool, now)
 	h.unfit, h.unfitFrom = unfit(instance, pool, now)
 }
 
 // confirmed says whether the removal of the host of an instance waits for no other host: a person has confirmed it, or the
 // Machine API, which has decided it, does not wait either.
 func (s *Scheduler) confirmed(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) bool {
-	return s.RemoveWithoutConfirmation || pool != nil && (pool.Spec.Source.MachineSet != nil || ration.Confirmed(pool.Status.RecentRemovals, instance))
+	return s.options.RemoveWithoutConfirmation || pool != nil && (pool.Spec.Source.MachineSet != nil || ration.Confirmed(pool.Status.RecentRemovals, instance))
 }
 
 // unseen returns what was granted to a host if the cache does not have that yet.
@@ -383,12 +382,12 @@ func (s *Scheduler) publish(ctx context.Context, decided decision) {
 	s.notifyChanged(ctx, inConditions, decided.inConditions)
 	for pool := range before {
 		if _, ok := blocked[pool]; !ok {
-			s.changed(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})
+			s.notifyPool(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})
 		}
 	}
 	for pool, text := range blocked {
 		if before[pool] != text {
-			s.changed(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})
+			s.notifyPool(ctx, types.NamespacedName{Namespace: pool.namespace, Name: pool.name})
 		}
 	}
 }

@@ -113,7 +113,7 @@ func TestScheduleGoingBack(t *testing.T) {
 					objects = append(objects, i, newNode(name, "", ready))
 				}
 				f := newScheduled(t, says, objects...)
-				f.Disruptions, f.clock = len(tt.hosts), clocktesting.NewFakePassiveClock(testNow)
+				f.options.Disruptions, f.clock = len(tt.hosts), clocktesting.NewFakePassiveClock(testNow)
 				f.pass()
 				f.pass()
 				var started []string
@@ -192,7 +192,7 @@ func TestScheduleByTheSizeOfThePool(t *testing.T) {
 				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 				pool.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, pool.Status.DesiredReplicas = new(intstr.FromString("50%")), tt.desired
 				f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain, "b": v1alpha1.ImpactDrain}, pool, needsUpdate("a"), needsUpdate("b"))
-				f.Disruptions = 2
+				f.options.Disruptions = 2
 				f.pass()
 				f.pass()
 				var started []string

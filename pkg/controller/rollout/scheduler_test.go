@@ -91,7 +91,7 @@ func newScheduled(t *testing.T, says map[string]v1alpha1.ChangeImpact, objects .
 			return f.says[i.Name], i.Status.DesiredRevision, f.refuses
 		},
 	})
-	f.changed = func(_ context.Context, pool types.NamespacedName) { f.pools = append(f.pools, pool.Name) }
+	f.notifyPool = func(_ context.Context, pool types.NamespacedName) { f.pools = append(f.pools, pool.Name) }
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- f.asker.Start(ctx) }()
@@ -272,9 +272,9 @@ func TestScheduleOfWhoDoesNotLead(t *testing.T) {
 		}
 		waits.Status.Operation.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepRunning
 		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"a": v1alpha1.ImpactDrain}, needsUpdate("a"), waits)
-		f.Disruptions = 2
+		f.options.Disruptions = 2
 		asked, leads, fails := 0, false, error(nil)
-		f.Leads = func(context.Context) (bool, error) {
+		f.options.Leads = func(context.Context) (bool, error) {
 			asked++
 			return leads, fails
 		}
@@ -478,7 +478,7 @@ func TestRemovals(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "pool"}}
 			tt.pool(pool)
 			f := newScheduled(t, nil, pool, a, b, c)
-			f.RemoveWithoutConfirmation = tt.flag
+			f.options.RemoveWithoutConfirmation = tt.flag
 			before := &v1alpha1.WindowsInstanceList{}
 			if err := f.client.List(t.Context(), before); err != nil {
 				t.Fatal(err)

@@ -68,18 +68,18 @@ func CacheByObject() map[client.Object]cache.ByObject {
 //	(core)                nodes                     get list watch
 //	(core)                events                    create patch
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
-	register(s.Registerer, s)
+	register(s.options.Registerer, s)
 	if err := mgr.Add(s.asker); err != nil {
 		return fmt.Errorf("adding what asks hosts: %w", err)
 	}
 	answered, changed := make(chan event.GenericEvent), make(chan event.GenericEvent)
 	s.asker.notify = func(ctx context.Context) { watch.Send(ctx, answered, &v1alpha1.WindowsInstance{}) }
-	s.changed = func(ctx context.Context, pool types.NamespacedName) {
+	s.notifyPool = func(ctx context.Context, pool types.NamespacedName) {
 		of := &v1alpha1.WindowsNodePool{}
 		of.Namespace, of.Name = pool.Namespace, pool.Name
 		watch.Send(ctx, changed, of)
 	}
-	s.notify = func(ctx context.Context, instance types.NamespacedName) {
+	s.notifyInstance = func(ctx context.Context, instance types.NamespacedName) {
 		watch.Wake(ctx, s.blockedByChanged, instance)
 	}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{everything} })
@@ -95,7 +95,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	r := &Reconciler{
 		client: mgr.GetClient(), now: time.Now, blockedBy: s.blockedBy, seen: map[types.NamespacedName]revisionSeen{}, deleted: map[types.NamespacedName]map[string]*appsv1.ControllerRevision{},
-		keys: s.Keys, payload: s.Payload, goesBack: s.GoesBack, recorder: s.Recorder, reporter: message.NewReporter(s.Recorder, mgr.GetScheme()),
+		keys: s.options.Keys, payload: s.options.Payload, goesBack: s.options.GoesBack, recorder: s.options.Recorder, reporter: message.NewReporter(s.options.Recorder, mgr.GetScheme()),
 		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -103,13 +103,13 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.WindowsNodePool{}).
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
-		Watches(&v1alpha1.WindowsInstance{}, gathered(poolOf)).
+		Watches(&v1alpha1.WindowsInstance{}, gathered(poolOf, r.passTook)).
 		Watches(&appsv1.ControllerRevision{}, remembersDeleted{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1alpha1.WindowsNodePool{}, handler.OnlyControllerOwner()), r}).
 		WatchesRawSource(source.Channel(changed, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(s.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
+		WatchesRawSource(source.Channel(s.options.KeysChanged, handler.EnqueueRequestsFromMapFunc(r.everyPool))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
-	if s.Changed != nil {
-		b = b.WatchesRawSource(source.Channel(s.Changed, handler.EnqueueRequestsFromMapFunc(r.everyPool)))
+	if s.options.Changed != nil {
+		b = b.WatchesRawSource(source.Channel(s.options.Changed, handler.EnqueueRequestsFromMapFunc(r.everyPool)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding the rollout controller: %w", err)

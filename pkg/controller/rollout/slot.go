@@ -3,7 +3,11 @@
 
 package rollout
 
-import "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+import (
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
 
 // slot is what a host takes of what is shared by all.
 type slot int
@@ -112,7 +116,7 @@ func hasSlot(op *v1alpha1.Operation) bool {
 	if slot := op.FindStep(v1alpha1.StepWaitForSlot); slot != nil {
 		return slot.State == v1alpha1.StepSucceeded
 	}
-	return op.MayHaveChangedHost() && !runs(op, v1alpha1.StepApply)
+	return op.MayHaveChangedHost() && !op.At(v1alpha1.StepApply)
 }
 
 // downloads says whether updates of Windows that a person has asked for are not on the host yet. It is drained for them as soon as they are,
@@ -141,16 +145,22 @@ func ended(op *v1alpha1.Operation, name string) bool {
 	return step != nil && step.Ended()
 }
 
+// heldSince is since when an operation has its slot. Zero: that is not known.
+func heldSince(op *v1alpha1.Operation) time.Time {
+	switch slot := op.FindStep(v1alpha1.StepWaitForSlot); {
+	case slot != nil && slot.FinishedAt != nil:
+		return slot.FinishedAt.Time
+	case op.StartedAt != nil:
+		return op.StartedAt.Time
+	}
+	return time.Time{}
+}
+
 // waiting says whether an operation is at a step that waits to be admitted. Releases before the step
 // WaitForSlot waited in the steps that it is about.
 func waiting(op *v1alpha1.Operation) bool {
 	if op.FindStep(v1alpha1.StepWaitForSlot) != nil {
-		return runs(op, v1alpha1.StepWaitForSlot)
+		return op.At(v1alpha1.StepWaitForSlot)
 	}
-	return slotOf(op.Impact) != slotNone && (runs(op, v1alpha1.StepCordon) || runs(op, v1alpha1.StepApply))
-}
-
-func runs(op *v1alpha1.Operation, name string) bool {
-	step := op.FindStep(name)
-	return step != nil && step.State == v1alpha1.StepRunning
+	return slotOf(op.Impact) != slotNone && (op.At(v1alpha1.StepCordon) || op.At(v1alpha1.StepApply))
 }

@@ -6,6 +6,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,9 +19,8 @@ import (
 
 // computeStatus returns the status of a pool from its instances. Of the status that
 // the pool has it keeps what the controller of its source wrote. The times of the
-// conditions are not set. refused is why nothing is undone though somebody has asked for it. Empty: nobody has, or it is. unkept is why
-// the template cannot be kept as a revision. Empty: it is kept.
-func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, refused, unkept string, now time.Time) v1alpha1.WindowsNodePoolStatus {
+// conditions are not set. ofRevisions is what [troublesOfRevisions] says.
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance, held holdup, back *v1alpha1.PoolRollback, ofRevisions []trouble, now time.Time) v1alpha1.WindowsNodePoolStatus {
 	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
@@ -66,7 +66,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
 	troubles, lacking := troublesOfHosts(pool, instances, failed, held, now)
-	degraded := degradedCondition(append(troublesOfPool(pool, synced, back, refused, unkept), troubles...), outdated, lacking)
+	degraded := degradedCondition(slices.Concat(ofRevisions, troublesOfPool(pool, synced, back), troubles), outdated, lacking)
 	paused := pausedCondition(pool)
 	updated := updatedCondition(pool, current, staying, back, held.settles)
 	status.Conditions = append(status.Conditions, updated, updatingCondition(pool, updated, changing, held), degraded, paused)

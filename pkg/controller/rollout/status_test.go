@@ -179,7 +179,7 @@ func TestComputeStatus(t *testing.T) {
 				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
 				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
-			got := computeStatus(pool, tt.instances, holdup{}, nil, "", "", testNow)
+			got := computeStatus(pool, tt.instances, holdup{}, nil, nil, testNow)
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}
@@ -245,7 +245,7 @@ func TestUpdating(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Paused: tt.paused}}
-			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "", "", testNow)
+			got := computeStatus(pool, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, nil, testNow)
 			updated, updating := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdated), meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionUpdating)
 			if updated.Reason != tt.updated || updating.Reason != tt.updating || got.BlockedBy != tt.held.text ||
 				(updated.Status == metav1.ConditionTrue) != (tt.updated == v1alpha1.ReasonAllUpdated) || (updating.Status == metav1.ConditionTrue) != (tt.updating == v1alpha1.ReasonUpdateInProgress) {
@@ -333,7 +333,7 @@ func TestDegradedByHosts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: tt.spec}
-			status := computeStatus(pool, tt.hosts, holdup{updates: true}, nil, "", "", testNow)
+			status := computeStatus(pool, tt.hosts, holdup{updates: true}, nil, nil, testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Reason != tt.reason || !strings.Contains(c.Message, tt.want) || (c.Status == metav1.ConditionTrue) != (tt.want != "") || (status.Phase == v1alpha1.PoolDegraded) != (tt.want != "") {
 				t.Errorf("got %+v, phase %s", c, status.Phase)
@@ -370,7 +370,7 @@ func TestLackingUpdates(t *testing.T) {
 			lacks := func(i *v1alpha1.WindowsInstance) {
 				i.Status.WindowsUpdates = &v1alpha1.WindowsUpdatesStatus{Failed: []v1alpha1.FailedUpdate{tt.lacks}}
 			}
-			status := computeStatus(pool, []*v1alpha1.WindowsInstance{named("c", lacks), named("a"), named("b", lacks), named("d", lacks, deleting)}, holdup{updates: tt.othersWait}, nil, "", "", testNow)
+			status := computeStatus(pool, []*v1alpha1.WindowsInstance{named("c", lacks), named("a"), named("b", lacks), named("d", lacks, deleting)}, holdup{updates: tt.othersWait}, nil, nil, testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != tt.reason || c.Message != tt.want || status.Phase == v1alpha1.PoolDegraded {
 				t.Errorf("got %+v, phase %s", c, status.Phase)
@@ -434,7 +434,7 @@ func TestNotRestarted(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 			pool.Spec.WindowsUpdates.Install, pool.Spec.Restarts = tt.install, tt.restart
 			b := edited(works(tt.edit...), func(i *v1alpha1.WindowsInstance) { i.Name = "b" })
-			status := computeStatus(pool, []*v1alpha1.WindowsInstance{works(), b}, holdup{}, nil, "", "", testNow)
+			status := computeStatus(pool, []*v1alpha1.WindowsInstance{works(), b}, holdup{}, nil, nil, testNow)
 			reason := v1alpha1.ReasonUpdatesFailed
 			if tt.want == nothing {
 				reason = v1alpha1.ReasonAsExpected
@@ -452,7 +452,7 @@ func TestManyFailedInstances(t *testing.T) {
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
-	status := computeStatus(pool, instances, holdup{}, nil, "", "", testNow)
+	status := computeStatus(pool, instances, holdup{}, nil, nil, testNow)
 	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)
@@ -468,7 +468,7 @@ func TestComputeStatusRolledBack(t *testing.T) {
 	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
 	pool.Namespace, pool.Name = "ns", "p"
 	back := &v1alpha1.PoolRollback{Revision: "p-2", To: "p-1", Instances: []string{"c"}, Message: "Revision p-2 broke c."}
-	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, "", "", testNow)
+	status := computeStatus(pool, []*v1alpha1.WindowsInstance{with("a", "p-2"), with("b", "p-1"), with("c", "p-2")}, holdup{text: "b waits", stays: true}, back, nil, testNow)
 	if status.UpdatedReplicas != 1 || status.ReadyReplicas != 3 || status.Phase != v1alpha1.PoolDegraded {
 		t.Errorf("got %+v", status)
 	}
@@ -479,6 +479,45 @@ func TestComputeStatusRolledBack(t *testing.T) {
 	} {
 		if c := meta.FindStatusCondition(status.Conditions, condition); c.Reason != want[0] || !strings.Contains(c.Message, want[1]) {
 			t.Errorf("%s: %+v", condition, c)
+		}
+	}
+}
+
+// TestRevisionLost: whoever has hosts go back by themselves learns that there is nothing to go back to, before an update breaks them.
+func TestRevisionLost(t *testing.T) {
+	k := newKeeper(t)
+	worked, newest := k.keep("1"), k.keep("2").Name
+	for name, tt := range map[string]struct {
+		onFailure v1alpha1.PoolFailurePolicy
+		current   string
+		deleted   bool
+		want      string
+	}{
+		"it is there":                       {v1alpha1.FailureRollback, worked.Name, false, ""},
+		"it is gone":                        {v1alpha1.FailureRollback, worked.Name, true, worked.Name},
+		"it is gone, and nobody needs it":   {v1alpha1.FailureStop, worked.Name, true, ""},
+		"all hosts work with the newest":    {v1alpha1.FailureRollback, newest, true, ""},
+		"no hosts have worked yet together": {v1alpha1.FailureRollback, "", true, ""},
+	} {
+		if exists := k.read(worked.Name) != nil; exists && tt.deleted {
+			if err := k.c.Delete(t.Context(), worked); err != nil {
+				t.Fatal(err)
+			}
+		} else if !exists && !tt.deleted {
+			worked.ResourceVersion = ""
+			if err := k.c.Create(t.Context(), worked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k.pool.Spec.UpdateStrategy.RollingUpdate.OnFailure, k.pool.Status.CurrentRevision = tt.onFailure, tt.current
+		_, lost, err := k.goesBackTo(t.Context(), k.pool, newest)
+		if err != nil || lost != tt.want {
+			t.Errorf("%s: %q is lost, want %q: %v", name, lost, tt.want, err)
+		}
+		status := computeStatus(k.pool, nil, holdup{}, nil, troublesOfRevisions(k.pool, "", nil, lost), testNow)
+		c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
+		if told := c.Reason == v1alpha1.ReasonRevisionLost && strings.Contains(c.Message, worked.Name); told != (tt.want != "") {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }
@@ -503,7 +542,7 @@ func TestRevisionNotKept(t *testing.T) {
 		{"it is kept", nil, "", "", v1alpha1.ReasonAsExpected},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status := computeStatus(pool, nil, holdup{}, nil, tt.refused, describeUnkept(pool, tt.err), testNow)
+			status := computeStatus(pool, nil, holdup{}, nil, troublesOfRevisions(pool, tt.refused, tt.err, ""), testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 			if c == nil || c.Reason != tt.reason || tt.want != "" && !strings.Contains(c.Message, tt.want) || (status.Phase == v1alpha1.PoolDegraded) != (tt.reason != v1alpha1.ReasonAsExpected) {
 				t.Errorf("got %+v, phase %s", c, status.Phase)

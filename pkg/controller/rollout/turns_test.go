@@ -18,22 +18,46 @@ import (
 // TestPoolsTakeTurns: hosts whose pods do not leave, and which are due again each time, keep the slot neither from another pool of their namespace,
 // whose hosts are younger, nor from the others of their own.
 func TestPoolsTakeTurns(t *testing.T) {
+	got := takeTurns(t, map[string]time.Duration{"a": 10 * time.Minute, "b": 10 * time.Minute}, "a-0", "a-1", "a-2", "a-3", "a-4", "b-0", "b-1", "b-2")
+	if want := "a-0 b-0 a-1 b-1 a-2 b-2 a-3 a-4"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestTurnsByTime: a pool whose hosts keep the slot for hours, as with updates of Windows, has it again when another one has had it for as long.
+func TestTurnsByTime(t *testing.T) {
+	got := takeTurns(t, map[string]time.Duration{"a": 130 * time.Minute, "b": 30 * time.Minute}, "a-0", "a-1", "b-0", "b-1", "b-2", "b-3", "b-4", "b-5")
+	if want := "a-0 b-0 b-1 b-2 b-3 a-1 b-4 b-5"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// takeTurns returns the order in which hosts get the only slot. Each has it for as long as those of its pool do, which is its first letter. They
+// fail in pool a, where they are due again at once.
+func takeTurns(t *testing.T, takes map[string]time.Duration, hosts ...string) string {
+	t.Helper()
 	var instances []*v1alpha1.WindowsInstance
-	for n, name := range []string{"a-0", "a-1", "a-2", "a-3", "a-4", "b-0", "b-1", "b-2"} {
+	for n, name := range hosts {
 		i := needsUpdate(name)
 		i.Spec.PoolRef.Name, i.CreationTimestamp = name[:1], *at(time.Duration(n) * time.Second)
 		instances = append(instances, i)
 	}
 	now := testNow.Add(time.Hour)
-	var began []string
-	for range 8 {
-		s := state{now: now, disruptions: 1, pools: map[poolKey]policy{}}
+	var served map[poolKey]servedUntil
+	pass := func() decision {
+		s := state{now: now, disruptions: 1, pools: map[poolKey]policy{{"ns", "a"}: policyOf(nil, 4), {"ns", "b"}: policyOf(nil, 4)}, served: served}
 		for _, i := range instances {
 			h := newHost(i)
-			h.update, h.impact = !h.updated, v1alpha1.ImpactDrain
+			h.update, h.impact = !h.updated && !i.Status.Operation.Active(), v1alpha1.ImpactDrain
 			s.hosts = append(s.hosts, h)
 		}
 		d := decide(s)
+		served = d.served
+		return d
+	}
+	var began []string
+	for range hosts {
+		d := pass()
 		if len(d.start) != 1 {
 			t.Fatalf("after %v: %+v", began, d.start)
 		}
@@ -43,14 +67,14 @@ func TestPoolsTakeTurns(t *testing.T) {
 		}
 		op := i.Status.Operation
 		op.StartedAt, op.Impact, op.Node = new(metav1.NewTime(now)), v1alpha1.ImpactDrain, &v1alpha1.OperationNode{Name: i.Name}
-		now = now.Add(10 * time.Minute)
+		op.Phase = v1alpha1.OperationRunning
+		now = now.Add(takes[i.Spec.PoolRef.Name])
+		pass() // as there are while it runs
 		op.Phase, op.FinishedAt = v1alpha1.OperationFailed, new(metav1.NewTime(now))
 		if i.Spec.PoolRef.Name == "b" {
 			op.Phase, i.Status.CurrentRevision = v1alpha1.OperationSucceeded, i.Status.DesiredRevision
 		}
 		began = append(began, i.Name)
 	}
-	if got, want := strings.Join(began, " "), "a-0 b-0 a-1 b-1 a-2 b-2 a-3 a-4"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	return strings.Join(began, " ")
 }

@@ -114,7 +114,7 @@ func TestScheduleUnfit(t *testing.T) {
 			i.Status.CurrentRevision, i.Status.Node = "", nil
 		})
 		f := newScheduled(t, nil, pool, named("a", outdated), booting, named("c"))
-		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+		f.options.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
 			return time.Time{}, false
 		}
 		now := clocktesting.NewFakePassiveClock(testNow)
@@ -148,7 +148,7 @@ func TestScheduleBehindADrain(t *testing.T) {
 				Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepEvict, State: v1alpha1.StepRunning, StartedAt: at(0)}},
 			}
 		}))
-		f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+		f.options.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
 			return time.Time{}, false
 		}
 		now := clocktesting.NewFakePassiveClock(testNow)
@@ -182,7 +182,7 @@ func TestScheduleNeverUpdated(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 				f := newScheduled(t, nil, pool, tt.host)
-				f.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
+				f.options.Update = func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool, time.Time) (time.Time, bool) {
 					return time.Time{}, false
 				}
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
@@ -191,7 +191,7 @@ func TestScheduleNeverUpdated(t *testing.T) {
 				if !strings.HasPrefix(got.text, "a: ") || !strings.HasSuffix(got.text, tt.want) || got.moves || !got.stays {
 					t.Errorf("got %+v", got)
 				}
-				status := computeStatus(pool, []*v1alpha1.WindowsInstance{tt.host}, got, nil, "", "", testNow)
+				status := computeStatus(pool, []*v1alpha1.WindowsInstance{tt.host}, got, nil, nil, testNow)
 				if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpdating); c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonUpdateBlocked {
 					t.Errorf("got %+v", c)
 				}

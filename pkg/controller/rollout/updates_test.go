@@ -158,7 +158,7 @@ func TestRestartsBesidesUpdates(t *testing.T) {
 		{name: "another host is out of service", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, lacks, isDown)}, why: "Updates of Windows could not be installed"},
 		{name: "they failed here", hosts: []host{outdated("a", "", isUpToDate, wants, lacks)}, start: "a", cause: updates},
 		{name: "nothing keeps them from it", hosts: []host{outdated("a", "", isUpToDate, wants)}, start: "a", cause: updates},
-		{name: "it waits for its turn", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, func(h *host) { h.prepares = true })}, why: "Updates of Windows are downloaded on"},
+		{name: "it waits for its turn", hosts: []host{outdated("a", "", isUpToDate, wants), outdated("b", "", isUpToDate, func(h *host) { h.prepares = true })}, why: "Waits for a slot: updates of Windows are downloaded on"},
 		{name: "nothing else asks for a restart", hosts: []host{outdated("a", "", isUpToDate, wants, func(h *host) { h.besides = "" }), outdated("b", "", isUpToDate, lacks)}, why: "Updates of Windows could not be installed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestLastingWaits(t *testing.T) {
 					}
 				}))
 			}
-			status := computeStatus(pool, instances, held, nil, "", "", testNow)
+			status := computeStatus(pool, instances, held, nil, nil, testNow)
 			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpdating)
 			if c.Reason != tt.reason || !strings.Contains(c.Message, tt.says) || !strings.HasSuffix(c.Message, "; see status.blockedBy.") || (c.Status == metav1.ConditionTrue) != (tt.reason == v1alpha1.ReasonUpdateInProgress) {
 				t.Errorf("got %+v of %+v", c, held)
@@ -119,7 +119,7 @@ func TestWaitingOperations(t *testing.T) {
 		{"no more, and others do", admitted, window, v1alpha1.ReasonUpdateInProgress},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			status := computeStatus(&v1alpha1.WindowsNodePool{}, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, "", "", testNow)
+			status := computeStatus(&v1alpha1.WindowsNodePool{}, []*v1alpha1.WindowsInstance{ready("a"), tt.host}, tt.held, nil, nil, testNow)
 			if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpdating); c.Reason != tt.reason || (c.Status == metav1.ConditionTrue) != (tt.reason == v1alpha1.ReasonUpdateInProgress) {
 				t.Errorf("got %+v", c)
 			}

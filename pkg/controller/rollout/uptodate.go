@@ -51,12 +51,12 @@ func (s *Scheduler) UpdateBlockedByChanged() <-chan event.GenericEvent { return 
 func (s *Scheduler) notifyChanged(ctx context.Context, before, now map[types.NamespacedName]waitKind) {
 	for key, kind := range now {
 		if before[key] != kind && kind != waitsForPlan {
-			s.notify(ctx, key)
+			s.notifyInstance(ctx, key)
 		}
 	}
 	for key := range before {
 		if _, ok := now[key]; !ok {
-			s.notify(ctx, key)
+			s.notifyInstance(ctx, key)
 		}
 	}
 }

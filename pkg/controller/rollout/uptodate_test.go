@@ -58,7 +58,7 @@ func TestUpdateBlockedBy(t *testing.T) {
 					}
 				}
 				var told []string
-				f.notify = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
+				f.notifyInstance = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
 				f.clock = clocktesting.NewFakePassiveClock(testNow)
 				if text, known := f.UpdateBlockedBy(b); text != "" || known {
 					t.Errorf("before the first pass: %q, %t", text, known)
@@ -92,7 +92,7 @@ func TestUpdateBlockedByWithoutAnAnswer(t *testing.T) {
 		b := needsUpdate("b")
 		f := newScheduled(t, map[string]v1alpha1.ChangeImpact{"b": v1alpha1.ImpactDrain}, pool, b)
 		var told []string
-		f.notify = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
+		f.notifyInstance = func(_ context.Context, key types.NamespacedName) { told = append(told, key.Name) }
 		f.refuses = errors.New("the host is off")
 		f.pass()
 		f.pass()

@@ -5,13 +5,13 @@ package rollout
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/blockedby"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -33,8 +33,7 @@ type waitGroup struct {
 	names []string
 }
 
-// describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it. Of each line, "kubectl
-// windows rollout status" reads the names before the first ": ", and what a slot is waited for with, see pkg/plugin/rolloutwaits.go.
+// describeWaits says what the hosts of a pool wait for, the most common first, as far as status.blockedBy has room for it.
 func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 	groups := groupWaits(waits)
 	slices.SortStableFunc(groups, func(a, b *waitGroup) int { return cmp.Compare(len(b.names), len(a.names)) })
@@ -47,7 +46,7 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 			text.WriteString("\n")
 		}
 		g.text = message.Shorten(words.OneLine(g.text), maxQuoted) // a host may say several lines
-		line, rest := fmt.Sprintf("%s: %s", words.Enumerate(g.names, most), g.describe(in)), describeOthers(in, groups[i+1:])
+		line, rest := lineOf(g.names, most, g.describe(in)), describeOthers(in, groups[i+1:])
 		if text.Len()+len(line)+len(rest) > maxBlockedBy {
 			text.WriteString(strings.TrimPrefix(describeOthers(in, groups[i:]), "\n"))
 			break
@@ -55,6 +54,12 @@ func describeWaits(in poolKey, waits map[types.NamespacedName]reason) string {
 		text.WriteString(line)
 	}
 	return message.Shorten(text.String(), maxBlockedBy)
+}
+
+// lineOf is what hosts wait for, of which at most so many are named.
+func lineOf(names []string, most int, why string) string {
+	most = min(most, len(names))
+	return blockedby.Line{Names: names[:most], More: len(names) - most, Why: why}.String()
 }
 
 // groupWaits are the hosts that wait for the same, and their names, in the order of the first of these.
@@ -85,7 +90,7 @@ func describeOthers(in poolKey, groups []*waitGroup) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\n%s: Each waits for something else, or for another time. Find out what was tried: kubectl windows describe NAME -n %s", words.Enumerate(names, maxNamed), in.namespace)
+	return "\n" + lineOf(names, maxNamed, "Each waits for something else, or for another time. Find out what was tried: kubectl windows describe NAME -n "+in.namespace)
 }
 
 // fitting is how many of the names can be listed in as many bytes.

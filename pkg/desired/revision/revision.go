@@ -94,22 +94,29 @@ func Decode(data []byte) (*Revision, error) {
 	return &Revision{Template: c.Spec.Template, Programs: c.Programs}, nil
 }
 
-// Kept is what a ControllerRevision of a pool has. It reports false for one that is not of this pool, or has another name than
-// the controller gave it for what is in it.
+// MaxBytes is how long the data of a ControllerRevision may be. The longest template that the API takes is 40 KiB, nearly all of it labels and
+// taints, and the programs of a payload are 4 KiB.
+const MaxBytes = 64 << 10
+
+// Kept is what a ControllerRevision of a pool has. It reports false for one that is not of this pool, is longer than the controller makes them,
+// as it is or encoded by the controller, or has another name than the controller gave it for what is in it.
 func Kept(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) (*Revision, bool) {
-	r, err := Decode(kept.Data.Raw)
-	if err != nil || !metav1.IsControlledBy(kept, pool) {
+	if len(kept.Data.Raw) > MaxBytes || !metav1.IsControlledBy(kept, pool) {
 		return nil, false
 	}
-	data, err := r.Encode()
-	return r, err == nil && Name(pool, data) == kept.Name
+	r, err := Decode(kept.Data.Raw)
+	if err != nil {
+		return nil, false
+	}
+	data, err := r.Encode() // which may be many times as long: an empty program takes two bytes, and is encoded with all its fields
+	return r, err == nil && len(data) <= MaxBytes && Name(pool, data) == kept.Name
 }
 
 // Made says whether the controller has made a ControllerRevision of a pool, as far as its name says so. The name fits the data as it is,
 // which another release may have encoded in another way, or the data encoded again, because a backup sorts its keys.
 func Made(pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) bool {
 	_, ok := Kept(pool, kept)
-	return ok || metav1.IsControlledBy(kept, pool) && Name(pool, kept.Data.Raw) == kept.Name
+	return ok || len(kept.Data.Raw) <= MaxBytes && metav1.IsControlledBy(kept, pool) && Name(pool, kept.Data.Raw) == kept.Name
 }
 
 // Read reads what the ControllerRevision of a pool with a name has, and its number. Nil: there is none, or none that is [Kept].

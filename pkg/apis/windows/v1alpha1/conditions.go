@@ -240,6 +240,9 @@ const (
 	// ReasonRevisionNotKept (Degraded=True): the API server does not accept the ControllerRevision of the template that the pool has now, so that
 	// the change neither ends a rollback nor can be gone back to.
 	ReasonRevisionNotKept = "RevisionNotKept"
+	// ReasonRevisionLost (Degraded=True): the ControllerRevision that hosts go back to which the newest revision breaks (onFailure: Rollback) is gone,
+	// so that they stay as they are.
+	ReasonRevisionLost = "RevisionLost"
 	// ReasonUpdateInProgress (Updating=True).
 	ReasonUpdateInProgress = "UpdateInProgress"
 	// ReasonWindowClosed (Updating=False): hosts wait for the window of the pool.

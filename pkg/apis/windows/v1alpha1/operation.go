@@ -165,8 +165,8 @@ func (s *WindowsInstanceStatus) GivesWayToPeople() bool {
 	if !o.Active() || !o.ByController() || o.Type == OperationRemove || o.Admitted() || o.HostChanged {
 		return false
 	}
-	wait, cordon := o.FindStep(StepWaitForSlot), o.FindStep(StepCordon)
-	return wait != nil && wait.State == StepRunning && (cordon == nil || cordon.StartedAt == nil)
+	cordon := o.FindStep(StepCordon)
+	return o.At(StepWaitForSlot) && (cordon == nil || cordon.StartedAt == nil)
 }
 
 // Withdrawn says whether the operation ended because the controller did not want it any more, or because it gave way, and not because
@@ -337,8 +337,7 @@ func (s *WindowsInstanceStatus) RemovalWaits() bool {
 	if !o.Active() || o.Type != OperationRemove || o.AdmittedImpact != "" || o.Node == nil || s.RemovalGoesOn() {
 		return false
 	}
-	wait := o.FindStep(StepWaitForSlot)
-	return wait != nil && wait.State == StepRunning
+	return o.At(StepWaitForSlot)
 }
 
 func begunRemoval(o *Operation) bool { return o.Type == OperationRemove && !o.Untouched() }

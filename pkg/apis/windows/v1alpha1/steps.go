@@ -119,6 +119,12 @@ func (o *Operation) Runs() (step *OperationStep, number int) {
 	return nil, 0
 }
 
+// At says whether the step of that name runs.
+func (o *Operation) At(name string) bool {
+	step := o.FindStep(name)
+	return step != nil && step.State == StepRunning
+}
+
 // HostUnreached says whether the operation failed because the host could not be reached or
 // logged in to, before anything was done to it.
 func (o *Operation) HostUnreached() bool {

@@ -29,8 +29,8 @@ type Policy interface {
 	// Yields says what has to be done to the host of an instance first, so that an operation that waits, or that downloads updates of Windows,
 	// ends for it. Empty: nothing.
 	Yields(key types.NamespacedName) string
-	// Awaited says whether the host is out of service while hosts of other pools wait for that to end.
-	Awaited(key types.NamespacedName) bool
+	// Contested says whether the host is out of service while hosts of other pools wait for that to end.
+	Contested(key types.NamespacedName) bool
 }
 
 // certificateInterval is how often a host that waits, and whose kubelet does not report, is asked

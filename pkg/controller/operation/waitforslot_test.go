@@ -448,7 +448,7 @@ func TestDrainThatOthersWaitFor(t *testing.T) {
 			for until, asked := f.drain.options.Deadline, 1; time.Now().Before(until); asked++ {
 				<-time.After(time.Until(until))
 				if asked == 3 {
-					f.policy.awaited.Store(true)
+					f.policy.contested.Store(true)
 				}
 				until = f.drain.options.Extend()
 			}
@@ -459,7 +459,7 @@ func TestDrainThatOthersWaitFor(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 		// Pods that come back though the Node is cordoned are evicted once for each drain.
-		if f.drain.runs != 1 || time.Since(began) < time.Hour+2*awaitedInterval {
+		if f.drain.runs != 1 || time.Since(began) < time.Hour+2*contestedInterval {
 			t.Errorf("it ended after %s and %d drains", time.Since(began), f.drain.runs)
 		}
 	})
