@@ -43,8 +43,12 @@ type WindowsUpdates struct {
 	Failures []UpdateFailure `json:"failures,omitempty"`
 	// Unproven are updates that were installed, and that no search has found to be so yet, in another boot if they need a restart.
 	Unproven []InstalledUpdate `json:"unproven,omitempty"`
-	// Untried are updates about which Windows did nothing when they were requested last. When that is so in two requests in a row, they have failed.
+	// Untried are updates about which Windows did nothing when they were requested last. When that is so in two requests, at least an hour and at most eight days
+	// apart, they have failed; for those that wait for a restart the two have to be in different boots.
 	Untried []UntriedUpdate `json:"untried,omitempty"`
+	// RunningBootID is the boot in which the service runs, and RunningSince when it did so first: after a boot Windows goes on with what was installed.
+	RunningBootID string    `json:"runningBootID,omitempty"`
+	RunningSince  time.Time `json:"runningSince,omitzero"`
 	// Attempt is what was requested last, and what became of it. Nil: nothing was.
 	Attempt *UpdateAttempt `json:"attempt,omitempty"`
 }
@@ -113,13 +117,17 @@ type InstalledUpdate struct {
 	SecondRestart bool `json:"secondRestart,omitempty"`
 }
 
-// UntriedUpdate is an update about which Windows did nothing: it did not begin, or did not offer the update any more.
+// UntriedUpdate is an update about which Windows did nothing: it did not begin, wanted to be restarted first, or did not offer the update any more.
 type UntriedUpdate struct {
 	ID       string `json:"id"`
 	Revision int    `json:"revision"`
 	// Request is the ID of the request in which that was, and Action what was to be done.
 	Request string       `json:"request"`
 	Action  UpdateAction `json:"action"`
+	// BootID is the boot in which Windows wanted to be restarted before it installs the update. Empty: it was something else.
+	BootID string `json:"bootID,omitempty"`
+	// At is when that was. Zero: an earlier release has recorded it.
+	At time.Time `json:"at,omitzero"`
 }
 
 // UpdateScope is which updates are meant.
@@ -182,6 +190,8 @@ type UpdateAttempt struct {
 	// RebootRequired says whether Windows has to be restarted for what was installed. Of an installation that was interrupted
 	// or failed it says whether Windows waits for a restart at its end, and of a verification whether it waits for a second one.
 	RebootRequired bool `json:"rebootRequired,omitempty"`
+	// WaitsUntil is until when a verification waits at most for Windows to complete what was installed. Zero: it does not.
+	WaitsUntil time.Time `json:"waitsUntil,omitzero"`
 	// Error is why it could not be completed. Empty: it was, or still runs.
 	Error string `json:"error,omitempty"`
 }

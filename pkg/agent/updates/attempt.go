@@ -24,6 +24,11 @@ const (
 	// downloadTimeout and installTimeout bound an attempt. Cumulative updates take half an hour, on slow disks longer.
 	downloadTimeout = 2 * time.Hour
 	installTimeout  = 3 * time.Hour
+	// installMargin is how much of installTimeout has to be left to begin a call: when that is over, Windows is restarted, also in the middle of one.
+	installMargin = time.Hour
+	// shutdownTold is within which time our service learns that the host is shut down when that of the Windows Update Agent has stopped: Windows tells
+	// services one after the other.
+	shutdownTold = 2 * time.Minute
 	// clockSlack is how far in the future something may have been that is believed. A clock that ran ahead must put nothing off.
 	clockSlack = time.Minute
 )
@@ -109,8 +114,8 @@ func (u *Updater) run(ctx context.Context, known *api.WindowsUpdates, boot strin
 		return u.download(ctx, known)
 	case api.ActionInstall:
 		return u.install(ctx, known, boot)
-	case api.ActionVerify: // the search has found it out
-		a.RebootRequired = slices.ContainsFunc(known.Unproven, func(i api.InstalledUpdate) bool { return i.SecondRestart && i.BootID == boot })
+	case api.ActionVerify:
+		return u.verify(ctx, known, boot)
 	}
 	return nil
 }
@@ -121,6 +126,9 @@ func wanted(known *api.WindowsUpdates, r api.UpdatesRequest, now time.Time) []*a
 	for i := range known.Pending {
 		p := &known.Pending[i]
 		if r.Scope == api.UpdatesSecurity && !p.Security || p.Interactive && !r.Retry { // whoever asks is told why it is not installed
+			continue
+		}
+		if mayBeCompleted(known, p) {
 			continue
 		}
 		f := failureOf(known, p.ID)
@@ -232,13 +240,21 @@ func (u *Updater) install(ctx context.Context, known *api.WindowsUpdates, boot s
 	}
 	defer func() { known.Unproven = known.Unproven[max(0, len(known.Unproven)-api.MaxPendingUpdates):] }()
 	var errs []error
-	for _, part := range together(list) {
+	parts := together(list)
+	for n, part := range parts {
 		err := u.installTogether(ctx, known, part, boot)
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, ErrRestartFirst) && len(a.Succeeded) > 0 {
-			break // what is left is offered after the restart for what was installed
+		if errors.Is(err, ErrRestartFirst) {
+			rest := slices.Concat(parts[n:]...)
+			if len(a.Succeeded) > 0 {
+				a.AfterRestart = len(rest) // what is left is offered after the restart for what was installed
+				break
+			}
+			for _, p := range rest {
+				u.restartFirst(known, p, boot)
+			}
 		}
 		errs = append(errs, err)
 		if _, recorded := errors.AsType[partError](err); !recorded {
@@ -273,8 +289,8 @@ func together(list []*api.Update) (parts [][]*api.Update) {
 func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates, list []*api.Update, boot string) error {
 	a := known.Attempt
 	left := a.StartedAt.Add(installTimeout).Sub(u.Now())
-	if left <= 0 { // it would go on although nobody waits for it
-		return fmt.Errorf("it was not done within %s", installTimeout)
+	if left < installMargin {
+		return fmt.Errorf("%d of %d updates are left for the next operation: of %s less than %s is left, which may not be enough for Windows", a.Total-a.Done, a.Total, installTimeout, installMargin)
 	}
 	if err := u.keep(known); err != nil {
 		return err
@@ -288,11 +304,17 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 		results, err = u.Source.Install(ctx, ids)
 		return err
 	})
+	if errors.Is(err, ErrServiceStopped) || err == nil && slices.ContainsFunc(results, func(r Result) bool { return errors.Is(r.Err, ErrServiceStopped) }) {
+		_ = u.sleep(ctx, shutdownTold) // whether ctx has ended is seen below
+	}
+	if errors.Is(err, ErrBusy) && u.restartPending(ctx) { // Windows has one code for both, and is restarted for it
+		err = fmt.Errorf("%w: %w", ErrRestartFirst, err)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, ErrRestartFirst):
-		a.RebootRequired, a.AfterRestart = true, a.Total-a.Done
+		a.RebootRequired = true
 		return err
 	case errors.Is(err, ErrNotBegun):
 		for _, p := range list {
@@ -332,37 +354,15 @@ func (u *Updater) installTogether(ctx context.Context, known *api.WindowsUpdates
 	return nil
 }
 
-// untried keeps that Windows did nothing about an update. At first that says nothing about it: another one has taken its place, or something else
-// failed. When it was so in the request before as well, it is a failure of the update: the host would be drained for it again and again.
-func (u *Updater) untried(known *api.WindowsUpdates, p *api.Update, what string, err error) {
-	r := known.Attempt.Request
-	again := slices.ContainsFunc(known.Untried, func(n api.UntriedUpdate) bool {
-		return n.ID == p.ID && n.Revision == p.Revision && n.Action == r.Action && n.Request != r.ID
-	})
-	u.tried(known, p)
-	known.Untried = append(known.Untried, api.UntriedUpdate{ID: p.ID, Revision: p.Revision, Request: r.ID, Action: r.Action})
-	if again {
-		u.failed(known, p, fmt.Errorf("%s, as in the operation before: %w", what, err))
-	}
-}
-
-// tried ends what untried keeps of an update.
-func (u *Updater) tried(known *api.WindowsUpdates, p *api.Update) {
-	action := known.Attempt.Request.Action
-	known.Untried = slices.DeleteFunc(known.Untried, func(n api.UntriedUpdate) bool { return n.ID == p.ID && n.Action == action })
-}
-
 // outdated has it searched again soon, as what is known is not offered any more.
 func (u *Updater) outdated(known *api.WindowsUpdates) { known.BootID = "" }
 
 // prove compares what was installed with what a search has found. Of updates that are completed while Windows restarts it
 // may take them back, and then offers them again. What needs no restart may be offered as before, too, and would be installed
-// again and again. Some need a second restart, for which Windows waits then. A verification is told of all that it finds, whoever has installed it.
+// again and again. What it still offers soon after a boot it may be completing. Some need a second restart, for which Windows waits then. A
+// verification is told of all that it finds, whoever has installed it.
 func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot string) {
-	restartPending := sync.OnceValue(func() bool {
-		pending, err := u.Source.RestartPending(ctx)
-		return pending && err == nil
-	})
+	restartPending := sync.OnceValue(func() bool { return u.restartPending(ctx) })
 	verifies := known.Attempt != nil && known.Attempt.EndedAt.IsZero() && known.Attempt.Request.Action == api.ActionVerify
 	var unproven []api.InstalledUpdate
 	for _, i := range known.Unproven {
@@ -373,6 +373,8 @@ func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot str
 		}
 		switch {
 		case at < 0:
+		case i.BootID != boot && u.completesFor(known) > 0:
+			unproven = append(unproven, i)
 		case i.BootID == boot && i.RebootRequired: // it may be completed by that
 			unproven = append(unproven, i)
 		case i.BootID != boot && !i.SecondRestart && restartPending(): // or by one more, and not by any number of them
@@ -390,6 +392,12 @@ func (u *Updater) prove(ctx context.Context, known *api.WindowsUpdates, boot str
 	}
 	known.Failures = slices.DeleteFunc(known.Failures, func(f api.UpdateFailure) bool { return !waits(f.ID, f.Revision) })
 	known.Untried = slices.DeleteFunc(known.Untried, func(n api.UntriedUpdate) bool { return !waits(n.ID, n.Revision) })
+}
+
+// restartPending says whether Windows waits for a restart, as far as it says.
+func (u *Updater) restartPending(ctx context.Context) bool {
+	pending, err := u.Source.RestartPending(ctx)
+	return pending && err == nil
 }
 
 // proven are those of the updates that a request has installed of which its verification, which ended with err, has found nothing else.

@@ -6,9 +6,11 @@
 package updates_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -119,6 +121,101 @@ func TestVerify(t *testing.T) {
 	if a := h.ask(request(api.ActionVerify)); len(a.Succeeded) > 0 {
 		t.Errorf("nothing was installed: %+v", a)
 	}
+}
+
+// TestWindowsStillCompletes: after a boot Windows goes on with what was installed, and may offer it until then. That is no proof of the contrary.
+func TestWindowsStillCompletes(t *testing.T) {
+	const takenBack = "KB501: Windows has installed it, and taken it back while it restarted"
+	restarted := func(t *testing.T, completes time.Duration) (*host, *stillCompletes) {
+		t.Helper()
+		h := newHost(t).withService()
+		u := offer("1", "Cumulative update", updates.ClassSecurity)
+		u.TakenBack = true
+		h.offer(u)
+		h.ask(request(api.ActionDownload))
+		h.ask(request(api.ActionInstall))
+		h.boot = "boot-2"
+		return h, &stillCompletes{host: h, until: h.now.Add(completes)}
+	}
+	for _, tt := range []struct {
+		name      string
+		completes time.Duration // after the boot
+		up        time.Duration // when it is verified
+		proven    bool
+		took      time.Duration // at most
+	}{
+		{"at once", 0, 0, true, 0},
+		{"soon", 4 * time.Minute, 0, true, 5 * time.Minute},
+		{"at last", 14 * time.Minute, 0, true, 15 * time.Minute},
+		{"never", 24 * time.Hour, 0, false, 15 * time.Minute},
+		{"never, and it is verified later", 24 * time.Hour, 10 * time.Minute, false, 5 * time.Minute},
+		{"never, and it is verified much later", 24 * time.Hour, time.Hour, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h, source := restarted(t, tt.completes)
+			h.look(t.Context(), source)
+			if known := h.known(); len(known.Failures) > 0 {
+				t.Errorf("the search after the boot finds %+v", known.Failures)
+			}
+			h.now = h.now.Add(tt.up)
+			if _, err := updates.Request(h, request(api.ActionVerify)); err != nil {
+				t.Fatal(err)
+			}
+			began := h.now
+			h.look(t.Context(), source)
+			a := h.known().Attempt
+			if took := a.EndedAt.Sub(began); took < 0 || took > tt.took+time.Minute || !a.WaitsUntil.IsZero() || a.Error != "" {
+				t.Errorf("after %s: %+v", took, a)
+			}
+			if proven := gocmp.Equal(a.Succeeded, []string{"KB501"}) && len(a.Failures) == 0; proven != tt.proven {
+				t.Errorf("got %+v", a)
+			}
+			if !tt.proven && !gocmp.Equal(failures(a.Failures), []string{takenBack}) {
+				t.Errorf("failures %+v", a.Failures)
+			}
+			for _, until := range source.waits {
+				if want := began.Add(15*time.Minute - tt.up); !until.IsZero() && until.Sub(want).Abs() > time.Minute {
+					t.Errorf("it waits until %s, want %s", until, want)
+				}
+			}
+			if waits := tt.took > 0; waits != (len(source.waits) > 0) {
+				t.Errorf("it says that it waits: %v", source.waits)
+			}
+		})
+	}
+	t.Run("nobody verifies", func(t *testing.T) {
+		h, _ := restarted(t, 0)
+		h.run(14 * time.Minute)
+		if known := h.known(); len(known.Failures) > 0 || len(known.Unproven) != 1 {
+			t.Errorf("at first the service knows %+v", known)
+		}
+		if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity, Retry: true}); a.Total != 0 {
+			t.Errorf("it is to be installed again: %+v", a)
+		}
+		searches := h.searches
+		h.run(time.Hour)
+		if known := h.known(); !gocmp.Equal(failures(known.Failures), []string{takenBack}) || len(known.Unproven) > 0 || h.searches != searches+1 {
+			t.Errorf("after %d searches the service knows %+v", h.searches-searches, known)
+		}
+	})
+}
+
+// stillCompletes offers what was installed until a time, and keeps what the attempt says about that at each search.
+type stillCompletes struct {
+	*host
+
+	until time.Time
+	waits []time.Time
+}
+
+func (s *stillCompletes) Search(ctx context.Context) ([]updates.Offer, error) {
+	if a := s.known().Attempt; a.EndedAt.IsZero() && !a.WaitsUntil.IsZero() {
+		s.waits = append(s.waits, a.WaitsUntil)
+	}
+	if !s.now.Before(s.until) {
+		return nil, nil
+	}
+	return s.host.Search(ctx)
 }
 
 // TestInstallAll: the other scope.
@@ -263,9 +360,24 @@ func TestServiceIsKilled(t *testing.T) {
 	}
 }
 
+// read is the text of a file.
+func (h *host) read(path string) string {
+	h.t.Helper()
+	in, err := h.Open(path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(text)
+}
+
 // look has the service look once at what there is to do, with another Windows Update Agent.
 func (h *host) look(ctx context.Context, source updates.Source) {
-	(&updates.Updater{System: h, Source: source, Now: func() time.Time { return h.now }, Sleep: func(context.Context, time.Duration) error { return context.Canceled }}).Run(ctx)
+	(&updates.Updater{System: h, Source: source, Now: func() time.Time { return h.now }, Sleep: h.sleepUntil(h.now)}).Run(ctx)
 }
 
 // runAndKill runs the service until it downloads or installs something, and kills it then.
@@ -294,8 +406,38 @@ func TestNoTimeLeft(t *testing.T) {
 	h.offer(left)
 	h.now, h.installs = h.now.Add(3*time.Hour), 0
 	a := h.ask(request(api.ActionInstall))
-	if a.EndedAt.IsZero() || !strings.Contains(a.Error, "was not done within 3h") || len(a.Failures) > 0 || h.installs > 0 {
+	if a.EndedAt.IsZero() || !strings.Contains(a.Error, "1 of 1 updates are left for the next operation") || len(a.Failures) > 0 || h.installs > 0 {
 		t.Errorf("after %d installations: %+v", h.installs, a)
+	}
+}
+
+// TestLittleTimeLeft: no installation is begun in whose middle Windows would be restarted, because the time of the request is over then. What is left
+// has not failed. The first one is begun in any case.
+func TestLittleTimeLeft(t *testing.T) {
+	for _, tt := range []struct {
+		takes time.Duration
+		want  []string
+		err   string
+	}{
+		{2 * time.Hour, []string{"KB502", "KB501", "KB503"}, ""},
+		{2*time.Hour + time.Minute, []string{"KB502"}, "2 of 3 updates are left for the next operation: of 3h0m0s less than 1h0m0s is left, which may not be enough for Windows"},
+	} {
+		t.Run(tt.takes.String(), func(t *testing.T) {
+			h := newHost(t).withService()
+			alone := offer("2", "Servicing stack", updates.ClassSecurity)
+			alone.Exclusive, alone.NeedsNoRestart = true, true
+			h.offer(offer("1", "Cumulative update", updates.ClassSecurity), alone, offer("3", "Framework", updates.ClassSecurity))
+			h.ask(request(api.ActionDownload))
+			h.before = func() { h.now = h.now.Add(tt.takes) }
+			a := h.ask(request(api.ActionInstall))
+			if !gocmp.Equal(a.Succeeded, tt.want) || a.Error != tt.err || len(a.Failures)+len(h.known().Untried) > 0 || a.AfterRestart != 0 || a.Done != len(tt.want) {
+				t.Errorf("got %+v", a)
+			}
+			h.before = nil
+			if a := h.ask(api.UpdatesRequest{ID: "op-2", Action: api.ActionDownload, Scope: api.UpdatesSecurity}); a.Total != 3-len(tt.want) {
+				t.Errorf("the next request: %+v", a)
+			}
+		})
 	}
 }
 
@@ -327,6 +469,42 @@ func TestRestartFirst(t *testing.T) {
 	h.look(t.Context(), r)
 	if a := h.known().Attempt; !a.RebootRequired || len(a.Failures) > 0 || a.Error == "" || a.AfterRestart != 1 {
 		t.Errorf("got %+v", a)
+	}
+}
+
+// TestRestartFirstAgain: Windows that wants to be restarted first, and does so again after that, would have the host drained and restarted again and
+// again, each time with success.
+func TestRestartFirstAgain(t *testing.T) {
+	h := newHost(t).withService()
+	alone := offer("1", "Servicing stack", updates.ClassSecurity)
+	alone.Exclusive = true
+	h.offer(alone, offer("2", "Cumulative update", updates.ClassSecurity))
+	install := func(id, boot string, source updates.Source) *api.UpdateAttempt {
+		t.Helper()
+		h.boot = boot
+		h.now = h.now.Add(25 * time.Hour)
+		h.ask(api.UpdatesRequest{ID: id, Action: api.ActionDownload, Scope: api.UpdatesSecurity})
+		if _, err := updates.Request(h, api.UpdatesRequest{ID: id, Action: api.ActionInstall, Scope: api.UpdatesSecurity}); err != nil {
+			t.Fatal(err)
+		}
+		h.look(t.Context(), source)
+		return h.known().Attempt
+	}
+	for _, id := range []string{"op-1", "op-2"} { // it was not restarted in between
+		if a := install(id, "boot-1", restartFirst{h}); !a.RebootRequired || len(a.Failures) > 0 || a.AfterRestart != 2 {
+			t.Errorf("%s in the first boot: %+v", id, a)
+		}
+	}
+	const why = ": it cannot be installed: Windows asks for a restart before it installs anything, although it was restarted since the operation before: " +
+		`see what it waits for (kubectl windows top, column REBOOT PENDING) and C:\Windows\Logs\CBS\CBS.log`
+	for _, boot := range []string{"boot-2", "boot-3"} {
+		a := install("op in "+boot, boot, restartFirst{h})
+		if diff := gocmp.Diff([]string{"KB502" + why, "KB501" + why}, failures(a.Failures)); diff != "" || !a.RebootRequired || a.AfterRestart != 0 {
+			t.Errorf("in %s: %+v, (-want +got):\n%s", boot, a, diff)
+		}
+	}
+	if a := install("op-5", "boot-4", &restartsBetween{Source: h}); len(a.Failures) > 0 || a.AfterRestart != 1 || !gocmp.Equal(a.Succeeded, []string{"KB501"}) {
+		t.Errorf("when it installs one of them: %+v", a)
 	}
 }
 
@@ -563,6 +741,44 @@ func TestInterruptedInstallationNeedsRestart(t *testing.T) {
 	})
 }
 
+// TestShutdownIsNotKnownYet: Windows stops its own service before ours when somebody restarts the host. That is an interruption, and no failure of
+// the updates; it is one when the service went by itself.
+func TestShutdownIsNotKnownYet(t *testing.T) {
+	stopped := fmt.Errorf("%w (HRESULT 0x8024001e)", updates.ErrServiceStopped)
+	for _, tt := range []struct {
+		name  string
+		whole bool
+		ends  time.Duration // after which the service ends. Zero: it does not
+	}{
+		{"the call fails, and the host goes down", true, time.Minute},
+		{"each update fails, and the host goes down", false, time.Minute},
+		{"the call fails", true, 0},
+		{"each update fails", false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t).withService()
+				h.offer(downloaded("1"))
+				h.run(0)
+				if _, err := updates.Request(h, request(api.ActionInstall)); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(tt.ends, 10*time.Minute))
+				defer cancel()
+				h.now = time.Now()
+				(&updates.Updater{System: h, Source: doesNothing{h, stopped, tt.whole}, Now: time.Now}).Run(ctx)
+				a := h.known().Attempt
+				if interrupted := tt.ends > 0; a.EndedAt.IsZero() != interrupted || (len(a.Failures) == 0) != interrupted || len(h.known().Untried) > 0 {
+					t.Fatalf("got %+v", a)
+				}
+				if a := h.ask(request(api.ActionInstall)); tt.ends > 0 && (a.Starts != 2 || !gocmp.Equal(a.Succeeded, []string{"KB501"})) {
+					t.Errorf("after the restart: %+v", a)
+				}
+			})
+		})
+	}
+}
+
 func downloaded(id string) agenthost.Update {
 	u := offer(id, "Update "+id, updates.ClassSecurity)
 	u.Downloaded = true
@@ -670,6 +886,7 @@ func TestUntriedTwice(t *testing.T) {
 			if a := operation("op-1", doesNothing{h, tt.err, tt.whole}); a.EndedAt.IsZero() || len(a.Failures)+len(h.known().Failures) > 0 {
 				t.Errorf("the first time: %+v", a)
 			}
+			h.now = h.now.Add(time.Hour)
 			a := operation("op-2", doesNothing{h, tt.err, tt.whole})
 			if diff := gocmp.Diff([]string{tt.want}, failures(a.Failures)); diff != "" {
 				t.Errorf("the second time (-want +got):\n%s", diff)
@@ -685,6 +902,98 @@ func TestUntriedTwice(t *testing.T) {
 			h.now = h.now.Add(25 * time.Hour)
 			if a := operation("op-5", doesNothing{h, tt.err, tt.whole}); a.Total != 1 || len(a.Failures) > 0 {
 				t.Errorf("Windows did something about it in between: %+v", a)
+			}
+		})
+	}
+}
+
+// TestUntriedInARow: only what is so for longer than somebody tries it again, and not long ago, is taken for a failure.
+func TestUntriedInARow(t *testing.T) {
+	notBegun := fmt.Errorf("%w: HRESULT 0x800706ba", updates.ErrNotBegun)
+	for _, tt := range []struct {
+		name  string
+		later []time.Duration // of one request after the other, after the first one
+		old   bool            // the first one was that of an earlier release, which kept no time
+		fails bool            // the last one
+	}{
+		{name: "at once", later: []time.Duration{time.Minute}},
+		{name: "at once, again and again", later: []time.Duration{40 * time.Minute, 10 * time.Minute, 9 * time.Minute}},
+		{name: "for more than an hour", later: []time.Duration{40 * time.Minute, 20 * time.Minute}, fails: true},
+		{name: "the next day", later: []time.Duration{25 * time.Hour}, fails: true},
+		{name: "in the window of the next week", later: []time.Duration{7 * 24 * time.Hour}, fails: true},
+		{name: "much later", later: []time.Duration{9 * 24 * time.Hour}},
+		{name: "the clock ran ahead", later: []time.Duration{-2 * time.Hour}},
+		{name: "since an earlier release", later: []time.Duration{2 * time.Hour}, old: true},
+		{name: "since an earlier release, and again", later: []time.Duration{2 * time.Hour, 2 * time.Hour}, old: true, fails: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t).withService()
+			h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+			download := func(id string) *api.UpdateAttempt {
+				t.Helper()
+				if _, err := updates.Request(h, api.UpdatesRequest{ID: id, Action: api.ActionDownload, Scope: api.UpdatesSecurity, Retry: true}); err != nil {
+					t.Fatal(err)
+				}
+				h.look(t.Context(), doesNothing{h, notBegun, true})
+				return h.known().Attempt
+			}
+			a := download("op")
+			if tt.old {
+				text := strings.Replace(h.read(api.UpdatesPath), `,"at":"2026-03-05T12:00:00Z"}]`, `}]`, 1)
+				if strings.Contains(text, `"at"`) {
+					t.Fatalf("the time is still there: %s", text)
+				}
+				if err := h.WriteFile(api.UpdatesPath, []byte(text), config.AccessAdministrators); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for n, later := range tt.later {
+				if len(a.Failures) > 0 {
+					t.Errorf("request %d: %+v", n, a)
+				}
+				h.now = h.now.Add(later)
+				a = download(fmt.Sprintf("op-%d", n))
+			}
+			if fails := len(a.Failures) > 0; fails != tt.fails {
+				t.Errorf("the last request: %+v", a)
+			}
+		})
+	}
+}
+
+// TestBusy: that Windows installs something else says nothing about the updates, however often. When it has to be restarted as well, it is that for which it waits.
+func TestBusy(t *testing.T) {
+	for _, action := range []api.UpdateAction{api.ActionDownload, api.ActionInstall} {
+		t.Run(string(action), func(t *testing.T) {
+			h := newHost(t).withService()
+			h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+			busy := fmt.Errorf("%w: %w", updates.ErrNotBegun, updates.ErrBusy)
+			request := func(id string, boot string, source updates.Source) *api.UpdateAttempt {
+				t.Helper()
+				h.boot = boot
+				h.now = h.now.Add(2 * time.Hour)
+				if action == api.ActionInstall {
+					h.ask(api.UpdatesRequest{ID: id, Action: api.ActionDownload, Scope: api.UpdatesSecurity})
+				}
+				if _, err := updates.Request(h, api.UpdatesRequest{ID: id, Action: action, Scope: api.UpdatesSecurity}); err != nil {
+					t.Fatal(err)
+				}
+				h.look(t.Context(), source)
+				return h.known().Attempt
+			}
+			for _, id := range []string{"op-1", "op-2", "op-3"} {
+				if a := request(id, "boot-1", doesNothing{h, busy, true}); a.Error != busy.Error() || a.RebootRequired || len(a.Failures)+len(h.known().Untried) > 0 {
+					t.Errorf("%s: %+v, untried %+v", id, a, h.known().Untried)
+				}
+			}
+			if action == api.ActionDownload {
+				return
+			}
+			if a := request("op-4", "boot-1", doesNothing{waitsForRestart{h}, busy, true}); !a.RebootRequired || a.AfterRestart != 1 || len(a.Failures) > 0 {
+				t.Errorf("it has to be restarted: %+v", a)
+			}
+			if a := request("op-5", "boot-2", doesNothing{waitsForRestart{h}, busy, true}); !a.RebootRequired || len(a.Failures) != 1 {
+				t.Errorf("it has to be restarted although it was: %+v", a)
 			}
 		})
 	}

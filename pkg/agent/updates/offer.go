@@ -34,6 +34,12 @@ type Source interface {
 // ErrNotBegun means that Windows failed before it did anything about an update, which says nothing about updates.
 var ErrNotBegun = errors.New("it was not begun")
 
+// ErrBusy is wrapped besides [ErrNotBegun] when Windows installs something else, however often that happens.
+var ErrBusy = errors.New("Windows installs something else, and did not end that in time")
+
+// ErrServiceStopped means that the service of the Windows Update Agent ended in the middle of an installation: the host is shut down, or something else ended it.
+var ErrServiceStopped = errors.New("the service wuauserv stopped in the middle of it")
+
 // ErrRestartFirst means that Windows waits for a restart, and installs nothing before that.
 var ErrRestartFirst = errors.New("Windows has to be restarted first")
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -63,6 +64,9 @@ func (u *Updater) look(ctx context.Context) error {
 	if bootErr != nil {
 		return errors.Join(err, fmt.Errorf("reading the identity of the boot: %w", bootErr))
 	}
+	if known.RunningBootID != boot {
+		known.RunningBootID, known.RunningSince = boot, u.Now()
+	}
 	attended, attendErr := u.attend(ctx, known, boot)
 	if err = errors.Join(err, attendErr); attended || ctx.Err() != nil {
 		return err
@@ -82,6 +86,8 @@ func (u *Updater) due(known *api.WindowsUpdates, boot string) bool {
 		return since(known.FailedAt, searchRetry)
 	case known.SearchedAt.IsZero(), known.BootID != boot:
 		return true
+	case u.completesFor(known) == 0 && slices.ContainsFunc(known.Unproven, func(i api.InstalledUpdate) bool { return i.BootID != boot }):
+		return true // what the search after the boot could not tell
 	}
 	return since(known.SearchedAt, searchEvery+spread(u.System.MachineID(), searchSpread))
 }

@@ -91,16 +91,21 @@ func (h *host) run(d time.Duration) {
 	h.t.Helper()
 	end := h.now.Add(d)
 	updater := &updates.Updater{
-		System: h, Source: h, Now: func() time.Time { return h.now },
-		Sleep: func(_ context.Context, d time.Duration) error {
-			if h.now = h.now.Add(d); h.now.After(end) {
-				return context.Canceled
-			}
-			return nil
-		},
+		System: h, Source: h, Now: func() time.Time { return h.now }, Sleep: h.sleepUntil(end),
 		Report: func(err error) { h.problems = append(h.problems, err.Error()) },
 	}
 	updater.Run(h.t.Context())
+}
+
+// sleepUntil moves the clock, and ends the service when it has nothing to do after a time.
+func (h *host) sleepUntil(end time.Time) func(context.Context, time.Duration) error {
+	const lookEvery = 5 * time.Second
+	return func(ctx context.Context, d time.Duration) error {
+		if h.now = h.now.Add(d); d == lookEvery && h.now.After(end) {
+			return context.Canceled
+		}
+		return ctx.Err()
+	}
 }
 
 func (h *host) known() *api.WindowsUpdates {
@@ -138,7 +143,7 @@ func TestSearch(t *testing.T) {
 	)
 	h.run(0)
 	want := &api.WindowsUpdates{
-		SearchedAt: h.known().SearchedAt, BootID: "boot-1", Total: 3, Security: 2,
+		SearchedAt: h.known().SearchedAt, BootID: "boot-1", RunningBootID: "boot-1", RunningSince: h.known().RunningSince, Total: 3, Security: 2,
 		Pending: []api.Update{
 			{ID: "2", Revision: 200, Title: "Cumulative update", KBs: []string{"KB502"}, Security: true},
 			{ID: "5", Revision: 200, Title: "Servicing stack", KBs: []string{"KB505"}, Security: true, Severity: "Critical", Downloaded: true},

@@ -3,7 +3,12 @@
 
 package windows
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
+)
 
 // hresultError is an HRESULT that has no code of Windows.
 type hresultError uint32
@@ -38,6 +43,27 @@ func (e hresultError) Error() string {
 	return text
 }
 
+// Is has [errors.Is] find [updates.ErrBusy] (WU_E_INSTALL_NOT_ALLOWED, WU_E_OPERATIONINPROGRESS) and [updates.ErrServiceStopped]
+// (WU_E_SERVICE_STOP, RPC_S_CALL_FAILED).
+func (e hresultError) Is(target error) bool {
+	switch e {
+	case 0x80240016, 0x80240009:
+		return target == updates.ErrBusy
+	case 0x8024001e, 0x800706be:
+		return target == updates.ErrServiceStopped
+	}
+	return false
+}
+
+// callError is the error of a call that was to download or install updates. Windows may refuse that for what has nothing to do with them, of
+// which notBegun knows the codes.
+func callError(err error, notBegun func(hresultError) bool) error {
+	if code, ok := errors.AsType[hresultError](err); ok && notBegun(code) {
+		return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
+	}
+	return err
+}
+
 // notBegun says whether it is the code of a Windows Update Agent that has certainly done nothing about an update: another operation runs, or its service
 // is not there (WU_E_INSTALL_NOT_ALLOWED, WU_E_OPERATIONINPROGRESS, WU_E_NO_SERVICE; RPC_S_SERVER_UNAVAILABLE, RPC_S_CALL_FAILED_DNE).
 func (e hresultError) notBegun() bool {
@@ -48,8 +74,8 @@ func (e hresultError) notBegun() bool {
 	return false
 }
 
-// downloadNotBegun is notBegun for a download, which may also be repeated when the service stopped in the middle of it (WU_E_SERVICE_STOP, RPC_S_CALL_FAILED).
+// downloadNotBegun is notBegun for a download, which may also be repeated when the service stopped in the middle of it.
 // An update that ends the service while it is installed has failed: the host would be drained for it again and again.
 func (e hresultError) downloadNotBegun() bool {
-	return e.notBegun() || e == 0x8024001e || e == 0x800706be
+	return e.notBegun() || e.Is(updates.ErrServiceStopped)
 }

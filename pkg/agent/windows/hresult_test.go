@@ -4,8 +4,11 @@
 package windows
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/updates"
 )
 
 // TestAdviceAboutUpdates: what administrators have to do about Windows Update is in the error.
@@ -40,6 +43,24 @@ func TestNotBegun(t *testing.T) {
 	} {
 		if install, download := code.notBegun(), code.downloadNotBegun(); install != want.install || download != want.download {
 			t.Errorf("%#x: an installation %v, a download %v", uint32(code), install, download)
+		}
+	}
+}
+
+// TestBusyCodes: some codes say that Windows installs something else, which is no failure, however often it happens.
+func TestBusyCodes(t *testing.T) {
+	for code, want := range map[hresultError]bool{0x80240016: true, 0x80240009: true, 0x80240001: false, 0x800706ba: false, 0x80240013: false} {
+		if got := errors.Is(callError(code, hresultError.notBegun), updates.ErrBusy); got != want {
+			t.Errorf("%#x: %v", uint32(code), got)
+		}
+	}
+}
+
+// TestServiceStoppedCodes: some codes say that the service ended in the middle of an installation, as it does when the host is shut down.
+func TestServiceStoppedCodes(t *testing.T) {
+	for code, want := range map[hresultError]bool{0x8024001e: true, 0x800706be: true, 0x800706ba: false, 0x80240016: false} {
+		if got := errors.Is(callError(code, hresultError.notBegun), updates.ErrServiceStopped); got != want {
+			t.Errorf("%#x: %v", uint32(code), got)
 		}
 	}
 }

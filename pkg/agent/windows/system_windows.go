@@ -252,7 +252,8 @@ func (s *serviceHandler) Execute(_ []string, requests <-chan svc.ChangeRequest, 
 	// middle of ends first, which may take minutes.
 	stopping := svc.Status{State: svc.StopPending, WaitHint: uint32((2 * stopProgress).Milliseconds())}
 	var progress <-chan time.Time
-	running := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	// Windows stops the service of its updates before the shutdown. Who is in the middle of an installation has to learn the reason then.
+	running := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown | svc.AcceptPreShutdown}
 	status <- running
 	for {
 		select {
@@ -266,7 +267,7 @@ func (s *serviceHandler) Execute(_ []string, requests <-chan svc.ChangeRequest, 
 			switch r.Cmd {
 			case svc.Interrogate:
 				status <- r.CurrentStatus
-			case svc.Stop, svc.Shutdown:
+			case svc.Stop, svc.Shutdown, svc.PreShutdown:
 				status <- stopping
 				cancel()
 				if progress == nil {

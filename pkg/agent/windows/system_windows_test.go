@@ -14,6 +14,13 @@ import (
 // TestStopMakesProgress: the service manager waits for what the service is in the middle of, as long
 // as it is told in time that the stop goes on.
 func TestStopMakesProgress(t *testing.T) {
+	for _, stop := range []svc.Cmd{svc.Stop, svc.Shutdown, svc.PreShutdown} {
+		stopMakesProgress(t, stop)
+	}
+}
+
+func stopMakesProgress(t *testing.T, stop svc.Cmd) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
 		service := &serviceHandler{ctx: t.Context(), run: func(ctx context.Context) error {
@@ -26,10 +33,10 @@ func TestStopMakesProgress(t *testing.T) {
 			_, code := service.Execute(nil, requests, status)
 			ended <- code
 		}()
-		if got := <-status; got.State != svc.Running || got.Accepts&svc.AcceptStop == 0 {
+		if got := <-status; got.State != svc.Running || got.Accepts != svc.AcceptStop|svc.AcceptShutdown|svc.AcceptPreShutdown {
 			t.Fatalf("started, it says %+v", got)
 		}
-		requests <- svc.ChangeRequest{Cmd: svc.Stop}
+		requests <- svc.ChangeRequest{Cmd: stop}
 		for n := range uint32(3) {
 			got := <-status
 			if got.State != svc.StopPending || got.CheckPoint != n || got.WaitHint <= uint32(stopProgress.Milliseconds()) {

@@ -85,7 +85,7 @@ func (updateAgent) Download(_ context.Context, id updates.Identity) error {
 		}
 		result, err := getObject[downloadResult](downloader, downloader.methods.Download)
 		if err != nil {
-			return callError(err, hresultError.downloadNotBegun)
+			return callError(updateError(err), hresultError.downloadNotBegun)
 		}
 		defer result.release()
 		return outcome(result, result.methods.GetResultCode, result.methods.GetHResult)
@@ -107,12 +107,14 @@ func (updateAgent) Install(ctx context.Context, ids []updates.Identity) ([]updat
 			return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
 		}
 		defer installer.release()
-		if err := beforeInstall(ctx, isSet(installer, installer.methods.GetIsBusy), isSet(installer, installer.methods.GetRebootRequiredBeforeInstallation)); err != nil {
-			return err
+		var result *comObject[installationResult]
+		install := func() (err error) {
+			result, err = getObject[installationResult](installer, installer.methods.Install)
+			return callError(updateError(err), hresultError.notBegun)
 		}
-		result, err := getObject[installationResult](installer, installer.methods.Install)
-		if err != nil {
-			return callError(err, hresultError.notBegun)
+		busy, restartFirst := isSet(installer, installer.methods.GetIsBusy), isSet(installer, installer.methods.GetRebootRequiredBeforeInstallation)
+		if err := whenAllowed(ctx, busy, restartFirst, install); err != nil {
+			return err
 		}
 		defer result.release()
 		for n, at := range found {
@@ -129,16 +131,6 @@ func isSet(installer *comObject[updateInstaller], get uintptr) func() (bool, err
 		value, err := installer.getInt(get)
 		return int16(value) != 0, updateError(err)
 	}
-}
-
-// callError is the error of a call that was to download or install updates. Windows may refuse that for what has nothing to do with them, of
-// which notBegun knows the codes.
-func callError(err error, notBegun func(hresultError) bool) error {
-	err = updateError(err)
-	if code, ok := errors.AsType[hresultError](err); ok && notBegun(code) {
-		return fmt.Errorf("%w: %w", updates.ErrNotBegun, err)
-	}
-	return err
 }
 
 // newInstaller returns an installer of updates that asks nobody anything.

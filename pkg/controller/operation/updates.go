@@ -109,6 +109,7 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 	var last *api.UpdateAttempt
 	var refused error       // ends it
 	var unnoticed time.Time // since when it answers, and has not begun
+	var inMiddle time.Time  // when it was in the middle of it
 	err := e.waitUntil(ctx, e.deadline(began, timeout), doing+".", func(ctx context.Context) (string, error) {
 		if action == api.ActionDownload && op.Cause == v1alpha1.CauseWindowsUpdates {
 			if first := e.Policy.Yields(e.key); first != "" {
@@ -120,6 +121,9 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 			return e.Hosts.Updates(ctx, e.instance, request)
 		})
 		if failed, ok := errors.AsType[*agentclient.Error](err); ok && failed.Step == agentclient.StepRefused {
+			if e.clock.Now().Before(inMiddle.Add(noticed)) { // it goes on after the restart
+				return "The service of the host does not run, as while somebody restarts the host", nil
+			}
 			refused = fmt.Errorf("the host does not install updates: %w", failed.Err)
 			return "", nil
 		}
@@ -137,13 +141,12 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 			return "", nil
 		case a == nil:
 			return "The host has not begun yet", nil
-		case a.EndedAt.IsZero() && a.Total > 0:
-			return fmt.Sprintf("%d of %d updates are done", a.Done, a.Total), nil
-		case a.EndedAt.IsZero():
-			return "The host searches for updates", nil
+		case !a.EndedAt.IsZero():
+			last = a
+			return "", nil
 		}
-		last = a
-		return "", nil
+		inMiddle = e.clock.Now()
+		return describeProgress(a), nil
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -154,6 +157,17 @@ func (e *execution) attempt(ctx context.Context, action api.UpdateAction, timeou
 		return nil, fmt.Errorf("%s did not end within %s: %w", lowerFirst(doing), timeout, err)
 	}
 	return last, nil
+}
+
+// describeProgress says how far an attempt is that has not ended.
+func describeProgress(a *api.UpdateAttempt) string {
+	switch {
+	case !a.WaitsUntil.IsZero():
+		return "Windows still offers what was installed, and may be completing it; the host searches again until " + a.WaitsUntil.UTC().Format(time.RFC3339)
+	case a.Total > 0:
+		return fmt.Sprintf("%d of %d updates are done", a.Done, a.Total)
+	}
+	return "The host searches for updates"
 }
 
 // yieldsError ends the download of updates of Windows for something that is to be done to the host first.

@@ -226,6 +226,26 @@ func TestVerifiedUpdates(t *testing.T) {
 	}
 }
 
+// TestUpdatesProgress: how far a host is, and that it waits for Windows.
+func TestUpdatesProgress(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in   api.UpdateAttempt
+		want string
+	}{
+		{api.UpdateAttempt{}, "The host searches for updates"},
+		{api.UpdateAttempt{Total: 3, Done: 1}, "1 of 3 updates are done"},
+		{
+			api.UpdateAttempt{WaitsUntil: time.Date(2026, 3, 5, 12, 15, 7, 0, time.UTC)},
+			"Windows still offers what was installed, and may be completing it; the host searches again until 2026-03-05T12:15:07Z",
+		},
+	} {
+		if got := describeProgress(&tt.in); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 // TestUpdatesOfAPerson: who asks has those tried again that have failed.
 func TestUpdatesOfAPerson(t *testing.T) {
 	t.Parallel()
@@ -302,6 +322,38 @@ func TestUpdatesWhileTheHostIsAway(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
+}
+
+// TestUpdatesWhileTheServiceIsAway: somebody restarts the host in the middle of an installation, so that its service does not run for a while. One that
+// does not come back is not waited for until the step is over.
+func TestUpdatesWhileTheServiceIsAway(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		away  time.Duration
+		phase v1alpha1.OperationPhase
+	}{
+		{"it comes back", 30 * time.Minute, v1alpha1.OperationSucceeded},
+		{"it does not", 3 * time.Hour, v1alpha1.OperationFailed},
+	} {
+		inBubble(t, tt.name, func(t *testing.T) {
+			f := newFixture(t, newInstance(byController(withUpdates(rebootOperation(v1alpha1.RebootGraceful)))))
+			f.host.updates.ends = goodUpdates()
+			polls, began := 0, time.Time{}
+			f.host.fail = map[string]func() error{"Updates " + string(api.ActionInstall): func() error {
+				if polls++; polls == 2 {
+					began = time.Now() // it is in the middle
+				}
+				if polls > 2 && time.Since(began) < tt.away {
+					return &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("the service does not run")}
+				}
+				return nil
+			}}
+			if op := f.finish(); op.Phase != tt.phase || tt.phase == v1alpha1.OperationFailed && (!strings.Contains(op.Message, "the service does not run") || time.Since(began) > time.Hour) {
+				t.Errorf("it is %s after %s: %s", op.Phase, time.Since(began), op.Message)
+			}
+		})
+	}
 }
 
 // updated is pool p, whose hosts get the security updates.
