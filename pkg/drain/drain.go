@@ -32,6 +32,10 @@ const (
 	// RetryInterval is how long to wait before a pod that may not leave is asked again. It
 	// is that of kubectl drain.
 	RetryInterval = 5 * time.Second
+	// slowRetryInterval is the same after retryOften: budgets that are short for that long are for hours, and the requests of
+	// many drains that wait so must not keep others from the API server.
+	slowRetryInterval = 30 * time.Second
+	retryOften        = 5 * time.Minute
 	// parallel bounds how many pods of a Node are asked to leave at the same time.
 	parallel = 10
 	// nodeNameField selects the pods of a Node.

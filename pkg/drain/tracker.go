@@ -40,7 +40,8 @@ type tracked struct {
 	labels          map[string]string
 
 	stage stage
-	next  time.Time
+	// since is since when it is to leave, and next when it is asked to again.
+	since, next time.Time
 	// deleted is when its grace period ends; nil: it is not being deleted.
 	deleted *metav1.Time
 	// blocked is why it was not let go last time; nil: it was not asked, or let go.
@@ -61,7 +62,7 @@ func (t *tracker) add(pods []corev1.Pod, now time.Time) {
 	for i := range pods {
 		pod := &pods[i]
 		t.pods = append(t.pods, &tracked{
-			namespace: pod.Namespace, name: pod.Name, uid: pod.UID, labels: pod.Labels, next: now, deleted: pod.DeletionTimestamp,
+			namespace: pod.Namespace, name: pod.Name, uid: pod.UID, labels: pod.Labels, since: now, next: now, deleted: pod.DeletionTimestamp,
 		})
 	}
 	slices.SortStableFunc(t.pods, func(a, b *tracked) int { return cmp.Compare(a.String(), b.String()) })
@@ -118,7 +119,15 @@ func (t *tracker) due(now time.Time, room int) []*tracked {
 // answered takes in what the API server said.
 func (t *tracker) answered(a answer, now time.Time) {
 	// Only a pod that waits has a next time.
-	a.pod.stage, a.pod.blocked, a.pod.next = a.stage, a.blocked, now.Add(RetryInterval)
+	a.pod.stage, a.pod.blocked, a.pod.next = a.stage, a.blocked, now.Add(retryAfter(now.Sub(a.pod.since)))
+}
+
+// retryAfter is after what time a pod is asked again that has not left for so long.
+func retryAfter(stayed time.Duration) time.Duration {
+	if stayed < retryOften {
+		return RetryInterval
+	}
+	return slowRetryInterval
 }
 
 // next is when something is to be done although nothing happens; the zero value: never.

@@ -99,6 +99,25 @@ func TestAddAndDue(t *testing.T) {
 	}
 }
 
+// TestRetries: a pod that may not leave is asked often at first, and less often when that lasts.
+func TestRetries(t *testing.T) {
+	tr := &tracker{}
+	tr.add([]corev1.Pod{*newPod("web")}, testNow)
+	now, asked := testNow, 0
+	for range 1000 {
+		for _, p := range tr.due(now, parallel) {
+			asked++
+			tr.answered(answer{pod: p, stage: stageWaiting}, now)
+		}
+		if now = tr.next(); now.Sub(testNow) >= time.Hour {
+			break
+		}
+	}
+	if often, rarely := int(retryOften/RetryInterval), int((time.Hour-retryOften)/slowRetryInterval); asked != often+rarely {
+		t.Errorf("in an hour it is asked %d times, want %d", asked, often+rarely)
+	}
+}
+
 func TestNext(t *testing.T) {
 	at := testNow.Add
 	waiting := &tracked{stage: stageWaiting, next: at(5 * time.Second)}
