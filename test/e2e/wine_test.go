@@ -134,7 +134,7 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 	before, was := h.processes(t), h.get(t).Status
 	h.patchPool(t, system.Namespace, sourceName, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, maxPods))
 	i := h.waitRevision(t, was.DesiredRevision)
-	since := i.Status.Operations() // Wine is slow at times, so that one may have failed, of which the next one did the rest
+	since := i.Status.OperationList() // Wine is slow at times, so that one may have failed, of which the next one did the rest
 	since = since[:max(0, slices.IndexFunc(since, func(op *v1alpha1.Operation) bool { return op.ID == was.Operation.ID }))]
 	if !slices.ContainsFunc(since, func(op *v1alpha1.Operation) bool { return op.Impact == v1alpha1.ImpactRestart }) {
 		t.Errorf("no operation since has the impact %s\n%s", v1alpha1.ImpactRestart, describeOperation(i))

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -111,29 +112,34 @@ func TestHealthServerIsNotWanted(t *testing.T) {
 	}
 }
 
-func TestStripNodeKeepsWhatIsRead(t *testing.T) {
+func TestCompactNodeKeepsWhatIsRead(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelHostname: "win-1"}, Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.NodeSpec{ProviderID: "p"},
-		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, VolumesAttached: []corev1.AttachedVolume{{}}, VolumesInUse: []corev1.UniqueVolumeName{"v"}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
+		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, VolumesAttached: []corev1.AttachedVolume{{}}, VolumesInUse: []corev1.UniqueVolumeName{"v"}, NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.0", OperatingSystem: "windows"},
+			Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi")}, Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
+			Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
 	}
-	got, err := stripNode(node)
+	got, err := compactNode(node)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "win-1", UID: "u", Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{},
+			Name: "win-1", UID: "u", Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelHostname: "win-1"}, Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{},
 		},
-		Spec:   corev1.NodeSpec{ProviderID: "p"},
-		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
+		Spec: corev1.NodeSpec{ProviderID: "p"},
+		Status: corev1.NodeStatus{
+			NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.0", OperatingSystem: "windows"}, Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
+			Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}},
+		},
 	}
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	// An informer that missed a deletion hands out something else.
 	missed := toolscache.DeletedFinalStateUnknown{Key: "win-1", Obj: node}
-	if got, err := stripNode(missed); got != any(missed) || err != nil {
+	if got, err := compactNode(missed); got != any(missed) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

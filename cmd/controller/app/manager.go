@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -32,7 +31,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/coalesce"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/keys"
-	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
@@ -41,8 +39,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	"github.com/openshift/windows-instance-api/pkg/host/networks"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
-	"github.com/openshift/windows-instance-api/pkg/wmco"
-	"github.com/openshift/windows-instance-api/pkg/wmco/takeover"
 )
 
 const (
@@ -184,7 +180,7 @@ func makeManager(config *rest.Config, o ctrl.Options, metricsCertDir string) (ct
 
 // managerOptions say who works, what is kept of the cluster, and who may read the metrics.
 func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.LeaseLock) ctrl.Options {
-	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}, &v1alpha1.WindowsInstance{}: {Transform: compactInstance}}
+	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: compactNode}, &v1alpha1.WindowsInstance{}: {Transform: compactInstance}}
 	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
 	maps.Copy(byObject, csr.CacheByObject())
 	maps.Copy(byObject, rollout.CacheByObject())
@@ -210,22 +206,6 @@ func managerOptions(scheme *runtime.Scheme, o *options, lease *resourcelock.Leas
 		options.LeaderElectionResourceLockInterface = lease
 	}
 	return options
-}
-
-// annotations of Nodes that the controllers read.
-var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, wmco.RebootRequiredAnnotation, takeover.HostKeyAnnotation, v1alpha1.CordonedByAnnotation)
-
-// stripNode keeps of a Node what the controllers read: in a large cluster most of
-// the memory of Nodes is in lists of images.
-func stripNode(object any) (any, error) {
-	if node, ok := object.(*corev1.Node); ok {
-		nodecontroller.TrimManagedFields(node)
-		maps.DeleteFunc(node.Annotations, func(key, _ string) bool { return !slices.Contains(annotations, key) })
-		node.Status.Images = nil
-		node.Status.VolumesAttached = nil
-		node.Status.VolumesInUse = nil
-	}
-	return object, nil
 }
 
 // newKube makes the client for what the cluster has itself, which is sent in the format that is read with the least effort.

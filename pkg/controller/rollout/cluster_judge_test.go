@@ -127,7 +127,7 @@ func (m *member) wentDown() bool {
 	}
 	at := ready.LastTransitionTime.Time
 	return !at.After(m.updatedAt.Add(time.Hour)) && (m.attempted.IsZero() || !m.attempted.Before(at)) && (!op.Active() || at.Before(op.RequestedAt.Time)) &&
-		slices.ContainsFunc(s.Operations(), func(o *v1alpha1.Operation) bool { return o.ID == m.updatedBy })
+		slices.ContainsFunc(s.OperationList(), func(o *v1alpha1.Operation) bool { return o.ID == m.updatedBy })
 }
 
 // granted is what the scheduler has let the operation of a member do, and by what.

@@ -176,7 +176,8 @@ func (f *findings) add(i *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePo
 	if h.broken != nil && settlesIn(i, now) == 0 {
 		f.brokenCount++
 		if _, known := slices.BinarySearch(failed, i.Name); !known {
-			f.broken = append(f.broken, &h)
+			broken := h // on the heap, and not all of thousands
+			f.broken = append(f.broken, &broken)
 		}
 	}
 	switch r := remedyOf(i, pool); {

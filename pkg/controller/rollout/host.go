@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -252,7 +251,12 @@ func neverJoined(i *v1alpha1.WindowsInstance) bool {
 	if status.PoolRevision != "" || status.NewestOperation(v1alpha1.OperationReconfigure) == nil || i.Spec.PoolRef == nil && len(status.History) >= v1alpha1.MaxHistory {
 		return false
 	}
-	return !slices.ContainsFunc(status.Operations(), func(o *v1alpha1.Operation) bool { return o.Node != nil })
+	for _, o := range status.Operations() {
+		if o.Node != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // restartIsDue says whether somebody has asked for a restart of all hosts of the pool, and it has not been done here.

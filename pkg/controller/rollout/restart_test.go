@@ -160,14 +160,14 @@ func TestRemedyOf(t *testing.T) {
 	notRestarted := func(ended time.Duration) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
 			did(reboot, cause, v1alpha1.OperationFailed, ended)(i)
-			all := i.Status.Operations()
+			all := i.Status.OperationList()
 			all[len(all)-1].BootID = ""
 		}
 	}
 	unreached := func(ended time.Duration) func(*v1alpha1.WindowsInstance) {
 		return func(i *v1alpha1.WindowsInstance) {
 			did(services, cause, v1alpha1.OperationFailed, ended)(i)
-			all := i.Status.Operations()
+			all := i.Status.OperationList()
 			if op := all[len(all)-1]; op == i.Status.Operation {
 				op.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepConnect, State: v1alpha1.StepFailed}, {Name: v1alpha1.StepRestartServices, State: v1alpha1.StepPending}}
 			} else {

@@ -282,7 +282,7 @@ func hasOwn(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 // failed until no success is known may all have been to take it back.
 func hasGoneBack(i *v1alpha1.WindowsInstance, back *v1alpha1.PoolRollback) bool {
 	failed := false
-	ops, full := i.Status.Operations(), len(i.Status.History) >= v1alpha1.MaxHistory
+	ops, full := i.Status.OperationList(), len(i.Status.History) >= v1alpha1.MaxHistory
 	for n, op := range ops {
 		if op.Type != v1alpha1.OperationReconfigure {
 			continue

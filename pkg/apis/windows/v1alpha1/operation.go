@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -74,15 +75,30 @@ func (p BlockedPod) String() string {
 	return text
 }
 
-// Operations are all operations of the instance that are known, the newest first. They are
-// those of the status, and no copies.
-func (s *WindowsInstanceStatus) Operations() []*Operation {
-	out := make([]*Operation, 0, 1+len(s.History))
-	if s.Operation != nil {
-		out = append(out, s.Operation)
+// Operations goes over all operations of the instance that are known, counted from zero, the newest first. They are
+// those of the status, and no copies. It needs no memory: thousands of hosts are looked at again and again.
+func (s *WindowsInstanceStatus) Operations() iter.Seq2[int, *Operation] {
+	return func(yield func(int, *Operation) bool) {
+		n := 0
+		if s.Operation != nil {
+			if !yield(n, s.Operation) {
+				return
+			}
+			n++
+		}
+		for i := range s.History {
+			if !yield(n+i, &s.History[i]) {
+				return
+			}
+		}
 	}
-	for i := range s.History {
-		out = append(out, &s.History[i])
+}
+
+// OperationList returns what [WindowsInstanceStatus.Operations] goes over.
+func (s *WindowsInstanceStatus) OperationList() []*Operation {
+	out := make([]*Operation, 0, 1+len(s.History))
+	for _, o := range s.Operations() {
+		out = append(out, o)
 	}
 	return out
 }
@@ -229,7 +245,7 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 		return fmt.Errorf("operation %s, requested by %s at %s, is %s: wait until it has ended, or cancel it",
 			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
 	}
-	s.Operation, s.History = o, archive(s.Operations())
+	s.Operation, s.History = o, archive(s.OperationList())
 	return nil
 }
 
@@ -321,7 +337,12 @@ func noteBegunRemoval(history []Operation) {
 // RemovalBegun says whether a removal has done something to the host or to its Node, however the
 // attempts after it ended: the host is half way, and its removal goes on.
 func (s *WindowsInstanceStatus) RemovalBegun() bool {
-	return slices.ContainsFunc(s.Operations(), begunRemoval)
+	for _, o := range s.Operations() {
+		if begunRemoval(o) {
+			return true
+		}
+	}
+	return false
 }
 
 // RemovalGoesOn says whether the operation of the instance is a removal that goes on with what one before it has begun, and the Node is cordoned
@@ -346,7 +367,7 @@ func begunRemoval(o *Operation) bool { return o.Type == OperationRemove && !o.Un
 // confirmation. That its removal was tried is not among it: the host stays. Repeating it is harmless.
 func (s *WindowsInstanceStatus) Inherit(from *WindowsInstanceStatus) {
 	s.UnconfirmedSince = from.UnconfirmedSince.DeepCopy()
-	all := s.Operations()
+	all := s.OperationList()
 	for _, o := range from.Operations() {
 		known := slices.ContainsFunc(all, func(k *Operation) bool { return k.ID == o.ID })
 		if o.Type != OperationRemove && !known {

@@ -162,11 +162,12 @@ func formerHost(entry *Entry, former *v1alpha1.WindowsInstance) Problem {
 
 // silent says whether a host that is being removed does not answer, also while that is tried again.
 func silent(status *v1alpha1.WindowsInstanceStatus) bool {
-	operations := status.Operations()
-	i := slices.IndexFunc(operations, func(o *v1alpha1.Operation) bool {
-		return o.Type == v1alpha1.OperationRemove && (o.HostUnreached() || !o.Untouched())
-	})
-	return i >= 0 && operations[i].HostUnreached()
+	for _, o := range status.Operations() {
+		if o.Type == v1alpha1.OperationRemove && (o.HostUnreached() || !o.Untouched()) {
+			return o.HostUnreached()
+		}
+	}
+	return false
 }
 
 // leavesNone says whether the plan leaves no host. That is what emptying the ConfigMap or
