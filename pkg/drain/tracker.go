@@ -54,6 +54,8 @@ func (t *tracked) String() string { return t.namespace + "/" + t.name }
 type tracker struct {
 	options Options
 	pods    []*tracked
+	// moved is when a pod was last let go, or refused for good. Zero: none was.
+	moved   time.Time
 	staying []string
 }
 
@@ -119,10 +121,17 @@ func (t *tracker) due(now time.Time, room int) []*tracked {
 // answered takes in what the API server said.
 func (t *tracker) answered(a answer, now time.Time) {
 	// Only a pod that waits has a next time.
-	a.pod.stage, a.pod.blocked, a.pod.next = a.stage, a.blocked, now.Add(retryAfter(now.Sub(a.pod.since)))
+	if a.stage != stageWaiting {
+		t.moved = now
+	}
+	stays := a.pod.since
+	if t.moved.After(stays) {
+		stays = t.moved
+	}
+	a.pod.stage, a.pod.blocked, a.pod.next = a.stage, a.blocked, now.Add(retryAfter(now.Sub(stays)))
 }
 
-// retryAfter is after what time a pod is asked again that has not left for so long.
+// retryAfter is after what time a pod is asked again when for so long none has been let go.
 func retryAfter(stayed time.Duration) time.Duration {
 	if stayed < retryOften {
 		return RetryInterval

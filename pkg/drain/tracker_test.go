@@ -116,6 +116,21 @@ func TestRetries(t *testing.T) {
 	if often, rarely := int(retryOften/RetryInterval), int((time.Hour-retryOften)/slowRetryInterval); asked != often+rarely {
 		t.Errorf("in an hour it is asked %d times, want %d", asked, often+rarely)
 	}
+	// As long as others leave, its budget allows one after the other.
+	tr.add([]corev1.Pod{*newPod("other")}, now)
+	for _, p := range tr.due(now, parallel) {
+		tr.answered(answer{pod: p, stage: map[string]stage{"web": stageWaiting, "other": stageLeaving}[p.name]}, now)
+	}
+	if next := tr.next(); next.Sub(now) > slowRetryInterval {
+		t.Errorf("then it is asked after %s", next.Sub(now))
+	}
+	now = tr.next()
+	for _, p := range tr.due(now, parallel) {
+		tr.answered(answer{pod: p, stage: stageWaiting}, now)
+	}
+	if next := tr.next(); next.Sub(now) != RetryInterval {
+		t.Errorf("after another one has left it is asked again after %s, want %s", next.Sub(now), RetryInterval)
+	}
 }
 
 func TestNext(t *testing.T) {

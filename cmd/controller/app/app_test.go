@@ -114,7 +114,7 @@ func TestHealthServerIsNotWanted(t *testing.T) {
 
 func TestCompactNodeKeepsWhatIsRead(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelHostname: "win-1"}, Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelHostname: "win-1"}, Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24", wmco.PublicKeyHashAnnotation: "hash", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.NodeSpec{ProviderID: "p"},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, VolumesAttached: []corev1.AttachedVolume{{}}, VolumesInUse: []corev1.UniqueVolumeName{"v"}, NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.36.0", OperatingSystem: "windows"},
 			Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi")}, Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
@@ -126,7 +126,7 @@ func TestCompactNodeKeepsWhatIsRead(t *testing.T) {
 	}
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "win-1", UID: "u", Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelHostname: "win-1"}, Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{},
+			Name: "win-1", UID: "u", Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelHostname: "win-1"}, Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24", wmco.PublicKeyHashAnnotation: "hash", takeover.HostKeyAnnotation: "key"}, ManagedFields: []metav1.ManagedFieldsEntry{},
 		},
 		Spec: corev1.NodeSpec{ProviderID: "p"},
 		Status: corev1.NodeStatus{

@@ -73,7 +73,7 @@ func compactOperation(o *v1alpha1.Operation) {
 }
 
 // annotations of Nodes that the controllers read.
-var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, wmco.RebootRequiredAnnotation, takeover.HostKeyAnnotation, v1alpha1.CordonedByAnnotation)
+var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation, wmco.RebootRequiredAnnotation, wmco.PublicKeyHashAnnotation, takeover.HostKeyAnnotation, v1alpha1.CordonedByAnnotation)
 
 // compactNode keeps of a Node what the controllers read, as [compactInstance] does: in a large cluster most of the memory would be images, what
 // volumes are attached, and what else kubelets report. No controller writes a Node from the cache.

@@ -67,6 +67,9 @@ func (u *Updater) attend(ctx context.Context, known *api.WindowsUpdates, boot st
 	} else {
 		err = fmt.Errorf("the service or the host ended %d times in the middle of it", maxStarts)
 		for _, p := range wanted(known, *request, u.Now()) {
+			if request.Action == api.ActionVerify { // nothing was tried
+				break
+			}
 			if p.Interactive {
 				u.failed(known, p, errInteractive) // it was not begun
 				continue

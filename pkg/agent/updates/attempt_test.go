@@ -508,6 +508,80 @@ func TestRestartFirstAgain(t *testing.T) {
 	}
 }
 
+// TestRestartFirstAndNotBegun: what is in between hides neither that Windows asks for a restart in vain, nor that it does not begin.
+func TestRestartFirstAndNotBegun(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+	for n, tt := range []struct {
+		source updates.Source
+		fails  bool
+	}{{restartFirst{h}, false}, {doesNothing{h, updates.ErrNotBegun, true}, false}, {restartFirst{h}, true}, {doesNothing{h, updates.ErrNotBegun, true}, true}} {
+		h.boot, h.now = fmt.Sprintf("boot-%d", n), h.now.Add(25*time.Hour)
+		r := api.UpdatesRequest{ID: fmt.Sprintf("op-%d", n), Action: api.ActionDownload, Scope: api.UpdatesSecurity, Retry: true}
+		h.ask(r)
+		r.Action = api.ActionInstall
+		if _, err := updates.Request(h, r); err != nil {
+			t.Fatal(err)
+		}
+		h.look(t.Context(), tt.source)
+		if a := h.known().Attempt; (len(a.Failures) > 0) != tt.fails {
+			t.Errorf("request %d: %+v", n, a)
+		}
+	}
+}
+
+// TestInterruptedVerification: updates that wait have not failed because the search for what became of others never ended.
+func TestInterruptedVerification(t *testing.T) {
+	h := newHost(t).withService()
+	h.offer(offer("1", "Cumulative update", updates.ClassSecurity))
+	h.ask(request(api.ActionDownload))
+	h.ask(request(api.ActionInstall))
+	h.boot = "boot-2"
+	h.offer(offer("2", "What was not installed yet", updates.ClassSecurity))
+	h.run(time.Minute)
+	if _, err := updates.Request(h, request(api.ActionVerify)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		h.look(ctx, endsSearch{h, cancel})
+	}
+	h.look(t.Context(), h)
+	if known := h.known(); known.Attempt.Error == "" || len(known.Attempt.Failures)+len(known.Failures) > 0 {
+		t.Errorf("got %+v, failures %+v", known.Attempt, known.Failures)
+	}
+}
+
+// endsSearch ends the service while Windows searches.
+type endsSearch struct {
+	*host
+
+	end func()
+}
+
+func (s endsSearch) Search(ctx context.Context) ([]updates.Offer, error) {
+	s.end()
+	return nil, ctx.Err()
+}
+
+// TestBeginOfABootIsKept: the time within which Windows may complete updates begins with the boot, also when nothing is searched for.
+func TestBeginOfABootIsKept(t *testing.T) {
+	h := newHost(t).withService()
+	h.look(t.Context(), cannotSearch{h})
+	h.boot = "boot-2"
+	began := h.now
+	h.run(10 * time.Minute)
+	if known := h.known(); known.RunningBootID != "boot-2" || known.RunningSince.Sub(began) > time.Minute {
+		t.Errorf("in %s the service runs since %s, want %s", known.RunningBootID, known.RunningSince, began)
+	}
+}
+
+type cannotSearch struct{ *host }
+
+func (cannotSearch) Search(context.Context) ([]updates.Offer, error) {
+	return nil, errors.New("HRESULT 0x8024402c")
+}
+
 type restartFirst struct{ updates.Source }
 
 func (restartFirst) Install(context.Context, []updates.Identity) ([]updates.Result, error) {

@@ -60,7 +60,9 @@ func (u *Updater) untriedBefore(known *api.WindowsUpdates, p *api.Update, boot s
 		}
 		before = true
 	}
-	u.tried(known, p)
+	known.Untried = slices.DeleteFunc(known.Untried, func(n api.UntriedUpdate) bool {
+		return n.ID == p.ID && n.Action == r.Action && (n.BootID == "") == (boot == "")
+	})
 	known.Untried = append(known.Untried, api.UntriedUpdate{ID: p.ID, Revision: p.Revision, Request: r.ID, Action: r.Action, BootID: boot, At: now})
 	return before
 }

@@ -66,6 +66,9 @@ func (u *Updater) look(ctx context.Context) error {
 	}
 	if known.RunningBootID != boot {
 		known.RunningBootID, known.RunningSince = boot, u.Now()
+		if keepErr := u.keep(known); keepErr != nil { // it must not begin again with each look
+			return errors.Join(err, keepErr)
+		}
 	}
 	attended, attendErr := u.attend(ctx, known, boot)
 	if err = errors.Join(err, attendErr); attended || ctx.Err() != nil {

@@ -257,7 +257,7 @@ func TestServiceEnds(t *testing.T) {
 	cancel()
 	<-ended
 	close(s.end)
-	if known := h.known(); known != nil {
+	if known := h.known(); !known.SearchedAt.IsZero() || !known.FailedAt.IsZero() || known.Error != "" {
 		t.Errorf("it knows %+v", known)
 	}
 }

@@ -36,8 +36,9 @@ type state struct {
 	// disruptions is how many hosts of all pools may be drained, restarted or removed at the same time.
 	disruptions int
 	now         time.Time
-	// served is what is remembered of the passes before: until when pools had slots.
-	served map[poolKey]servedUntil
+	// served and heldSince are what is remembered of the passes before: until when pools had slots, and since when hosts have theirs.
+	served    map[poolKey]servedUntil
+	heldSince map[types.NamespacedName]time.Time
 }
 
 // servedUntil is until when hosts of a pool had slots, by their kind, later by as much as they had them.
@@ -79,8 +80,9 @@ type decision struct {
 	yields map[types.NamespacedName]string
 	// held and waiting count the hosts that have a slot for disruptions, and those that wait for one.
 	held, waiting int
-	// served is what the next pass is to remember, see [state].
-	served map[poolKey]servedUntil
+	// served and heldSince are what the next pass is to remember, see [state].
+	served    map[poolKey]servedUntil
+	heldSince map[types.NamespacedName]time.Time
 	// again is when to decide again at the latest. Zero: when something changes.
 	again time.Time
 }

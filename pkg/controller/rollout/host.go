@@ -87,8 +87,6 @@ type host struct {
 
 	// holds is the slot that it has according to the record of its operation.
 	holds slot
-	// heldSince is since when, as far as that is known.
-	heldSince time.Time
 	// repairs: it has that for a restart or a repair, and not for an update.
 	repairs bool
 	// waits is the impact that its operation waits for to be admitted. Empty: it does not wait. waitsWith is the cause of that
@@ -194,9 +192,6 @@ func newHost(i *v1alpha1.WindowsInstance) host {
 			}
 		}
 		h.renews = op.Cause == v1alpha1.CauseVersionChanged && h.waits == ""
-	}
-	if h.holds != slotNone {
-		h.heldSince = heldSince(op)
 	}
 	h.downSince, _ = downSince(status)
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Status != metav1.ConditionTrue {

@@ -90,7 +90,7 @@ type sum struct {
 func newPass(s state) *pass {
 	p := &pass{
 		state: s, unavailable: map[poolKey][]*host{}, preparing: map[string][]*host{}, renewing: map[string][]*host{}, shares: map[string]turns{}, sums: map[poolKey]*sum{}, granted: sets.New[types.NamespacedName](),
-		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, contested: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, ready: sets.New[types.NamespacedName]()},
+		decision: decision{waits: map[types.NamespacedName]reason{}, poolOf: map[types.NamespacedName]poolKey{}, inConditions: map[types.NamespacedName]waitKind{}, contested: sets.New[types.NamespacedName](), yields: map[types.NamespacedName]string{}, heldSince: map[types.NamespacedName]time.Time{}, ready: sets.New[types.NamespacedName]()},
 	}
 	for key, policy := range p.pools {
 		p.noteServed(key.namespace, slotDisruption, p.past(policy.removed))
@@ -183,10 +183,12 @@ const maxCharge = 6 * time.Hour
 // charged is until when a host that has a slot has had it, and by as much more as it has had it: a pool whose hosts take hours, with updates of
 // Windows or pods that do not leave, is next again when the others that wait have had the slot for as long.
 func (p *pass) charged(h *host) time.Time {
-	if h.heldSince.IsZero() {
-		return p.now
+	since, known := p.state.heldSince[h.key]
+	if !known || since.After(p.now) {
+		since = p.now
 	}
-	return p.now.Add(min(max(0, p.now.Sub(h.heldSince)), maxCharge))
+	p.decision.heldSince[h.key] = since
+	return p.now.Add(min(p.now.Sub(since), maxCharge))
 }
 
 // pastOrCharged is [pass.past] for what passes before remember, which may be charged.

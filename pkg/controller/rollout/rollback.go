@@ -246,11 +246,17 @@ func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodeP
 	switch {
 	case err != nil:
 		return "", "", err
-	case kept == nil: // or the cache does not have yet what was made again a moment ago
-		if _, ok, err := r.keptLive(ctx, pool, to); ok || err != nil {
+	case kept == nil:
+		_, ok, err := r.keptLive(ctx, pool, to)
+		switch {
+		case err != nil:
 			return "", "", err
+		case !ok:
+			return "", to, nil
 		}
-		return "", to, nil
+		// Somebody has removed its label while no controller ran; or the cache does not have it yet.
+		_, _, err = r.relabel(ctx, pool, to)
+		return "", "", err
 	}
 	if of, err := r.kept(ctx, pool, newest); of == nil || err != nil ||
 		len(kept.Programs) == 0 && equality.Semantic.DeepEqual(of.Template, kept.Template) {

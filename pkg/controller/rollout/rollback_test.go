@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +28,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -917,6 +920,33 @@ func TestReconcileRollsBack(t *testing.T) {
 		kept.ResourceVersion = ""
 		if err := errors.Join(c.Delete(t.Context(), forged), c.Create(t.Context(), kept)); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestLabelLostWithoutAController: what hosts go back to is found, and gets its label again, although nobody has seen that somebody removed it.
+func TestLabelLostWithoutAController(t *testing.T) {
+	k := newKeeper(t)
+	worked, newest := k.keep("1"), k.keep("2").Name
+	k.pool.Status.CurrentRevision, k.pool.Spec.UpdateStrategy.RollingUpdate.OnFailure = worked.Name, v1alpha1.FailureRollback
+	worked.Labels = nil
+	if err := k.c.Update(t.Context(), worked); err != nil {
+		t.Fatal(err)
+	}
+	k.client = interceptor.NewClient(k.c.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake one is
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if err := c.Get(ctx, key, o, opts...); err != nil {
+				return err
+			}
+			if o.GetLabels()[v1alpha1.PoolLabel] == "" { // the cache does not have it
+				return apierrors.NewNotFound(appsv1.Resource("controllerrevisions"), key.Name)
+			}
+			return nil
+		},
+	})
+	for pass, want := range []string{"", worked.Name} {
+		if to, lost, err := k.goesBackTo(t.Context(), k.pool, newest); err != nil || to != want || lost != "" {
+			t.Errorf("in pass %d it goes back to %q, %q is lost: %v", pass, to, lost, err)
 		}
 	}
 }

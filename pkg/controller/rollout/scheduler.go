@@ -54,8 +54,10 @@ type Scheduler struct {
 	// asked it. Only the passes, one after the other, use them.
 	passed, calm time.Time
 	pace         pace
-	// served is until when pools had slots, of whose hosts some may have forgotten it. It says who is next only, and is used by the passes only.
-	served map[poolKey]servedUntil
+	// served is until when pools had slots, of whose hosts some may have forgotten it, and heldSince since when hosts have theirs. They say who is
+	// next only, and are used by the passes only.
+	served    map[poolKey]servedUntil
+	heldSince map[types.NamespacedName]time.Time
 }
 
 const (
@@ -201,7 +203,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	for i := range list.Items {
 		sizes[poolKey{list.Items[i].Namespace, object.PoolName(&list.Items[i])}]++
 	}
-	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.options.Disruptions, now: now, served: s.served}
+	in := state{hosts: make([]host, 0, len(list.Items)), pools: map[poolKey]policy{}, disruptions: s.options.Disruptions, now: now, served: s.served, heldSince: s.heldSince}
 	byName := map[poolKey]*v1alpha1.WindowsNodePool{}
 	for i := range pools.Items {
 		pool := &pools.Items[i]
@@ -238,7 +240,7 @@ func (s *Scheduler) decide(ctx context.Context) (map[types.NamespacedName]*v1alp
 	s.asker.forgetOthers(wanted)
 	s.forgetRefused(instances)
 	decided := decide(in)
-	decided.again, s.served = earlier(decided.again, lapses), decided.served
+	decided.again, s.served, s.heldSince = earlier(decided.again, lapses), decided.served, decided.heldSince
 	return instances, decided, nil
 }
 

@@ -3,11 +3,7 @@
 
 package rollout
 
-import (
-	"time"
-
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-)
+import "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 
 // slot is what a host takes of what is shared by all.
 type slot int
@@ -143,17 +139,6 @@ func planned(op *v1alpha1.Operation) bool { return ended(op, v1alpha1.StepPlan) 
 func ended(op *v1alpha1.Operation, name string) bool {
 	step := op.FindStep(name)
 	return step != nil && step.Ended()
-}
-
-// heldSince is since when an operation has its slot. Zero: that is not known.
-func heldSince(op *v1alpha1.Operation) time.Time {
-	switch slot := op.FindStep(v1alpha1.StepWaitForSlot); {
-	case slot != nil && slot.FinishedAt != nil:
-		return slot.FinishedAt.Time
-	case op.StartedAt != nil:
-		return op.StartedAt.Time
-	}
-	return time.Time{}
 }
 
 // waiting says whether an operation is at a step that waits to be admitted. Releases before the step

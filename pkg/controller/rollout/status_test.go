@@ -510,7 +510,10 @@ func TestRevisionLost(t *testing.T) {
 			}
 		}
 		k.pool.Spec.UpdateStrategy.RollingUpdate.OnFailure, k.pool.Status.CurrentRevision = tt.onFailure, tt.current
-		_, lost, err := k.goesBackTo(t.Context(), k.pool, newest)
+		to, lost, err := k.goesBackTo(t.Context(), k.pool, newest)
+		if goesBack := name == "it is there"; goesBack != (to != "") {
+			t.Errorf("%s: it goes back to %q", name, to)
+		}
 		if err != nil || lost != tt.want {
 			t.Errorf("%s: %q is lost, want %q: %v", name, lost, tt.want, err)
 		}

@@ -33,7 +33,7 @@ func TestTurnsByTime(t *testing.T) {
 }
 
 // takeTurns returns the order in which hosts get the only slot. Each has it for as long as those of its pool do, which is its first letter. They
-// fail in pool a, where they are due again at once.
+// fail in pool a, where they are due again at once. They have waited before that, for as long as they may with updates of Windows.
 func takeTurns(t *testing.T, takes map[string]time.Duration, hosts ...string) string {
 	t.Helper()
 	var instances []*v1alpha1.WindowsInstance
@@ -42,18 +42,18 @@ func takeTurns(t *testing.T, takes map[string]time.Duration, hosts ...string) st
 		i.Spec.PoolRef.Name, i.CreationTimestamp = name[:1], *at(time.Duration(n) * time.Second)
 		instances = append(instances, i)
 	}
+	const waited = 4 * time.Hour
 	now := testNow.Add(time.Hour)
-	var served map[poolKey]servedUntil
+	var before decision
 	pass := func() decision {
-		s := state{now: now, disruptions: 1, pools: map[poolKey]policy{{"ns", "a"}: policyOf(nil, 4), {"ns", "b"}: policyOf(nil, 4)}, served: served}
+		s := state{now: now, disruptions: 1, pools: map[poolKey]policy{{"ns", "a"}: policyOf(nil, 4), {"ns", "b"}: policyOf(nil, 4)}, served: before.served, heldSince: before.heldSince}
 		for _, i := range instances {
 			h := newHost(i)
 			h.update, h.impact = !h.updated && !i.Status.Operation.Active(), v1alpha1.ImpactDrain
 			s.hosts = append(s.hosts, h)
 		}
-		d := decide(s)
-		served = d.served
-		return d
+		before = decide(s)
+		return before
 	}
 	var began []string
 	for range hosts {
@@ -68,6 +68,9 @@ func takeTurns(t *testing.T, takes map[string]time.Duration, hosts ...string) st
 		op := i.Status.Operation
 		op.StartedAt, op.Impact, op.Node = new(metav1.NewTime(now)), v1alpha1.ImpactDrain, &v1alpha1.OperationNode{Name: i.Name}
 		op.Phase = v1alpha1.OperationRunning
+		op.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepWaitForSlot, State: v1alpha1.StepRunning, StartedAt: new(metav1.NewTime(now.Add(-waited)))}}
+		op.RequestedAt, op.StartedAt = metav1.NewTime(now.Add(-waited)), new(metav1.NewTime(now.Add(-waited)))
+		pass()
 		now = now.Add(takes[i.Spec.PoolRef.Name])
 		pass() // as there are while it runs
 		op.Phase, op.FinishedAt = v1alpha1.OperationFailed, new(metav1.NewTime(now))
