@@ -15,20 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-const (
-	// gatherTime is for how long the changes of the hosts of a pool are gathered before its status tells of them. A pass goes over all of its hosts, and each change
-	// of a host asks for one. What the next hosts are is decided without it, see [Scheduler].
-	gatherTime = 500 * time.Millisecond
-	// gathersPerPass is for how many times as long as the last pass over a pool took they are gathered, if that is longer, and maxGatherTime for
-	// how long at most: thousands of hosts, of which some always change, must not take a processor for the status of their pool.
-	gathersPerPass = 10
-	maxGatherTime  = 5 * time.Second
-)
-
-// gatherFor is for how long changes are gathered if the last pass took so long.
-func gatherFor(took time.Duration) time.Duration {
-	return min(max(gatherTime, gathersPerPass*took), maxGatherTime)
-}
+// gatherTime is for how long the changes of the hosts of a pool are gathered at least before its status tells of them. A pass goes over all of its hosts, and each
+// change of a host asks for one. What the next hosts are is decided without it, see [Scheduler]. It is longer if the last pass took long, as
+// that of the scheduler rests ([restAfter]): thousands of hosts, of which some always change, must not take a processor for the status of their pool.
+const gatherTime = 500 * time.Millisecond
 
 // gathered has what is asked for done in a while, by how long the last pass over the pool took: what is asked for again until then is done once.
 func gathered(requests handler.MapFunc, took func(pool types.NamespacedName) time.Duration) handler.EventHandler {
@@ -36,7 +26,7 @@ func gathered(requests handler.MapFunc, took func(pool types.NamespacedName) tim
 	add := func(ctx context.Context, q queue, objects ...client.Object) {
 		for _, object := range objects {
 			for _, request := range requests(ctx, object) {
-				q.AddAfter(request, gatherFor(took(request.NamespacedName)))
+				q.AddAfter(request, max(gatherTime, restAfter(took(request.NamespacedName))))
 			}
 		}
 	}

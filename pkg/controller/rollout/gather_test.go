@@ -61,7 +61,7 @@ func TestChangesAreGathered(t *testing.T) {
 		wait(time.Minute)
 		passes(0)
 		// A pass over thousands of hosts takes long, and there are fewer of them.
-		for last, want := range map[time.Duration]time.Duration{gatherTime / 100: gatherTime, gatherTime / 5: 2 * gatherTime, time.Minute: maxGatherTime} {
+		for last, want := range map[time.Duration]time.Duration{gatherTime / 100: gatherTime, gatherTime / 5: 2 * gatherTime, time.Minute: maxRest} {
 			took = last
 			h.Create(t.Context(), event.CreateEvent{Object: of("a")}, q)
 			wait(want - 1)

@@ -26,8 +26,11 @@ type pace struct {
 func (p *pace) took(began, ended time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.next = ended.Add(min(restsPerPass*max(0, ended.Sub(began)), maxRest))
+	p.next = ended.Add(restAfter(ended.Sub(began)))
 }
+
+// restAfter is for how long there is none after a pass that took so long.
+func restAfter(took time.Duration) time.Duration { return min(restsPerPass*max(0, took), maxRest) }
 
 // rest is how long it is until there may be a pass, zero if it may be now.
 func (p *pace) rest(now time.Time) time.Duration {

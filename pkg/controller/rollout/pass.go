@@ -170,8 +170,11 @@ const maxAhead = time.Minute
 
 // past is a time at which a host gave back a slot, and zero if that is still to come: a clock that was ahead for a moment must not put a pool last
 // until then.
-func (p *pass) past(until time.Time) time.Time {
-	if until.After(p.now.Add(maxAhead)) {
+func (p *pass) past(until time.Time) time.Time { return p.unlessAfter(until, maxAhead) }
+
+// unlessAfter is a time, and zero if it is further after now than that.
+func (p *pass) unlessAfter(until time.Time, ahead time.Duration) time.Time {
+	if until.After(p.now.Add(ahead)) {
 		return time.Time{}
 	}
 	return until
@@ -193,10 +196,7 @@ func (p *pass) charged(h *host) time.Time {
 
 // pastOrCharged is [pass.past] for what passes before remember, which may be charged.
 func (p *pass) pastOrCharged(until time.Time) time.Time {
-	if until.After(p.now.Add(maxAhead + maxCharge)) {
-		return time.Time{}
-	}
-	return until
+	return p.unlessAfter(until, maxAhead+maxCharge)
 }
 
 // rememberServed returns until when each pool had slots, as far as that is worth remembering: hosts forget it with their histories, and those that are
