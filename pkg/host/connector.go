@@ -29,7 +29,7 @@ type Options struct {
 	Pool *ssh.Pool
 	// ReadSecret returns a Secret.
 	ReadSecret func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
-	// ReadPool returns a pool, whose template may name the credentials and the bastion of its hosts.
+	// ReadPool returns a pool, whose template may name the credentials and the bastion of its hosts. It is only read.
 	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
 	// ClusterCredentials is the Secret with the cluster-wide key.
 	ClusterCredentials types.NamespacedName

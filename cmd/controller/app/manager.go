@@ -258,11 +258,11 @@ func secretReader(live client.Reader) func(ctx context.Context, namespace, name 
 	}
 }
 
-// poolReader reads pools from the cache.
+// poolReader reads pools from the cache, which are only to be read.
 func poolReader(cached client.Reader) func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
 	return func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
 		found := &v1alpha1.WindowsNodePool{}
-		if err := cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
+		if err := cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, err
 		}
 		return found, nil

@@ -70,11 +70,12 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 	if o := s.observation; o != nil && o.report != nil {
 		// What the host said of itself decides, and is not in the object yet when it said it
 		// for the first time.
-		instance = instance.DeepCopy()
-		instance.Status.System = mergeSystem(instance.Status.System, o.report.system)
+		changed := *instance // shares all else, which is only read
+		changed.Status.System = mergeSystem(instance.Status.System, o.report.system)
 		if len(o.addresses) > 0 && !sameElements(instance.Status.Addresses, o.addresses) {
-			instance.Status.Addresses = o.addresses
+			changed.Status.Addresses = o.addresses
 		}
+		instance = &changed
 	}
 	if instance.Status.System == nil {
 		return

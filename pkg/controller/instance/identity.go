@@ -63,16 +63,16 @@ func isLiteral(address string) bool {
 // they are known; nil means those of its status.
 func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, addresses []string, home string) (*v1alpha1.WindowsInstance, error) {
 	if addresses != nil {
-		instance = instance.DeepCopy()
-		instance.Status.Addresses = addresses
+		changed := *instance // shares all else, which is only read
+		changed.Status.Addresses = addresses
+		instance = &changed
 	}
 	others, err := sharing(ctx, reader, instance)
 	if err != nil {
 		return nil, err
 	}
 	var first *v1alpha1.WindowsInstance
-	for i := range others {
-		other := &others[i]
+	for _, other := range others {
 		if sharesHost(other, instance) && identity.StandsFor(other, instance, home) && (first == nil || identity.Precedes(other, first, home)) {
 			first = other
 		}
@@ -82,8 +82,8 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1
 
 // sharing returns the other instances that may have the host of an instance, by the indexes of
 // [SetupWithManager]; one may be there twice. They are only to be read: those of the cache are shared.
-func sharing(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) ([]v1alpha1.WindowsInstance, error) {
-	var out []v1alpha1.WindowsInstance
+func sharing(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) ([]*v1alpha1.WindowsInstance, error) {
+	var out []*v1alpha1.WindowsInstance
 	for field, ids := range map[string][]string{
 		indexEndpoint:         identity.Endpoints(instance),
 		identity.MachineIndex: identity.OfMachine(instance), // a host may have several addresses
@@ -93,10 +93,14 @@ func sharing(ctx context.Context, reader client.Reader, instance *v1alpha1.Windo
 			if err := reader.List(ctx, &found, client.MatchingFields{field: id}, client.UnsafeDisableDeepCopy); err != nil {
 				return nil, fmt.Errorf("looking for other instances of %s: %w", id, err)
 			}
-			out = append(out, found.Items...)
+			for i := range found.Items {
+				if other := &found.Items[i]; other.UID != instance.UID {
+					out = append(out, other)
+				}
+			}
 		}
 	}
-	return slices.DeleteFunc(out, func(other v1alpha1.WindowsInstance) bool { return other.UID == instance.UID }), nil
+	return out, nil
 }
 
 // sharesHost says whether two instances are contacted at the same endpoint, or have the same machine.

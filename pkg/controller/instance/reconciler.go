@@ -231,9 +231,9 @@ func plausible(node *corev1.Node, instance *v1alpha1.WindowsInstance, seen *obse
 	if seen == nil || seen.report == nil || seen.report.kubelet || instance.Status.MayHaveChangedHost() || instance.Spec.ProviderID != "" && node.Spec.ProviderID == instance.Spec.ProviderID {
 		return true
 	}
-	instance = instance.DeepCopy()
-	instance.Status.System = &seen.report.system
-	return identity.New(instance, nil).IsNamed(node.Name)
+	changed := *instance // shares all else, which is only read
+	changed.Status.System = &seen.report.system
+	return identity.New(&changed, nil).IsNamed(node.Name)
 }
 
 // addressesOf are the addresses that an instance stands for by what a probe saw, nil where that
@@ -251,10 +251,10 @@ func seenAs(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Win
 	if seen == nil || seen.report == nil || instance.Status.MachineID != "" {
 		return instance
 	}
-	instance = instance.DeepCopy()
-	instance.Status.MachineID, instance.Status.Addresses, instance.Status.HostIP = seen.report.machineID, seen.addresses, seen.foundAt()
-	instance.Status.Bastion = seen.peer.Bastion
-	return instance
+	changed := *instance // shares all else, which is only read
+	changed.Status.MachineID, changed.Status.Addresses, changed.Status.HostIP = seen.report.machineID, seen.addresses, seen.foundAt()
+	changed.Status.Bastion = seen.peer.Bastion
+	return &changed
 }
 
 // routed is an instance whose host was not logged in to yet behind the bastion that it is contacted through: that of its pool is
@@ -263,9 +263,9 @@ func routed(instance *v1alpha1.WindowsInstance, through string) *v1alpha1.Window
 	if instance.Status.Identified() || instance.Status.Bastion == through {
 		return instance
 	}
-	instance = instance.DeepCopy()
-	instance.Status.Bastion = through
-	return instance
+	changed := *instance // shares all else, which is only read
+	changed.Status.Bastion = through
+	return &changed
 }
 
 // foundAt is an instance at the addresses where its host has just become known. From then on it keeps
@@ -274,12 +274,12 @@ func foundAt(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Wi
 	if seen == nil || seen.report == nil || instance.Status.MachineID != "" {
 		return instance
 	}
-	instance = instance.DeepCopy()
-	instance.Status.Addresses, instance.Status.HostIP, instance.Status.Bastion = seen.addresses, seen.foundAt(), seen.peer.Bastion
-	if instance.Status.System == nil {
-		instance.Status.System = &seen.report.system // its name counts at once, too
+	changed := *instance // shares all else, which is only read
+	changed.Status.Addresses, changed.Status.HostIP, changed.Status.Bastion = seen.addresses, seen.foundAt(), seen.peer.Bastion
+	if changed.Status.System == nil {
+		changed.Status.System = &seen.report.system // its name counts at once, too
 	}
-	return instance
+	return &changed
 }
 
 // applies says whether an observation still speaks of the instance: the keys that

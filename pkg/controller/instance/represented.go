@@ -24,8 +24,8 @@ func Represented(ctx context.Context, cache, live client.Reader, instance *v1alp
 	if err != nil {
 		return "", err
 	}
-	for i := range others {
-		other, err := object.Get(ctx, live, client.ObjectKeyFromObject(&others[i]), &v1alpha1.WindowsInstance{})
+	for _, cached := range others {
+		other, err := object.Get(ctx, live, client.ObjectKeyFromObject(cached), &v1alpha1.WindowsInstance{})
 		switch {
 		case err != nil:
 			return "", err

@@ -46,7 +46,7 @@ const (
 
 // Find returns the Node of an instance by what the Node reports of itself, nil if there is
 // none, and the instance that the Node belongs to before it does to this one, nil if there
-// is none.
+// is none. Both are those of the cache, and only to be read.
 func (n Nodes) Find(ctx context.Context, instance *v1alpha1.WindowsInstance) (*corev1.Node, *v1alpha1.WindowsInstance, error) {
 	node, err := findNode(ctx, n.Reader, instance, n.Namespace)
 	if err != nil || node == nil {
@@ -108,10 +108,10 @@ func MayOwn(instance *v1alpha1.WindowsInstance) bool {
 }
 
 // At returns the Nodes that report an address, but for those of other instances whose hosts were found elsewhere: what addresses a Node
-// has is written by whoever has the account of its host.
+// has is written by whoever has the account of its host. They are those of the cache, and only to be read.
 func (n Nodes) At(ctx context.Context, instance *v1alpha1.WindowsInstance, address string) ([]corev1.Node, error) {
 	var nodes corev1.NodeList
-	if err := n.Reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: addressIdentity(address)}); err != nil {
+	if err := n.Reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: addressIdentity(address)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("looking for the Nodes at %s: %w", address, err)
 	}
 	var at []corev1.Node
@@ -130,7 +130,7 @@ func (n Nodes) At(ctx context.Context, instance *v1alpha1.WindowsInstance, addre
 // foundElsewhere says whether a Node is that of another instance, whose host was logged in to at other addresses only.
 func foundElsewhere(ctx context.Context, reader client.Reader, node *corev1.Node, instance *v1alpha1.WindowsInstance, address string) (bool, error) {
 	var others v1alpha1.WindowsInstanceList
-	if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: ofNodeUID(node.UID)}); err != nil {
+	if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: ofNodeUID(node.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("looking for the instance of Node %s: %w", node.Name, err)
 	}
 	elsewhere := false
@@ -159,7 +159,7 @@ func foundElsewhere(ctx context.Context, reader client.Reader, node *corev1.Node
 func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, home string) (*corev1.Node, error) {
 	for _, id := range OfInstance(instance) {
 		var nodes corev1.NodeList
-		if err := reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: id}); err != nil {
+		if err := reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: id}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("looking for the Node with %s: %w", id, err)
 		}
 		if node := chooseNode(nodes.Items, instance, instance.Namespace == home); node != nil {
@@ -248,7 +248,7 @@ func mayOwn(other, instance *v1alpha1.WindowsInstance, home string) bool {
 func findOwner(ctx context.Context, reader client.Reader, node *corev1.Node, instance *v1alpha1.WindowsInstance, home string) (*v1alpha1.WindowsInstance, error) {
 	for _, id := range OfNode(node) {
 		var others v1alpha1.WindowsInstanceList
-		if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: id}); err != nil {
+		if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: id}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("looking for other instances with %s: %w", id, err)
 		}
 		for i := range others.Items {

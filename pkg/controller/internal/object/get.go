@@ -16,9 +16,9 @@ import (
 )
 
 // Get reads into obj and returns it, or nil when there is no such object.
-func Get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, obj T) (T, error) {
+func Get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, obj T, options ...client.GetOption) (T, error) {
 	var none T
-	if err := reader.Get(ctx, key, obj); err != nil {
+	if err := reader.Get(ctx, key, obj, options...); err != nil {
 		if Gone(err) {
 			return none, nil
 		}
@@ -31,13 +31,13 @@ func Get[T client.Object](ctx context.Context, reader client.Reader, key client.
 func Gone(err error) bool { return notfound.Object(err) }
 
 // PoolOf reads the pool of an instance, nil if it names none, or one that does not exist:
-// instances may be created before their pool, and be deleted after it.
+// instances may be created before their pool, and be deleted after it. The pool is only to be read: that of a cache is shared.
 func PoolOf(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
 	ref := instance.Spec.PoolRef
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no pool is an ordinary answer
 	}
-	return Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &v1alpha1.WindowsNodePool{})
+	return Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &v1alpha1.WindowsNodePool{}, client.UnsafeDisableDeepCopy)
 }
 
 // PoolName is the name of the pool of an instance, empty if it is in none.

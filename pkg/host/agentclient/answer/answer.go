@@ -241,9 +241,12 @@ func Text(s string, limit int) string {
 	return s
 }
 
+// oneLine has spaces in place of what [Text] leaves that begins lines and columns.
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
+
 // Line is Text on one line.
 func Line(s string, limit int) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Text(s, limit))
+	return oneLine.Replace(Text(s, limit))
 }
 
 // ellipsis ends a text that was cut.
