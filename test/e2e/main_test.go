@@ -47,6 +47,10 @@ const testsAtOnce = "6"
 // work that there is not.
 var frugal = []string{"GOGC=300", "GOMAXPROCS=1"}
 
+// readOnly has a controller end, with what was changed, if it changes an object of its cache, which all that it does shares
+// (k8s.io/client-go/tools/cache/mutation_detector.go).
+const readOnly = "KUBE_CACHE_MUTATION_DETECTOR=true"
+
 func runTests(m *testing.M) int {
 	// Run reads the command line after this.
 	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
@@ -65,6 +69,7 @@ func runTests(m *testing.M) int {
 			RecordRights: true,
 			// Hosts of the tests answer at once or never, and tests wait for the next look.
 			ControllerArgs: []string{"--dial-timeout=4s", "--probe-timeout=40s", "--recheck-interval=30s"},
+			ControllerEnv:  []string{readOnly},
 			Logf:           func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 		})
 	}

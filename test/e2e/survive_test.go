@@ -76,7 +76,7 @@ func startSystem(t *testing.T, o system.Options) *system.System {
 	logf := func(format string, args ...any) { _, _ = fmt.Fprintf(t.Output(), format+"\n", args...) }
 	o.Logf, o.RecordRights, o.Programs = logf, true, sys.Programs()
 	o.ControlPlane.Env = frugal
-	o.ServerEnv, o.ControllerEnv = slices.Concat(o.ServerEnv, frugal), slices.Concat(o.ControllerEnv, frugal)
+	o.ServerEnv, o.ControllerEnv = slices.Concat(o.ServerEnv, frugal), slices.Concat([]string{readOnly}, o.ControllerEnv, frugal)
 	s, err := system.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("starting a system: %v", err)

@@ -363,6 +363,7 @@ func (s *System) startServer(ctx context.Context) error {
 		Env:     slices.Concat(os.Environ(), env, s.options.ServerEnv),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-apiserver.log"),
 		Ready:   func(ctx context.Context) error { return s.ServerReady(ctx) },
+		OnDeath: s.died,
 	})
 	if err != nil {
 		return err
@@ -440,8 +441,16 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 		Env:     slices.Concat(os.Environ(), env, s.options.ControllerEnv),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
 		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
+		OnDeath: s.died,
 	})
 	return err
+}
+
+// died tells of a program that ended by itself when it does: tests wait for what it does not do any more.
+func (s *System) died(e *controlplane.ExitError) {
+	if s.options.Logf != nil {
+		s.options.Logf("%v", e)
+	}
 }
 
 // ControllerReady asks windows-controller whether it is ready.
