@@ -238,7 +238,7 @@ func waitForAPI(ctx context.Context, config *rest.Config) error {
 // secretInterval and secretBurst limit how often one Secret is read, see [coalesce.Group]: a host that becomes a node needs it two dozen times, and a hundred hosts
 // share it.
 const (
-	secretInterval = 100 * time.Millisecond
+	secretInterval = 200 * time.Millisecond
 	secretBurst    = 20
 )
 
