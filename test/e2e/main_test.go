@@ -47,8 +47,8 @@ const testsAtOnce = "6"
 // work that there is not.
 var frugal = []string{"GOGC=300", "GOMAXPROCS=1"}
 
-// readOnly has a controller end, with what was changed, if it changes an object of its cache, which all that it does shares
-// (k8s.io/client-go/tools/cache/mutation_detector.go).
+// readOnly has a controller end, with what was changed, if it changes an object of its cache, which all that it does shares. Objects are
+// compared for some minutes after they were read (k8s.io/client-go/tools/cache/mutation_detector.go).
 const readOnly = "KUBE_CACHE_MUTATION_DETECTOR=true"
 
 func runTests(m *testing.M) int {

@@ -169,7 +169,11 @@ func (p *pass) blockedByHealth(c candidate) reason {
 		return reason{kind: waitsForHealth, most: policy.maxUnhealthy, text: fmt.Sprintf("%d of the pool are not", n)}
 	}
 	if most := max(policy.maxUnhealthyAnyway, p.nodes*policy.maxUnhealthyPercent/100); p.unready > most {
-		return reason{kind: waitsForHealth, most: most, text: fmt.Sprintf("%d of all %d Windows Nodes are not", p.unready, p.nodes)}
+		text := fmt.Sprintf("%d of all %d Windows Nodes are not", p.unready, p.nodes)
+		if p.offForLong > 0 {
+			text = fmt.Sprintf("%d of %d Windows Nodes are not, besides %d of paused hosts that are off", p.unready, p.nodes, p.offForLong)
+		}
+		return reason{kind: waitsForHealth, most: most, text: text}
 	}
 	return reason{}
 }

@@ -202,6 +202,9 @@ func (c *cluster) judgeRepair(m *member, b *bounds) {
 		if o.instance == nil || o.node == nil {
 			continue
 		}
+		if c.poolOf(o).Spec.Paused && !o.ready() && time.Since(o.downAt) >= time.Hour-time.Second { // somebody works on it; conditions have whole seconds
+			continue
+		}
 		nodes++
 		unready += number(!o.ready())
 		inPool += number(o.in == m.in && !o.ready())

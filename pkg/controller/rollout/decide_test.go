@@ -40,7 +40,11 @@ func changing(s slot) func(*host) {
 	return func(h *host) { h.update, h.holds = false, s }
 }
 
-func isDown(h *host)     { h.ready = false }
+func isDown(h *host)   { h.ready = false }
+func isPaused(h *host) { h.paused = true }
+func isSwitchedOff(h *host) {
+	h.paused, h.ready, h.downSince = true, false, testNow.Add(-sameTrouble-time.Second)
+}
 func isUpToDate(h *host) { h.update, h.updated = false, true }
 func breaks(h *host) {
 	h.broken = &v1alpha1.Operation{ID: "op-1", Phase: v1alpha1.OperationFailed}
@@ -233,6 +237,17 @@ func TestDecide(t *testing.T) {
 		{name: "it is too early", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart, func(h *host) { h.remedy.due = testNow.Add(time.Minute) })}, again: time.Minute},
 		{name: "too many are unwell", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown), outdated("c", "", isUpToDate)}, waits: map[string]string{"a": "2 of the pool are not; at most 1 may be"}},
 		{name: "too many are unwell elsewhere", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p"))}, waits: map[string]string{"a": "3 of all 3 Windows Nodes are not; at most 1 may be"}},
+		{name: "paused hosts that are off for long do not count", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isSwitchedOff, in("other", "p")), outdated("c", "", isUpToDate, isSwitchedOff, in("other", "p"))}, start: "a"},
+		{name: "nor in the pool", pool: remediation("40%"), hosts: []host{sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isSwitchedOff), outdated("c", "", isUpToDate)}, start: "a"},
+		{name: "those that are not paused do", pool: remediation("40%"), hosts: []host{
+			sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isSwitchedOff, func(h *host) { h.paused = false }, in("other", "p")), outdated("c", "", isUpToDate, isSwitchedOff, in("other", "p")),
+		}, waits: map[string]string{"a": "2 of 2 Windows Nodes are not, besides 1 of paused hosts that are off; at most 1 may be"}},
+		{name: "and those that went down with others", pool: remediation("40%"), hosts: []host{
+			sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isSwitchedOff, func(h *host) { h.downSince = testNow.Add(-sameTrouble) }, in("other", "p")),
+		}, waits: map[string]string{"a": "2 of all 2 Windows Nodes are not; at most 1 may be"}},
+		{name: "paused hosts that work are among all", pool: remediation("40%"), hosts: []host{
+			sick("a", v1alpha1.RemediateRestart), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isPaused, in("other", "p")), outdated("d", "", isUpToDate, isPaused, in("other", "p")), outdated("e", "", isUpToDate, isPaused, in("other", "p")),
+		}, start: "a"},
 		{name: "as many as somebody says", pool: remediation("2"), hosts: []host{sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown)}, start: "a"},
 		{name: "a number bounds the cluster as well", pool: remediation("2"), hosts: []host{
 			sick("a", v1alpha1.RemediateRestartServices), outdated("b", "", isUpToDate, isDown, in("other", "p")), outdated("c", "", isUpToDate, isDown, in("other", "p")), outdated("d", "", isUpToDate, in("other", "p")),

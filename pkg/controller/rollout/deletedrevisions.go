@@ -167,8 +167,8 @@ func (r *Reconciler) keptLive(ctx context.Context, pool *v1alpha1.WindowsNodePoo
 	return &list.Items[0], ok, nil
 }
 
-// relabel gives the ControllerRevision of a name the labels of its pool if somebody has removed or changed them: without them nobody finds it. It
-// reports false for one that is not as the controller has made it.
+// relabel reads the ControllerRevision of a name from the API server, and gives it the labels of its pool. It reports false for one that is not as
+// the controller has made it.
 func (r *Reconciler) relabel(ctx context.Context, pool *v1alpha1.WindowsNodePool, name string) (kept *appsv1.ControllerRevision, ok bool, err error) {
 	kept, ok, err = r.keptLive(ctx, pool, name)
 	switch {
@@ -179,18 +179,26 @@ func (r *Reconciler) relabel(ctx context.Context, pool *v1alpha1.WindowsNodePool
 	case !ok:
 		return nil, false, nil
 	}
+	if err := r.labelAgain(ctx, pool, kept); err != nil {
+		return nil, false, err
+	}
+	return kept, true, nil
+}
+
+// labelAgain gives a ControllerRevision the labels of its pool if somebody has removed or changed them: without them nobody finds it.
+func (r *Reconciler) labelAgain(ctx context.Context, pool *v1alpha1.WindowsNodePool, kept *appsv1.ControllerRevision) error {
 	want := pool.RevisionLabels()
 	if labels.SelectorFromSet(want).Matches(labels.Set(kept.Labels)) {
-		return kept, true, nil
+		return nil
 	}
 	if kept.Labels == nil {
 		kept.Labels = map[string]string{}
 	}
 	maps.Copy(kept.Labels, want)
 	if err := r.client.Update(ctx, kept); err != nil {
-		return nil, false, fmt.Errorf("labeling ControllerRevision %s again: %w", name, err)
+		return fmt.Errorf("labeling ControllerRevision %s again: %w", kept.Name, err)
 	}
-	return kept, true, nil
+	return nil
 }
 
 // restore makes a ControllerRevision again, encoded as the controller does: what was deleted may have come from a backup. It keeps its number, unless

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -90,6 +91,51 @@ func TestGiveWayToRepair(t *testing.T) {
 				f.pass()
 				if op := f.operation("a"); tt.want != "" && (!op.Active() || op.Cause != map[string]v1alpha1.OperationCause{repaired: v1alpha1.CauseNodeNotReady, uncordoned: v1alpha1.CauseCameBack}[tt.want]) {
 					t.Errorf("next it has %+v", op)
+				}
+			})
+		})
+	}
+}
+
+// TestRepairBesidesHostsThatAreOff: hosts that somebody has paused, with their pool or by themselves, and switched off keep nobody's host from being repaired.
+func TestRepairBesidesHostsThatAreOff(t *testing.T) {
+	down := func(since time.Duration) func(*v1alpha1.WindowsInstance) {
+		return condition(v1alpha1.ConditionNodeReady, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, -since)
+	}
+	for _, tt := range []struct {
+		name               string
+		pausesPool, pauses bool
+		since              time.Duration
+		want               bool
+	}{
+		{"nobody has paused them", false, false, 2 * time.Hour, false},
+		{"they are paused", false, true, 2 * time.Hour, true},
+		{"their pool is", true, false, 2 * time.Hour, true},
+		{"they are paused, and went down as the other one did", false, true, time.Hour, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
+				pool.Spec.Remediation = &v1alpha1.PoolRemediation{}
+				other := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "q"}}
+				other.Spec.Paused = tt.pausesPool
+				objects := []client.Object{pool, other, works(down(time.Hour)), newNode("a", "", corev1.ConditionFalse)}
+				for _, name := range []string{"b", "c"} {
+					i := works(down(tt.since), func(i *v1alpha1.WindowsInstance) {
+						i.Namespace, i.Name, i.UID, i.Spec.PoolRef.Name, i.Spec.Paused = "other", name, types.UID(name), "q", tt.pauses
+						i.Status.Node.Name = name
+					})
+					objects = append(objects, i, newNode(name, "", corev1.ConditionFalse))
+				}
+				f := newScheduled(t, nil, objects...)
+				now := clocktesting.NewFakePassiveClock(testNow)
+				f.clock = now
+				for _, after := range []time.Duration{0, maxPause, 2 * maxPause} { // it looks at the Nodes for a while
+					now.SetTime(testNow.Add(after - 2*maxPause))
+					f.pass()
+				}
+				if op := f.operation("a"); (op != nil) != tt.want {
+					t.Errorf("it has %+v, and its pool says %q", op, f.blockedBy(poolKey{"ns", "p"}).text)
 				}
 			})
 		})

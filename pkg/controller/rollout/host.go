@@ -103,6 +103,8 @@ type host struct {
 	prepares bool
 	// byPerson: somebody asked for its operation.
 	byPerson bool
+	// paused: nothing is done to it, as its instance or its pool is paused.
+	paused bool
 
 	// update: it works, and is to get another configuration. since: for how long.
 	update bool

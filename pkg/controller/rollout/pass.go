@@ -40,8 +40,8 @@ type pass struct {
 	renewing         map[string][]*host // by namespace
 	shares           map[string]turns   // by namespace
 	sums             map[poolKey]*sum
-	// nodes counts all Nodes, and unready those that are not ready.
-	nodes, unready int
+	// nodes counts the Nodes, and unready those of them that are not ready. offForLong counts those that are in neither, see [host.offForLong].
+	nodes, unready, offForLong int
 	// granted are the hosts that something is begun on.
 	granted sets.Set[types.NamespacedName]
 }
@@ -113,10 +113,7 @@ func newPass(s state) *pass {
 		}
 		of.size++
 		if h.node {
-			p.nodes++
-			if !h.ready {
-				p.unready, of.unready = p.unready+1, of.unready+1
-			}
+			p.countReady(h, of)
 		}
 		switch {
 		case h.broken != nil:
@@ -156,6 +153,24 @@ func newPass(s state) *pass {
 	}
 	p.decision.served = p.rememberServed()
 	return p
+}
+
+// countReady counts a Node, and whether it is ready.
+func (p *pass) countReady(h *host, of *sum) {
+	switch {
+	case h.offForLong(p.now):
+		p.offForLong++
+		return
+	case !h.ready:
+		p.unready, of.unready = p.unready+1, of.unready+1
+	}
+	p.nodes++
+}
+
+// offForLong says whether a Node is not ready because somebody has paused its host and switched it off, which says nothing about others. One that is
+// not ready for less than [sameTrouble] may have the same trouble as others: people pause hosts that run, and in an outage.
+func (h *host) offForLong(now time.Time) bool {
+	return h.paused && !h.ready && !h.downSince.IsZero() && now.Sub(h.downSince) > sameTrouble
 }
 
 // noteServed notes that a host of a namespace had a slot until a time.

@@ -247,7 +247,7 @@ func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodeP
 	case err != nil:
 		return "", "", err
 	case kept == nil:
-		_, ok, err := r.keptLive(ctx, pool, to)
+		found, ok, err := r.keptLive(ctx, pool, to)
 		switch {
 		case err != nil:
 			return "", "", err
@@ -255,8 +255,7 @@ func (r *Reconciler) goesBackTo(ctx context.Context, pool *v1alpha1.WindowsNodeP
 			return "", to, nil
 		}
 		// Somebody has removed its label while no controller ran; or the cache does not have it yet.
-		_, _, err = r.relabel(ctx, pool, to)
-		return "", "", err
+		return "", "", r.labelAgain(ctx, pool, found)
 	}
 	if of, err := r.kept(ctx, pool, newest); of == nil || err != nil ||
 		len(kept.Programs) == 0 && equality.Semantic.DeepEqual(of.Template, kept.Template) {

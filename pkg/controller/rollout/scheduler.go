@@ -249,7 +249,8 @@ func (s *Scheduler) hostNow(instance *v1alpha1.WindowsInstance, pool *v1alpha1.W
 	h := newHost(instance)
 	h.refused = s.refusedOf(instance)
 	// The condition says it of hosts that nothing is recorded for. An update that was recorded before, and has not begun, waits as well.
-	h.unconfirmed = h.unconfirmed && object.PausedBy(instance, pool) == "" || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(pool)
+	h.paused = object.PausedBy(instance, pool) != ""
+	h.unconfirmed = h.unconfirmed && !h.paused || h.waits != "" && h.waitsWith != v1alpha1.CauseWindowsUpdates && instance.LeftAsItIs(pool)
 	h.observe(node)
 	h.hasNewest = pool != nil && !h.leaving && hasNewest(instance, pool)
 	return h
