@@ -2320,13 +2320,13 @@ func schema_pkg_apis_windows_v1alpha1_PoolRollingUpdate(ref common.ReferenceCall
 				Properties: map[string]spec.Schema{
 					"maxUnavailable": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
+							Description: "How many hosts of the pool may be out of service at the same time: a number, or a percentage of the hosts that the pool should have, which allows at least one. A host counts while its Node is not ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then up to ten of all pools at a time. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
 					"canary": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, rounded up. The others follow when it is raised or removed. It is about updates that restart services or drain hosts. Empty: all of them, one after the other.",
+							Description: "How many hosts get a new configuration first: a number, or a percentage of the hosts that the pool should have, rounded up. The others follow when it is raised or removed. It is about new configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.",
 							Ref:         ref(intstr.IntOrString{}.OpenAPIModelName()),
 						},
 					},
@@ -2566,7 +2566,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCal
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody asks for it with its subresource reconfigure. Changes that restart no service, such as renewed certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to become a node, and one that is broken to be one again. Default RollingUpdate.\n\nPossible enum values:\n - `\"OnRequest\"` has hosts updated only when somebody asks for it.\n - `\"RollingUpdate\"` has the controller update hosts by itself, as many at a time as rollingUpdate allows.",
+							Description: "When hosts get a new configuration. RollingUpdate: the controller updates them by itself, one after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody asks for it with its subresource reconfigure. Changes that restart no service, such as renewed certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to become a node, and one that is broken to be one again. Updates of Windows and restarts are made in either case, if the pool says so. Default RollingUpdate.\n\nPossible enum values:\n - `\"OnRequest\"` has hosts updated only when somebody asks for it.\n - `\"RollingUpdate\"` has the controller update hosts by itself, as many at a time as rollingUpdate allows.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"OnRequest", "RollingUpdate"},

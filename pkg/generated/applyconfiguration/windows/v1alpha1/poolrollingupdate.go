@@ -20,12 +20,12 @@ type PoolRollingUpdateApplyConfiguration struct {
 	// the hosts that the pool should have, which allows at least one. A host counts while its Node is not
 	// ready, is cordoned or is gone, while it is broken by an update, and while the controller or somebody else drains, restarts or removes it. The controller
 	// drains, restarts or removes no host that would exceed it, unless a person has asked for that or confirmed it, or the
-	// Machine of the host is deleted. All pools together are bounded by the flag
-	// --max-disruptive-operations of windows-controller. Default 1.
+	// Machine of the host is deleted. What restarts services and leaves pods running is not bounded by it: one host gets that first, and then
+	// up to ten of all pools at a time. All pools together are bounded by the flag --max-disruptive-operations of windows-controller. Default 1.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	// How many hosts get a new configuration first: a number, or a percentage of the hosts that the
-	// pool should have, rounded up. The others follow when it is raised or removed. It is about
-	// updates that restart services or drain hosts. Empty: all of them, one after the other.
+	// pool should have, rounded up. The others follow when it is raised or removed. It is about new
+	// configurations that restart services or drain hosts, not about updates of Windows. Empty: all of them, one after the other.
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
 	// How many hosts an update may break before no further host is updated. A host is broken when its
 	// update has failed after the host was changed, or has succeeded and its Node went down. Broken hosts are

@@ -18,7 +18,7 @@ type PoolUpdateStrategyApplyConfiguration struct {
 	// after the other, within rollingUpdate and window. OnRequest: a host is updated only when somebody
 	// asks for it with its subresource reconfigure. Changes that restart no service, such as renewed
 	// certificates of the cluster, reach all hosts at once in either case; so does what a new host needs to
-	// become a node, and one that is broken to be one again. Default RollingUpdate.
+	// become a node, and one that is broken to be one again. Updates of Windows and restarts are made in either case, if the pool says so. Default RollingUpdate.
 	Type *windowsv1alpha1.PoolUpdateStrategyType `json:"type,omitempty"`
 	// How many hosts are updated at the same time, and when that stops.
 	RollingUpdate *PoolRollingUpdateApplyConfiguration `json:"rollingUpdate,omitempty"`
