@@ -35,7 +35,7 @@ no other is begun: the error has the command to go on. With --dry-run=server it 
 the next update will change.`,
 		Example: `  kubectl windows adopt win-6 --dry-run=server
   kubectl windows adopt win-6
-  kubectl windows adopt -A --pool windows-instances`,
+  kubectl windows adopt --pool windows-instances`,
 	})
 	a.beCareful(e, cmd, "adopt")
 	return cmd

@@ -33,7 +33,7 @@ func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
 	cmd.Flags().BoolVar(&a.yes, "yes", false, usage)
 	a.goOn = func(left []target) string { return goOn(cmd, left) }
 	if a.repeatable {
-		a.passesOver = apierrors.IsConflict
+		a.passesOver = refused
 	}
 	a.confirm = func(ctx context.Context, targets []target) error {
 		if a.dryRun != "none" {
@@ -52,24 +52,59 @@ func (a *action) beCareful(e *env, cmd *cobra.Command, verb string) {
 		case lost != "":
 			what += ". " + lost
 		}
-		if !printers.IsTerminal(e.In) {
-			return fmt.Errorf("%s, and nobody can be asked here: %s, or add --yes", what, instead)
-		}
-		e.note("%s.", what)
-		return e.ask(ctx, "Type yes to go on: ")
+		return e.confirm(ctx, what, instead)
 	}
+}
+
+// refused says whether the server refused what was asked of a host as it is: it was done before, or another operation runs.
+func refused(err error) bool {
+	exit, ok := errors.AsType[*ExitError](err)
+	return apierrors.IsConflict(err) || ok && exit.Code == ExitConflict
+}
+
+// askBeforeAll makes the command ask before it is for all hosts of a cluster. A failure of one stops no other.
+func (a *action) askBeforeAll(e *env, cmd *cobra.Command, verb string) {
+	cmd.Flags().BoolVar(&a.yes, "yes", false, "Do not ask before -A without --pool or a selector.")
+	a.confirm = func(ctx context.Context, targets []target) error {
+		what, instead := a.riskOfAll(verb, targets)
+		if a.yes || what == "" || a.dryRun == "server" {
+			return nil
+		}
+		return e.confirm(ctx, what, instead)
+	}
+}
+
+// confirm asks whether to go on although much is done by it: what, and instead is what to do in its place.
+func (e *env) confirm(ctx context.Context, what, instead string) error {
+	if !printers.IsTerminal(e.In) {
+		return fmt.Errorf("%s, and nobody can be asked here: %s, or add --yes", what, instead)
+	}
+	e.note("%s.", what)
+	return e.ask(ctx, "Type yes to go on: ")
 }
 
 // risk is what the command would do to many hosts, if that is to be asked about, and what to do instead. Empty: nothing of that kind.
 func (a *action) risk(verb string, targets []target) (what, instead string) {
-	hosts := fmt.Sprintf("%s %s in %s", verb, words.Count(len(targets), "host"), words.Count(len(namespacesOf(targets)), "namespace"))
+	if !a.wait && len(targets) > 1 {
+		return fmt.Sprintf("with --wait=false this would %s at the same time", manyHosts(verb, targets)), "leave --wait=false out"
+	}
+	return a.riskOfAll(verb, targets)
+}
+
+// riskOfAll is as risk, for what may be done to several hosts at the same time.
+func (a *action) riskOfAll(verb string, targets []target) (what, instead string) {
 	switch {
-	case !a.wait && len(targets) > 1:
-		return fmt.Sprintf("with --wait=false this would %s at the same time", hosts), "leave --wait=false out"
 	case a.everything():
-		return "-A without --pool or a selector would " + hosts, "select some with --pool or -l"
+		return "-A without --pool or a selector would " + manyHosts(verb, targets), "select some with --pool or -l"
+	case a.allNamespaces && a.pool != "" && len(namespacesOf(targets)) > 1: // pools of several namespaces may have one name
+		return fmt.Sprintf("-A with --pool=%s would %s", a.pool, manyHosts(verb, targets)), "name the namespace of the pool with -n"
 	}
 	return "", ""
+}
+
+// manyHosts says what is done to how many hosts.
+func manyHosts(verb string, targets []target) string {
+	return fmt.Sprintf("%s %s in %s", verb, words.Count(len(targets), "host"), words.Count(len(namespacesOf(targets)), "namespace"))
 }
 
 // maxNamed is how many hosts a sentence names.

@@ -4,6 +4,7 @@
 package plugin
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -90,6 +91,21 @@ func TestFirstFailureEnds(t *testing.T) {
 	}
 }
 
+// TestInterruptedNamesTheRest: after Ctrl-C only what was begun goes on, and the command says for which hosts it was not.
+func TestInterruptedNamesTheRest(t *testing.T) {
+	a := failing(t, inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a.handle(http.MethodPost, "drain", func(w http.ResponseWriter, r *http.Request) {
+		cancel()
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, r.PathValue("name"), "no")
+	})
+	got := a.runIn(ctx, "hosts", "", "drain", "--pool=a")
+	if want := "not begun: 2 hosts; to go on with the rest: kubectl windows drain wi/w2 wi/w3 -n hosts"; !strings.Contains(got.stderr, want) || len(a.asked("POST")) != 1 {
+		t.Errorf("it does not say %q:\n%s", want, got.stderr)
+	}
+}
+
 // TestGoOnInNamespaces: hosts of several namespaces need a command each, and no secret of the command line is repeated.
 func TestGoOnInNamespaces(t *testing.T) {
 	a := failing(t, in("a", instance("w2", "")), in("b", instance("w3", "")), in("c", instance("w4", "")))
@@ -117,6 +133,15 @@ func TestEverythingNeedsYes(t *testing.T) {
 		{[]string{"reconfigure", "-A"}, all + "reconfigure 3 hosts in 2 namespaces"},
 		{[]string{"adopt", "-A"}, all + "adopt 3 hosts in 2 namespaces"},
 		{[]string{"release", "-A"}, all + "release 3 hosts in 2 namespaces"},
+		{[]string{"uncordon", "-A"}, all + "uncordon 3 hosts in 2 namespaces"},
+		{[]string{"cancel", "-A"}, all + "end the operations of 3 hosts in 2 namespaces"},
+		{[]string{"reboot", "-A", "--pool=q"}, "-A with --pool=q would reboot 2 hosts in 2 namespaces, and nobody can be asked here: name the namespace of the pool with -n, or add --yes"},
+		{[]string{"uncordon", "-A", "--pool=q"}, "-A with --pool=q would uncordon 2 hosts in 2 namespaces"},
+		{[]string{"reboot", "-n", "a", "--pool=q"}, ""},
+		{[]string{"uncordon", "-A", "--yes"}, ""},
+		{[]string{"uncordon", "-A", "-l", "rack=r1", "--wait=false"}, ""},
+		{[]string{"uncordon", "w1", "w3", "-n", "a", "--wait=false"}, ""},
+		{[]string{"uncordon", "-A", "--dry-run=server"}, ""},
 		{[]string{"reconfigure", "w1", "w3", "-n", "a"}, ""},
 		{[]string{"drain", "-A", "--yes"}, ""},
 		{[]string{"drain", "-A", "--pool=p"}, ""},
@@ -125,7 +150,7 @@ func TestEverythingNeedsYes(t *testing.T) {
 		{[]string{"drain", "w1", "w3", "-n", "a"}, ""},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
-			hosts := []*v1alpha1.WindowsInstance{in("a", inPool(instance("w1", ""), "p")), in("a", instance("w3", "")), in("b", instance("w4", ""))}
+			hosts := []*v1alpha1.WindowsInstance{in("a", inPool(instance("w1", ""), "p")), in("a", inPool(instance("w3", ""), "q")), in("b", inPool(instance("w4", ""), "q"))}
 			hosts[0].Labels = map[string]string{"rack": "r1"}
 			a := failing(t, hosts...)
 			got := a.runIn(t.Context(), "", "", tt.args...)

@@ -44,7 +44,7 @@ the name of the host before it.`,
   kubectl windows exec win-6 -- powershell -Command "Get-Service kubelet, containerd"
   kubectl windows exec win-6 -i -- powershell -Command - < script.ps1
   kubectl windows exec win-6 -it -- cmd
-  kubectl windows exec -A --pool windows-instances -- hostname`,
+  kubectl windows exec --pool windows-instances -- hostname`,
 		ValidArgsFunction: e.completeHost,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()

@@ -83,11 +83,11 @@ func newDrain(e *env) *cobra.Command {
 		Use:   "drain",
 		Short: "Cordon the node of a host and have its pods evicted",
 		Long: `Cordon the Node of a host and have its pods evicted. The controller of the cluster does it:
-it continues when this command ends, and Ctrl-C only ends the output.
+it continues when this command ends, and Ctrl-C only ends the output. A Node whose drain fails stays cordoned.
 
-With several hosts it is one after the other, and after one that fails no other is begun: the error
+With several hosts it is one after the other, and after one that fails, or Ctrl-C, no other is begun: the error
 has the command to go on. The flags are those of kubectl drain.`,
-		Example: `  # Until the last pod has left
+		Example: `  # Until the last pod has left, for ten minutes at most
   kubectl windows drain win-6
 
   # Pods with emptyDir volumes too, for at most five minutes
@@ -109,11 +109,13 @@ func newUncordon(e *env) *cobra.Command {
 		}, options)
 		return answer, &answer.Status.Operation, err
 	}
-	return a.command(e, &cobra.Command{
+	cmd := a.command(e, &cobra.Command{
 		Use:     "uncordon",
 		Short:   "Make the node of a host schedulable again",
 		Example: `  kubectl windows uncordon win-6`,
 	})
+	a.askBeforeAll(e, cmd, "uncordon")
+	return cmd
 }
 
 // rebootModes are the values of --mode.
@@ -152,10 +154,13 @@ func newReboot(e *env) *cobra.Command {
 		Long: `Restart a host: cordon its Node, drain it, restart Windows, wait until the Node is ready
 again, and uncordon it. The controller of the cluster does it: it continues when this command
 ends, and Ctrl-C only ends the output. With several hosts it is one after the other, and after one
-that fails no other is begun: the error has the command to go on.
+that fails, or Ctrl-C, no other is begun: the error has the command to go on.
 
 --mode=IfPending does nothing where Windows does not wait for a restart. --mode=Force
-restarts at once; the pods there are cut off.
+restarts at once, although people are logged on: it does not drain, so that pods are cut off. To have them
+leave first: kubectl windows drain.
+
+A Node whose reboot fails after it was cordoned stays so, until the next reboot or kubectl windows uncordon.
 
 --install-updates=Security, or All, also installs the updates of Windows that wait: they are downloaded before
 the drain and installed after it. Where none wait the host is left as it is.`,
@@ -165,7 +170,7 @@ the drain and installed after it. Where none wait the host is left as it is.`,
   kubectl windows reboot win-6 --install-updates=Security
 
   # Those of a pool that wait for it, one after the other
-  kubectl windows reboot -A --pool windows-instances --mode=IfPending`,
+  kubectl windows reboot --pool windows-instances --mode=IfPending`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i := slices.IndexFunc(rebootModes, func(m v1alpha1.RebootMode) bool { return strings.EqualFold(string(m), mode) })
 			if i < 0 {
@@ -212,7 +217,9 @@ func newReconfigure(e *env) *cobra.Command {
 		Use:   "reconfigure",
 		Short: "Bring a host to its desired configuration",
 		Long: `Bring a host to its desired configuration, now: what keeps its pool from updating it, such as a window, a canary, or
-hosts that an update broke, does not. With several hosts it is one after the other, and after one that fails no other is
+hosts that an update broke, does not. What drains or restarts the host waits for --max-disruptive-operations of the cluster
+only, and is drained as spec.updateStrategy.drain of its pool says: by default pods without a controller and with emptyDir volumes leave, too.
+With several hosts it is one after the other, and after one that fails, or Ctrl-C, no other is
 begun: the error has the command to go on. With --dry-run=server it shows what would
 change and what each change costs: nothing, a restart of a service, a drain, or a reboot.`,
 		Example: `  kubectl windows reconfigure win-6 --dry-run=server
@@ -249,6 +256,7 @@ operation describes in what state the host was left.`,
 	a.addParallel(cmd, readersAtOnce)
 	cmd.Flags().StringVar(&operationID, "operation", "", "Only if it is the operation with this ID. Empty: the one that runs.")
 	a.addWait(cmd, "Follow the operation until it has ended.")
+	a.askBeforeAll(e, cmd, "end the operations of")
 	return cmd
 }
 

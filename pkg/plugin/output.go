@@ -62,16 +62,19 @@ func (e *env) each(ctx context.Context, targets []target, s *selection, do func(
 		})
 	}
 	_ = group.Wait() // errs has them, all of them
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	err := e.sumUp(errs)
 	var left []target
 	for i, t := range targets {
 		if !begun[i] {
 			left = append(left, t)
 		}
 	}
+	if ctx.Err() != nil {
+		if s.goOn != nil && len(left) > 0 {
+			e.note("not begun: %s; to go on with the rest: %s", words.Count(len(left), "host"), s.goOn(left))
+		}
+		return ctx.Err()
+	}
+	err := e.sumUp(errs)
 	if exit, ok := errors.AsType[*ExitError](err); ok && len(left) > 0 {
 		exit.Err = fmt.Errorf("%w; not begun after that: %s; to go on with the rest: %s", exit.Err, words.Count(len(left), "host"), s.goOn(left))
 	}

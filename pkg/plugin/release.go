@@ -35,7 +35,7 @@ other, and after one that fails no other is begun: the error has the command to 
 shows what would change.`,
 		Example: `  kubectl windows release win-6 --dry-run=server
   kubectl windows release win-6
-  kubectl windows release -A --pool windows-instances`,
+  kubectl windows release --pool windows-instances`,
 	})
 	a.beCareful(e, cmd, "release")
 	return cmd

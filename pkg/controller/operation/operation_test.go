@@ -84,7 +84,7 @@ func TestOperations(t *testing.T) {
 		},
 		{
 			name: "forced reboot", operation: rebootOperation(v1alpha1.RebootForce), want: succeeded,
-			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded",
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},
 		{
@@ -109,7 +109,7 @@ func TestOperations(t *testing.T) {
 		},
 		{
 			name: "forced while somebody works on the host", operation: rebootOperation(v1alpha1.RebootForce), set: atWork, want: succeeded,
-			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded",
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},
 		{
@@ -119,7 +119,7 @@ func TestOperations(t *testing.T) {
 		},
 		{
 			name: "reboot on AWS", operation: rebootOperation(v1alpha1.RebootForce), change: onAWS, want: succeeded,
-			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Succeeded NodeReady=Succeeded",
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Succeeded NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},
 		{
@@ -171,7 +171,7 @@ func TestOperations(t *testing.T) {
 		},
 		{
 			name: "paused", operation: rebootOperation(v1alpha1.RebootForce), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
-			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped", wantMessage: []string{"spec.paused is true"},
+			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped", wantMessage: []string{"spec.paused is true"},
 		},
 		{
 			name: "drain of a paused host", operation: drainOperation(), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
@@ -188,6 +188,17 @@ func TestOperations(t *testing.T) {
 			wantRestarts: 1,
 		},
 		{
+			name: "forced, after a reboot that failed", operation: rebootOperation(v1alpha1.RebootForce), set: func(f *fixture) { f.cordonAs("op-0 Reboot (asked for by bob)") }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantMessage:  []string{"is schedulable"},
+			wantRestarts: 1,
+		},
+		{
+			name: "forced, after a drain", operation: rebootOperation(v1alpha1.RebootForce), set: func(f *fixture) { f.cordonAs("op-0 Drain (asked for by bob)") }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Skipped",
+			wantRestarts: 1, wantCordoned: true,
+		},
+		{
 			name: "a configuration before failed", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.cordonAs("op-0 Reconfigure (asked for by bob)") }, want: succeeded,
 			wantSteps:    "Connect=Succeeded Cordon=Skipped Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Skipped",
 			wantRestarts: 1, wantCordoned: true,
@@ -197,7 +208,7 @@ func TestOperations(t *testing.T) {
 			change: func(i *v1alpha1.WindowsInstance) {
 				i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDuplicateHost, Message: "Instance b does."}}
 			},
-			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped", wantMessage: []string{"Instance b does."},
+			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped", wantMessage: []string{"Instance b does."},
 		},
 	}
 	for _, tt := range tests {
@@ -280,15 +291,14 @@ func TestRecordIsTrue(t *testing.T) {
 	})
 }
 
-// TestStillUp: Windows takes its time to go down, which is no reason to ask for force, and only a
-// reboot can be forced.
+// TestStillUp: Windows takes its time to go down, which is nothing to act on, and no program blocks a restart that is forced.
 func TestStillUp(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		operation v1alpha1.Operation
 		since     time.Duration
 		want      string
-		wantForce bool
+		wantConsole bool
 	}{
 		{"at once", rebootOperation(v1alpha1.RebootGraceful), 0, "It is going down", false},
 		{"soon", rebootOperation(v1alpha1.RebootGraceful), slowShutdown - 1, "It is going down", false},
@@ -298,8 +308,8 @@ func TestStillUp(t *testing.T) {
 		{"removal", v1alpha1.Operation{Type: v1alpha1.OperationRemove}, slowShutdown, "Windows may be installing updates", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := stillUp(&tt.operation, tt.since); !strings.Contains(got, tt.want) || strings.Contains(got, "Force") != tt.wantForce {
-				t.Errorf("got %q, want %q in it, and a word about force: %v", got, tt.want, tt.wantForce)
+			if got := stillUp(&tt.operation, tt.since); !strings.Contains(got, tt.want) || strings.Contains(got, "console") != tt.wantConsole {
+				t.Errorf("got %q, want %q in it, and a word about the console: %v", got, tt.want, tt.wantConsole)
 			}
 		})
 	}

@@ -138,8 +138,7 @@ func planReboot(mode v1alpha1.RebootMode) []string {
 		before = append(before, v1alpha1.StepCordon, v1alpha1.StepDrain)
 	case v1alpha1.RebootIfPending:
 		before = append(before, v1alpha1.StepCheckPending, v1alpha1.StepCordon, v1alpha1.StepDrain)
-	case v1alpha1.RebootForce:
-		after = nil
+	case v1alpha1.RebootForce: // it lifts the cordon of a reboot that failed before it
 	default:
 		return nil
 	}

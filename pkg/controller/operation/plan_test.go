@@ -26,7 +26,7 @@ func TestPlan(t *testing.T) {
 		{"uncordon", v1alpha1.Operation{Type: v1alpha1.OperationUncordon}, true, "Uncordon"},
 		{"reboot", rebootOperation(""), true, "Connect Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
 		{"reboot if pending", rebootOperation(v1alpha1.RebootIfPending), true, "Connect CheckPending Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
-		{"forced reboot", rebootOperation(v1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady"},
+		{"forced reboot", rebootOperation(v1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady Uncordon"},
 		{
 			"reboot with updates", withUpdates(rebootOperation("")), true,
 			"Connect DownloadUpdates WaitForSlot Cordon Drain InstallUpdates Restart Boot Services MetadataRoute NodeReady Uncordon VerifyUpdates",

@@ -55,7 +55,7 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 // ensureNobodyAtWork finds out before the pods leave that Windows will refuse the restart.
 func (e *execution) ensureNobodyAtWork(ctx context.Context) error {
 	if names := e.atWork(ctx); names != "" {
-		return fmt.Errorf("the host has to be restarted, and these people are logged on: %s; have them log off, or restart it without regard to them: kubectl windows reboot %s -n %s --mode=Force",
+		return fmt.Errorf("the host has to be restarted, and these people are logged on: %[1]s; have them log off, or restart it without regard to them: kubectl windows reboot %[2]s -n %[3]s --mode=Force; it does not drain, so that pods are cut off: kubectl windows drain %[2]s -n %[3]s before it has them leave, and kubectl windows uncordon %[2]s -n %[3]s after it has the Node take pods again",
 			names, e.instance.Name, e.instance.Namespace)
 	}
 	return nil
@@ -304,7 +304,7 @@ func stillUp(op *v1alpha1.Operation, since time.Duration) string {
 	case since < slowShutdown:
 		return "It is going down"
 	case op.Type == v1alpha1.OperationReboot && rebootMode(op) != v1alpha1.RebootForce:
-		return "It has not gone down yet; Windows may be installing updates, or a program may be blocking the shutdown, and mode Force would end it"
+		return "It has not gone down yet; Windows may be installing updates, or a program may be blocking the shutdown: end it at the console of the host"
 	}
 	return "It has not gone down yet; Windows may be installing updates"
 }

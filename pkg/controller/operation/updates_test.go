@@ -271,6 +271,24 @@ func TestUpdatesOfAPersonAreNotBegun(t *testing.T) {
 	})
 }
 
+// TestUpdatesOfAPersonArePaused: nothing is begun on a host that somebody has paused while its updates were downloaded.
+func TestUpdatesOfAPersonArePaused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(withUpdates(rebootOperation(v1alpha1.RebootGraceful))))
+		f.host.updates.ends = goodUpdates()
+		f.host.fail["Updates "+string(api.ActionDownload)] = func() error {
+			i := f.get()
+			i.Spec.Paused = true
+			return f.raw.Update(t.Context(), i)
+		}
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || !strings.Contains(op.Message, "are not installed now. Not begun, because spec.paused is true.") || f.drain.runs+f.host.restarts() != 0 || f.node().Spec.Unschedulable {
+			t.Errorf("it is %s: %s; %d drains, %d restarts", op.Phase, op.Message, f.drain.runs, f.host.restarts())
+		}
+	})
+}
+
 // TestUpdatesAreInterrupted: the controller may be killed at any time. The host goes on by itself, and nothing is done twice.
 func TestUpdatesAreInterrupted(t *testing.T) {
 	t.Parallel()

@@ -226,14 +226,27 @@ func (e *execution) waitToRemove(ctx context.Context) (result, error) {
 // waitToUpdate waits, if nobody has asked for it, until the host may be drained for updates of Windows. Then it finds out once more whether
 // Windows will refuse the restart: the download and the wait may have taken hours.
 func (e *execution) waitToUpdate(ctx context.Context) (result, error) {
-	r := result{skipped: true, message: "No slot is needed: a person asked for it."}
+	wait := e.unlessPaused
 	if e.operation().Cause == v1alpha1.CauseWindowsUpdates {
-		var err error
-		if r, err = e.waitToInstall(ctx); err != nil || r.enough {
-			return r, err
-		}
+		wait = e.waitToInstall
+	}
+	r, err := wait(ctx)
+	if err != nil || r.enough {
+		return r, err
 	}
 	return r, e.ensureNobodyAtWork(ctx)
+}
+
+// unlessPaused ends an operation that a person has asked for if the host was paused while updates were downloaded, which may take hours: it has
+// disturbed nothing yet.
+func (e *execution) unlessPaused(ctx context.Context) (result, error) {
+	if err := e.load(ctx); err != nil {
+		return result{}, err
+	}
+	if field, err := e.pausedMeanwhile(ctx); err != nil || field != "" {
+		return notInstalled(fmt.Sprintf("Not begun, because %s is true.", field)), err
+	}
+	return result{skipped: true, message: "No slot is needed: a person asked for it."}, nil
 }
 
 // waitToInstall waits until the host may be drained for the updates that it has downloaded. It ends the operation when that

@@ -64,8 +64,8 @@ func troublesOfRevisions(pool *v1alpha1.WindowsNodePool, refused string, unkept 
 		list = append(list, trouble{v1alpha1.ReasonRevisionNotKept, text})
 	}
 	if lost != "" {
-		list = append(list, trouble{v1alpha1.ReasonRevisionLost, fmt.Sprintf("ControllerRevision %s, with which all hosts worked last, does not exist any more, or somebody has changed it: hosts that the present revision breaks stay as they are, although spec.updateStrategy.rollingUpdate.onFailure is Rollback. "+
-			"Restore it from a backup: kubectl create -n %s -f FILE. Or wait until all hosts work with the present one.", lost, pool.Namespace)})
+		list = append(list, trouble{v1alpha1.ReasonRevisionLost, fmt.Sprintf("ControllerRevision %[1]s, with which all hosts worked last, does not exist any more, or somebody has changed it: hosts that the present revision breaks stay as they are, although spec.updateStrategy.rollingUpdate.onFailure is Rollback. "+
+			"Restore it from a backup: kubectl create -n %[2]s -f FILE; if it still exists, delete it before: kubectl delete controllerrevisions.apps %[1]s -n %[2]s. Or wait until all hosts work with the present one.", lost, pool.Namespace)})
 	}
 	return list
 }

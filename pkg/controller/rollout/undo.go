@@ -174,7 +174,8 @@ func refusal(pool *v1alpha1.WindowsNodePool, asked *v1alpha1.PoolUndo, why strin
 		return fmt.Sprintf("Revision %s stays undone as it was, to %s, and not to %s, as %s has asked for: %s To go back to another one: kubectl windows rollout undo %s -n %s --to-revision=NUMBER",
 			asked.Revision, back.To, asked.To, asked.RequestedBy, message.Sentence(why), pool.Name, pool.Namespace)
 	}
-	return fmt.Sprintf("Revision %s is not undone, as %s has asked for: %s To remove the request: kubectl windows rollout resume %s -n %s",
+	// Not with the plugin's resume, which ends a pause, and confirms hosts, besides.
+	return fmt.Sprintf(`Revision %s is not undone, as %s has asked for: %s To remove the request: kubectl patch wnp %s -n %s --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"undo":null}}}}'`,
 		asked.Revision, asked.RequestedBy, message.Sentence(why), pool.Name, pool.Namespace)
 }
 

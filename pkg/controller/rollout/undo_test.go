@@ -183,7 +183,7 @@ func TestUndoRefused(t *testing.T) {
 			if pool.Status.RolledBack != nil || (c.Reason == v1alpha1.ReasonUndoRefused) != (tt.want != "") || !strings.Contains(c.Message, tt.want) {
 				t.Errorf("undone %+v, %s", pool.Status.RolledBack, c.Message)
 			}
-			if tt.want != "" && (c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "kubectl windows rollout resume p -n ns")) {
+			if tt.want != "" && (c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, `kubectl patch wnp p -n ns --type=merge -p '{"spec":{"updateStrategy":{"rollingUpdate":{"undo":null}}}}'`)) {
 				t.Errorf("it says %+v", c)
 			}
 		})
