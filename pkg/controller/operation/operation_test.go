@@ -294,10 +294,10 @@ func TestRecordIsTrue(t *testing.T) {
 // TestStillUp: Windows takes its time to go down, which is nothing to act on, and no program blocks a restart that is forced.
 func TestStillUp(t *testing.T) {
 	for _, tt := range []struct {
-		name      string
-		operation v1alpha1.Operation
-		since     time.Duration
-		want      string
+		name        string
+		operation   v1alpha1.Operation
+		since       time.Duration
+		want        string
 		wantConsole bool
 	}{
 		{"at once", rebootOperation(v1alpha1.RebootGraceful), 0, "It is going down", false},
