@@ -31,6 +31,8 @@ type action struct {
 	overwrites bool
 	// repeatable says that the server refuses what was done before, which keeps the command from no other host.
 	repeatable bool
+	// unseen says what a dry run does not look at. Empty: nothing of interest.
+	unseen string
 	// noun names what is done, done says that it was: "drain", "drained".
 	noun, done string
 	// post requests the operation, and returns the answer and the operation in it.
@@ -105,7 +107,7 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target, options m
 	case dryRun && a.showDryRun != nil:
 		return a.showDryRun(e, t, answer)
 	case dryRun:
-		return e.print(fmt.Sprintf("windowsinstance/%s would be %s (server dry run)\n", t.Name, a.done))
+		return e.print(fmt.Sprintf("windowsinstance/%s would be %s (server dry run%s)\n", t.Name, a.done, a.unseen))
 	case *operation == nil:
 		return errors.New("the server recorded no operation")
 	case !a.wait:

@@ -72,7 +72,7 @@ func (d *drainFlags) options() v1alpha1.DrainOptions {
 
 func newDrain(e *env) *cobra.Command {
 	var d drainFlags
-	a := &action{noun: "drain", done: "drained"}
+	a := &action{noun: "drain", done: "drained", unseen: "; its pods were not looked at"}
 	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
 		answer, err := c.windows.WindowsInstances(t.Namespace).Drain(ctx, t.Name, &v1alpha1.WindowsInstanceDrain{
 			Spec: v1alpha1.WindowsInstanceDrainSpec{Preconditions: preconditions(t), DrainOptions: d.options()},
@@ -131,7 +131,7 @@ func newReboot(e *env) *cobra.Command {
 		install string
 		timeout time.Duration
 	)
-	a := &action{noun: "reboot", done: "rebooted"}
+	a := &action{noun: "reboot", done: "rebooted", unseen: "; neither its pods nor who is logged on were looked at"}
 	var cmd *cobra.Command
 	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
 		spec := v1alpha1.WindowsInstanceRebootSpec{Preconditions: preconditions(t)}

@@ -252,7 +252,7 @@ func TestConflict(t *testing.T) {
 func TestDryRun(t *testing.T) {
 	a := newAPI(t, instance("w1", "node-1"))
 	a.accept("drain", operation("op", drain, pending, ""))
-	a.run("drain", "w1", "--dry-run=server").want(t, 0, "windowsinstance/w1 would be drained (server dry run)\n")
+	a.run("drain", "w1", "--dry-run=server").want(t, 0, "windowsinstance/w1 would be drained (server dry run; its pods were not looked at)\n")
 	if got := a.asked("POST"); len(got) != 1 || !strings.Contains(got[0], "dryRun=All") {
 		t.Errorf("requests: %v", got)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -146,6 +147,8 @@ func newRolloutResume(e *env) *cobra.Command {
 		switch {
 		case pool.Spec.Paused && back == nil && unconfirmed != nil:
 			return fmt.Sprintf("Hosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume %s -n %s\n", pool.Name, pool.Namespace)
+		case pool.Spec.Paused && back == nil && refusesUndo(pool):
+			return fmt.Sprintf("Somebody has asked to go back to another revision, which is refused (condition Degraded): hosts get revision %s.\n", pool.Status.UpdateRevision)
 		case !pool.Spec.Paused:
 			return describeResumed(back, unconfirmed != nil)
 		case back == nil:
@@ -164,6 +167,12 @@ rolled back because it broke hosts, or undone by somebody (status.rolledBack), t
 (spec.updateStrategy.rollingUpdate.resumedAt). So do hosts that were configured before their instances or the pool were made, and
 wait for a confirmation (status.blockedBy). A pool that is paused and rolled back takes two commands: the end of a pause alone
 gives no host what broke others.`)
+}
+
+// refusesUndo says whether a pool does not go back to the revision that somebody has asked for.
+func refusesUndo(pool *v1alpha1.WindowsNodePool) bool {
+	c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)
+	return pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil && c != nil && c.Reason == v1alpha1.ReasonUndoRefused
 }
 
 // describeResumed says what hosts get when a pool is resumed that is not paused. back is what was rolled back or undone, nil if nothing was.

@@ -289,6 +289,11 @@ func TestRolloutChanges(t *testing.T) {
 			undone(p)
 			p.Status.RolledBack = nil
 		}, `"spec":{"updateStrategy":{"rollingUpdate":{"undo":null}}}`, "windowsnodepool/p resumed\n"},
+		{"resume what is paused, and is not undone", "resume p", func(p *v1alpha1.WindowsNodePool) {
+			paused(p)
+			undone(p)
+			p.Status.RolledBack, p.Status.Conditions = nil, []metav1.Condition{{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUndoRefused}}
+		}, `"spec":{"paused":false}`, "windowsnodepool/p resumed\nSomebody has asked to go back to another revision, which is refused (condition Degraded): hosts get revision p-2.\n"},
 		{"resume once more", "resume p", func(p *v1alpha1.WindowsNodePool) {
 			rolledBack(p)
 			p.Spec.UpdateStrategy.RollingUpdate.ResumedAt = new(p.Status.RolledBack.Time)
