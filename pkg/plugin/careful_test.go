@@ -91,6 +91,16 @@ func TestFirstFailureEnds(t *testing.T) {
 	}
 }
 
+// TestBusyHostKeepsNoOther: a host that another operation runs on keeps no other from being adopted.
+func TestBusyHostKeepsNoOther(t *testing.T) {
+	busy := instance("w0", "")
+	busy.Status.Operation = operation("op", v1alpha1.OperationDrain, v1alpha1.OperationRunning, "")
+	a := failing(t, busy, instance("w1", ""))
+	if got := a.run("adopt", "w0", "w1"); len(a.asked("w1/adopt")) != 1 {
+		t.Errorf("the other one was not asked for:\n%s", got.stderr)
+	}
+}
+
 // TestInterruptedNamesTheRest: after Ctrl-C only what was begun goes on, and the command says for which hosts it was not.
 func TestInterruptedNamesTheRest(t *testing.T) {
 	a := failing(t, inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "a"))
