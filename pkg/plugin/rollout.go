@@ -147,7 +147,7 @@ func newRolloutResume(e *env) *cobra.Command {
 		switch {
 		case pool.Spec.Paused && back == nil && unconfirmed != nil:
 			return fmt.Sprintf("Hosts wait for a confirmation of what they are to have (status.blockedBy). To have them get what the pool says: kubectl windows rollout resume %s -n %s\n", pool.Name, pool.Namespace)
-		case pool.Spec.Paused && back == nil && refusesUndo(pool):
+		case pool.Spec.Paused && back == nil && pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil && undoRefusal(pool) != nil:
 			return fmt.Sprintf("Somebody has asked to go back to another revision, which is refused (condition Degraded): hosts get revision %s.\n", pool.Status.UpdateRevision)
 		case !pool.Spec.Paused:
 			return describeResumed(back, unconfirmed != nil)
@@ -169,10 +169,12 @@ wait for a confirmation (status.blockedBy). A pool that is paused and rolled bac
 gives no host what broke others.`)
 }
 
-// refusesUndo says whether a pool does not go back to the revision that somebody has asked for.
-func refusesUndo(pool *v1alpha1.WindowsNodePool) bool {
-	c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)
-	return pool.Spec.UpdateStrategy.RollingUpdate.Undo != nil && c != nil && c.Reason == v1alpha1.ReasonUndoRefused
+// undoRefusal is the condition that says why a pool does not go back to the revision that somebody has asked for. Nil: none does.
+func undoRefusal(pool *v1alpha1.WindowsNodePool) *metav1.Condition {
+	if c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && c.Reason == v1alpha1.ReasonUndoRefused {
+		return c
+	}
+	return nil
 }
 
 // describeResumed says what hosts get when a pool is resumed that is not paused. back is what was rolled back or undone, nil if nothing was.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -100,14 +99,14 @@ func (o *rolloutUndo) run(ctx context.Context, e *env, name string) error {
 	defer cancel()
 	for {
 		back := pool.RolledBack(pool.Status.UpdateRevision)
-		c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionDegraded)
+		refusal := undoRefusal(pool)
 		switch {
 		case asked == nil:
 			return errors.New("the API has not recorded the request")
 		case asked.Follows(back):
 			return e.print(fmt.Sprintf("windowsnodepool/%s goes back to revision %d\n%s\n", pool.Name, to.Revision, pinText(pool, back)))
-		case pool.Status.ObservedGeneration >= pool.Generation && c != nil && c.Reason == v1alpha1.ReasonUndoRefused:
-			return errors.New(c.Message)
+		case pool.Status.ObservedGeneration >= pool.Generation && refusal != nil:
+			return errors.New(refusal.Message)
 		case pool.Status.UpdateRevision != asked.Revision: // as the template, or the payload of windows-controller, was changed just before
 			return fmt.Errorf("windowsnodepool/%s was to go back from revision %s, and has another one now, %s, so that nothing is undone: ask again: kubectl windows rollout undo %[1]s -n %[4]s",
 				pool.Name, asked.Revision, pool.Status.UpdateRevision, pool.Namespace)
