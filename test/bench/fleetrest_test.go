@@ -45,7 +45,7 @@ const (
 	mostRenewals     = 100
 	nodeMonitorGrace = 15 * time.Minute
 	// restingLimit is the GOMEMLIMIT of the controller, as docs/performance.md has it for fleets of this size.
-	restingLimit = "500MiB"
+	restingLimit = "540MiB"
 	// restingTime is for how long a fleet at rest is measured.
 	restingTime = 2 * time.Minute
 	// restingMiB, restingCores and restingWrites are what the controller may use then for 10,000 hosts.

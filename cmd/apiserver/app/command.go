@@ -85,11 +85,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for Nodes: %w", err)
 	}
-	known, err := networks.Watch(ctx, nodes, cluster, networks.Patience)
+	known, err := networks.Watch(ctx, nodes, cluster)
 	if err != nil {
 		return err
 	}
 	defer known.Close()
+	known.WaitBriefly(ctx)
 	connector, agents, closePool, err := newHosts(o.hosts, config.Extra.Memory.Received, known, kube, own)
 	if err != nil {
 		return err

@@ -4,15 +4,72 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
+	"net/netip"
+	"sync"
 	"testing"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/networks"
 )
+
+// TestAddressesOfCompactNodes: the cache keeps of Nodes what says that no host has their addresses.
+func TestAddressesOfCompactNodes(t *testing.T) {
+	reported := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "linux-1"},
+		Spec:       corev1.NodeSpec{PodCIDRs: []string{"10.244.0.0/24"}},
+		Status: corev1.NodeStatus{
+			NodeInfo:  corev1.NodeSystemInfo{OperatingSystem: "linux"},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.20"}},
+			Images:    []corev1.ContainerImage{{Names: []string{"example.com/a"}}},
+		},
+	}
+	kinds := map[schema.GroupVersionResource]string{}
+	for resource, kind := range map[string]string{
+		"servicecidrs.v1.networking.k8s.io": "ServiceCIDRList", "endpointslices.v1.discovery.k8s.io": "EndpointSliceList", "configmaps.v1.": "ConfigMapList",
+		"networks.v1.config.openshift.io": "NetworkList", "networks.v1.operator.openshift.io": "NetworkList",
+	} {
+		gvr, _ := schema.ParseResourceArg(resource)
+		kinds[*gvr] = kind
+	}
+	informer := coreinformers.NewNodeInformer(kubefake.NewClientset(reported), 0, toolscache.Indexers{})
+	if err := informer.SetTransform(compactNode); err != nil {
+		t.Fatal(err)
+	}
+	known, err := networks.WatchBeside(t.Context(), informer, dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer known.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { informer.RunWithContext(ctx) })
+	defer ended.Wait()
+	defer cancel()
+	if err := known.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := informer.GetStore().List()[0].(*corev1.Node); len(kept.Status.Images) > 0 { //nolint:forcetypeassert // a panic says it as well
+		t.Errorf("images are kept: %v", kept.Status.Images)
+	}
+	for address, want := range map[string]string{"192.0.2.20": "a Linux Node's", "10.244.0.7": "a pod's", "192.0.2.30": ""} {
+		if got, err := known.Kind(netip.MustParseAddr(address)); err != nil || got != want {
+			t.Errorf("%s is %q, %v, want %q", address, got, err, want)
+		}
+	}
+}
 
 // TestCompactInstance: what the cache keeps of instances says the same but which fields of the status are managed, has no room that is not used, and each word once.
 func TestCompactInstance(t *testing.T) {

@@ -58,18 +58,26 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	if err := waitForAPI(ctx, config); err != nil {
 		return err
 	}
-	nodes, err := networks.NodesClient(config)
-	if err != nil {
-		return fmt.Errorf("making a client for Nodes: %w", err)
+	if ctx.Err() != nil {
+		return nil
 	}
-	known, err := networks.Watch(ctx, nodes, cluster, networks.Patience)
+	lease, err := newLease(config, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, lease)
+	if err != nil {
+		return err
+	}
+	nodes, err := mgr.GetCache().GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("making the informer of Nodes: %w", err)
+	}
+	known, err := networks.WatchBeside(ctx, nodes, cluster)
 	if err != nil {
 		return err
 	}
 	defer known.Close()
-	if ctx.Err() != nil {
-		return nil
-	}
 	connectionOptions, err := o.Hosts.Connections(known.Kind)
 	if err != nil {
 		return err
@@ -82,14 +90,6 @@ func runManager(ctx context.Context, config *rest.Config, cluster dynamic.Interf
 	}()
 	if err := ctrlmetrics.Registry.Register(metrics.NewCollector("windows_controller", connections.Stats)); err != nil {
 		return fmt.Errorf("registering the metrics of connections: %w", err)
-	}
-	lease, err := newLease(config, o)
-	if err != nil {
-		return err
-	}
-	mgr, err := newManager(config, o, lease)
-	if err != nil {
-		return err
 	}
 	shipped, err := openPayload(ctx, connectionOptions, o)
 	if err != nil {

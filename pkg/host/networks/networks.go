@@ -45,17 +45,15 @@ type source struct {
 }
 
 // nodesSource are the Nodes. There may be thousands, each of which reports every few minutes with all its images: they are
-// watched as what they are, which costs a fraction of the time and memory of a map.
+// watched as what they are, which costs a fraction of the time and memory of a map. Each cluster has them.
 var nodesSource = source{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("nodes")}
 
-// sources are all that may be there; those that the cluster does not have say nothing. The first one is one that
-// each cluster has.
-func sources() []source {
+// otherSources are all others that may be there; those that the cluster does not have say nothing.
+func otherSources() []source {
 	v1 := func(group, resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 	}
 	return []source{
-		nodesSource,
 		{GroupVersionResource: v1("networking.k8s.io", "servicecidrs"), read: typed(ofServiceCIDR)},
 		{GroupVersionResource: v1("discovery.k8s.io", "endpointslices"), namespace: metav1.NamespaceDefault, name: "kubernetes", read: typed(ofEndpointSlice)},
 		{GroupVersionResource: v1("", "configmaps"), namespace: metav1.NamespaceSystem, name: "kubeadm-config", read: typed(ofKubeadm)},
@@ -81,39 +79,55 @@ func NodesClient(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// Watch keeps the addresses of the cluster current until Close is called, or ctx is done. It
-// returns when they are known, when patience is over, or when ctx is done. What the cluster does not have, or does
+// Watch keeps the addresses of the cluster current until Close is called, or ctx is done. What the cluster does not have, or does
 // not let us read, is logged once and says nothing. As long as something cannot be read for another
 // reason, Kind has an error; once it is known it stays as it was.
-func Watch(ctx context.Context, nodes kubernetes.Interface, client dynamic.Interface, patience time.Duration) (*Networks, error) {
+func Watch(ctx context.Context, nodes kubernetes.Interface, client dynamic.Interface) (*Networks, error) {
+	informer := coreinformers.NewNodeInformer(nodes, 0, cache.Indexers{})
+	return start(ctx, client, func(answers func() bool) (*watch, error) { return nodesSource.watch(informer, answers) })
+}
+
+// WatchBeside is Watch for a program that has an informer of Nodes anyway. Somebody else runs that, before or after this is called. It may
+// keep of a Node no more than its network for pods, its addresses, its labels and its operating system.
+func WatchBeside(ctx context.Context, nodes Informer, client dynamic.Interface) (*Networks, error) {
+	return start(ctx, client, func(func() bool) (*watch, error) { return nodesSource.listen(nodes) })
+}
+
+// Informer is an informer as a program shares it.
+type Informer interface {
+	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+}
+
+func start(ctx context.Context, client dynamic.Interface, nodes func(answers func() bool) (*watch, error)) (*Networks, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	n := &Networks{cancel: cancel}
-	for _, s := range sources() {
-		w, err := s.watch(nodes, client, func() bool { return n.watches[0].unknown() == nil })
-		if err != nil {
-			n.Close()
+	answers := func() bool { return n.watches[0].unknown() == nil }
+	w, err := nodes(answers)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("watching %s: %w", nodesSource.GroupResource(), err)
+	}
+	n.watches = append(n.watches, w)
+	for _, s := range otherSources() {
+		if w, err = s.watch(s.informer(client), answers); err != nil {
+			cancel()
 			return nil, fmt.Errorf("watching %s: %w", s.GroupResource(), err)
 		}
 		n.watches = append(n.watches, w)
 	}
-	first, others := n.watches[:1], n.watches[1:]
-	bounded, done := context.WithTimeout(ctx, patience)
-	defer done()
-	n.run(ctx, first)
-	err := known(bounded, first)
-	n.run(ctx, others)
-	if err == nil {
-		err = known(bounded, others)
-	}
-	if err != nil && ctx.Err() == nil {
-		klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
-	}
+	n.wg.Go(func() { // the others are asked for when it is known whether the API server answers
+		first, others := n.watches[:1], n.watches[1:]
+		n.run(ctx, first)
+		if known(ctx, first) == nil {
+			n.run(ctx, others)
+		}
+	})
 	return n, nil
 }
 
 func (n *Networks) run(ctx context.Context, watches []*watch) {
 	for _, w := range watches {
-		n.wg.Go(func() { w.informer.RunWithContext(ctx) })
+		n.wg.Go(func() { w.run(ctx) })
 	}
 }
 
@@ -131,7 +145,7 @@ func (n *Networks) Kind(address netip.Addr) (string, error) {
 	}
 	var all []*facts
 	for _, w := range n.watches {
-		for _, object := range w.informer.GetStore().List() {
+		for _, object := range w.store.List() {
 			if f, ok := object.(*facts); ok {
 				all = append(all, f)
 			}
@@ -140,13 +154,25 @@ func (n *Networks) Kind(address netip.Addr) (string, error) {
 	return kindOf(address, all), nil
 }
 
+// WaitBriefly returns when all is known, or after [Patience], and then logs what is not; or when ctx is done.
+func (n *Networks) WaitBriefly(ctx context.Context) {
+	bounded, done := context.WithTimeout(ctx, Patience)
+	defer done()
+	if err := known(bounded, n.watches); err != nil && ctx.Err() == nil {
+		klog.InfoS("Nothing connects to hosts until it is known which addresses are those of the cluster", "cause", n.unknown())
+	}
+}
+
 // Wait returns when all is known, or with the cause of ctx when that is done before.
-func (n *Networks) Wait(ctx context.Context) error { return known(ctx, n.watches) }
+func (n *Networks) Wait(ctx context.Context) error {
+	n.WaitBriefly(ctx)
+	return known(ctx, n.watches)
+}
 
 func known(ctx context.Context, watches []*watch) error {
 	for _, w := range watches {
 		select {
-		case <-w.informer.HasSyncedChecker().Done():
+		case <-w.synced.Done():
 		case <-w.refused:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -181,16 +207,18 @@ func (n *Networks) unknown() error {
 // watch is one of a source. refused is closed when the cluster does not have it, or does not let
 // us read it.
 type watch struct {
-	source   source
-	informer cache.SharedIndexInformer
-	refused  chan struct{}
+	source  source
+	store   interface{ List() []any } // of facts
+	synced  cache.DoneChecker
+	run     func(context.Context)
+	refused chan struct{}
 	// failure is the last error.
 	failure atomic.Pointer[error]
 }
 
 func (w *watch) unknown() error {
 	select {
-	case <-w.informer.HasSyncedChecker().Done():
+	case <-w.synced.Done():
 		return nil
 	case <-w.refused:
 		return nil
@@ -203,11 +231,10 @@ func (w *watch) unknown() error {
 	return &unknownError{w.source.GroupResource(), cause}
 }
 
-// watch makes the watch of a source, which does not run yet. answers says whether the API server has
+// watch makes the watch of a source by an informer of its own, which does not run yet. answers says whether the API server has
 // answered: before, a 404 says nothing.
-func (s source) watch(nodes kubernetes.Interface, client dynamic.Interface, answers func() bool) (*watch, error) {
-	informer := s.informer(nodes, client)
-	w := &watch{source: s, informer: informer, refused: make(chan struct{})}
+func (s source) watch(informer cache.SharedIndexInformer, answers func() bool) (*watch, error) {
+	w := &watch{source: s, store: informer.GetStore(), synced: informer.HasSyncedChecker(), run: informer.RunWithContext, refused: make(chan struct{})}
 	var once sync.Once
 	var since time.Time // of the refusals without anything else in between; the reflector calls one by one
 	return w, errors.Join(
@@ -237,10 +264,30 @@ func (s source) watch(nodes kubernetes.Interface, client dynamic.Interface, answ
 	)
 }
 
-func (s source) informer(nodes kubernetes.Interface, client dynamic.Interface) cache.SharedIndexInformer {
-	if s.GroupVersionResource == nodesSource.GroupVersionResource {
-		return coreinformers.NewNodeInformer(nodes, 0, cache.Indexers{})
+// listen makes the watch of a source by an informer of somebody else, who says what cannot be read.
+func (s source) listen(informer Informer) (*watch, error) {
+	store := cache.NewStore(cache.DeletionHandlingMetaNamespaceKeyFunc)
+	keep := func(object any, put func(any) error) {
+		f, err := s.transform(object)
+		if err == nil {
+			err = put(f)
+		}
+		if err != nil {
+			klog.ErrorS(err, "Reading the addresses that an object says", "resource", s.GroupResource())
+		}
 	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { keep(object, store.Add) },
+		UpdateFunc: func(_, object any) { keep(object, store.Update) },
+		DeleteFunc: func(object any) { keep(object, store.Delete) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &watch{source: s, store: store, synced: registration.HasSyncedChecker(), run: func(context.Context) {}, refused: make(chan struct{})}, nil
+}
+
+func (s source) informer(client dynamic.Interface) cache.SharedIndexInformer {
 	return dynamicinformer.NewFilteredDynamicInformer(client, s.GroupVersionResource, s.namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		if s.name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, s.name).String()

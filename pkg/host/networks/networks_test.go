@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,8 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic/fake"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -44,15 +47,13 @@ func (c clients) prependReactor(verb, resource string, reaction clienttesting.Re
 	c.dynamic.PrependReactor(verb, resource, reaction)
 }
 
-func (c clients) watch(ctx context.Context, patience time.Duration) (*Networks, error) {
-	return Watch(ctx, c.kube, c.dynamic, patience)
-}
+func (c clients) watch(ctx context.Context) (*Networks, error) { return Watch(ctx, c.kube, c.dynamic) }
 
 // cluster is a cluster with these objects.
 func cluster(t *testing.T, documents ...string) clients {
 	t.Helper()
 	kinds := map[schema.GroupVersionResource]string{}
-	for _, s := range sources() {
+	for _, s := range append(otherSources(), nodesSource) {
 		kinds[s.GroupVersionResource] = map[string]string{
 			"servicecidrs": "ServiceCIDRList", "endpointslices": "EndpointSliceList", "nodes": "NodeList",
 			"configmaps": "ConfigMapList", "networks": "NetworkList",
@@ -90,11 +91,12 @@ func object(t *testing.T, document string) *unstructured.Unstructured {
 // watching is what is known of a cluster.
 func watching(t *testing.T, client clients) *Networks {
 	t.Helper()
-	n, err := client.watch(t.Context(), time.Hour)
+	n, err := client.watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
+	n.WaitBriefly(t.Context())
 	return n
 }
 
@@ -198,6 +200,40 @@ func (n *Networks) eventually(t *testing.T, address, want string) {
 	}
 }
 
+// TestWatchBeside: what an informer of somebody else has counts as soon as that runs, and nothing is decided before.
+func TestWatchBeside(t *testing.T) {
+	client := cluster(t, serviceCIDR, linuxNode, windowsNode)
+	informer := coreinformers.NewNodeInformer(client.kube, 0, cache.Indexers{})
+	n, err := WatchBeside(t.Context(), informer, client.dynamic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if _, err := n.Kind(netip.MustParseAddr("192.0.2.30")); !errors.Is(err, ssh.ErrUndecided) || !strings.Contains(err.Error(), "nodes cannot be read") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { informer.RunWithContext(ctx) })
+	defer ended.Wait()
+	defer cancel()
+	if err := n.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.expect(t, map[string]string{"192.0.2.20": kindNode, "192.0.2.30": "", "10.244.0.7": kindPod, "10.96.0.1": kindService})
+	changed := node(t, linuxNode)
+	changed.Status.Addresses[0].Address = "192.0.2.22"
+	if _, err := client.kube.CoreV1().Nodes().Update(t.Context(), changed, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually(t, "192.0.2.22", kindNode)
+	n.eventually(t, "192.0.2.20", "")
+	if err := client.kube.CoreV1().Nodes().Delete(t.Context(), "linux-1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually(t, "192.0.2.22", "")
+}
+
 // TestWhatCannotBeRead leaves the rest in force. What the cluster does not have delays nothing; what it does
 // not let us read may be for a moment.
 func TestWhatCannotBeRead(t *testing.T) {
@@ -240,7 +276,7 @@ func TestRefusedForAMoment(t *testing.T) {
 					refusals--
 					return refusals >= 0, nil, refusal
 				})
-				n, err := client.watch(t.Context(), time.Nanosecond)
+				n, err := client.watch(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -278,7 +314,7 @@ func TestNotKnownYet(t *testing.T) {
 	client.prependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return !healed.Load(), nil, apierrors.NewInternalError(errors.New("a webhook is broken"))
 	})
-	n, err := client.watch(t.Context(), time.Nanosecond)
+	n, err := client.watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +340,7 @@ func TestWatchEnds(t *testing.T) {
 		cancel()
 		return true, nil, apierrors.NewServiceUnavailable("starting")
 	})
-	n, err := client.watch(ctx, time.Hour)
+	n, err := client.watch(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
